@@ -1,0 +1,40 @@
+"""What a person may change while a decoder runs: the threshold, and whether it goes on."""
+
+from __future__ import annotations
+
+import threading
+
+from mars.config import ScoreName, check_threshold
+
+
+class Control:
+    """Read by the decoder once before each pass; written from any thread.
+
+    A change of `threshold` acts from the next pass on. After `stop()` the decoder ends every unfinished row with
+    finish reason "cancelled" before its next model call.
+    """
+
+    def __init__(self, threshold: float | None, score: ScoreName = "probability") -> None:
+        check_threshold(threshold, score)
+        self._score: ScoreName = score
+        self._threshold = threshold
+        self._stop = threading.Event()
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold for the next pass; None is one-token mode."""
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, value: float | None) -> None:
+        check_threshold(value, self._score)
+        self._threshold = value
+
+    def stop(self) -> None:
+        """End the run before its next model call."""
+        self._stop.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.is_set()
