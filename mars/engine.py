@@ -1,0 +1,99 @@
+"""What decoders drive: rows of tokens that a model reads on, one forward pass at a time.
+
+A decoder opens `Rows`, then says in each pass which token goes to which slot. Slot p + 1 holds position p of a row;
+slot 0 is padding, seen by nobody. A slot may be written again: that is how masks give way to the accepted tokens, and
+how a row is rewound without a copy. A query at slot s sees the slots 1 to s of its row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+import torch
+from transformers import PreTrainedModel
+
+from mars.cache import CachedRows, RecomputedRows, Transformer
+
+TokenTable = Sequence[Sequence[int]]
+
+
+class Clock:
+    """Seconds spent in the `with` block, with the device's queue empty at both ends; read `seconds` afterwards."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter, synchronize: Callable[[], None] | None = None):
+        self.seconds = 0.0
+        self._now = now
+        self._synchronize = synchronize
+        self._start = 0.0
+
+    def __enter__(self) -> Self:
+        if self._synchronize is not None:
+            self._synchronize()
+        self._start = self._now()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._synchronize is not None:
+            self._synchronize()
+        self.seconds = self._now() - self._start
+
+
+class Rows(Protocol):
+    """The sequences of one decoding run."""
+
+    def forward(self, ids: TokenTable, slots: TokenTable, keep: int) -> torch.Tensor:
+        """Write and read one window; one call of the model.
+
+        Args:
+            ids: token ids [R, Q], one list a row, rows in the order of `open` without those that were dropped.
+            slots: where each of them goes [R, Q]: position + 1, ascending in a row; 0 where it is padding on the left.
+            keep: how many of the last columns need predictions; 0 skips the vocabulary projection.
+
+        Returns:
+            Float32 logits [R, keep, V] on the device; the mask token's are -inf, so it is never proposed.
+        """
+
+    def keep(self, indices: Sequence[int]) -> None:
+        """Go on with these of the current rows only, in this order."""
+
+
+class Engine(Protocol):
+    """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks."""
+
+    mask_token_id: int | None
+    stop_token_ids: frozenset[int]
+    context_length: int
+    vocab_size: int
+    device: torch.device
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
+        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
+
+    def clock(self) -> Clock:
+        """A clock for one pass, synchronised with the device."""
+
+
+class ModelEngine:
+    """An engine on a causal `transformers` model with full attention (Qwen2, Llama)."""
+
+    def __init__(self, model: PreTrainedModel, *, stop_token_ids: frozenset[int], mask_token_id: int | None = None):
+        self.mask_token_id = mask_token_id
+        self.stop_token_ids = stop_token_ids
+        self.context_length: int = model.config.max_position_embeddings
+        self.vocab_size: int = model.config.vocab_size
+        self.device: torch.device = model.device
+        self._transformer = Transformer(model.eval(), mask_token_id)
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
+        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
+        kind = CachedRows if use_cache else RecomputedRows
+        return kind(self._transformer, rows, capacity)
+
+    def clock(self) -> Clock:
+        """A clock for one pass, synchronised with the device."""
+        return Clock(synchronize=torch.cuda.synchronize if self.device.type == "cuda" else None)
