@@ -1,0 +1,32 @@
+# Each of these does all its own set-up, from nothing but Python 3.11 or newer.
+#   make demo     the page, at http://127.0.0.1:7860
+#   make test     all tests, those in a real browser included
+#   make check    style, format, types
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check format setup clean
+.DEFAULT_GOAL := demo
+
+demo: setup
+	$(BIN)/python -m app
+
+test: setup
+	@.ci/chromium
+	PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin
+
+check: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+setup:
+	@.ci/setup $(VENV)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
