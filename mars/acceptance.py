@@ -16,20 +16,23 @@ from mars.config import ScoreName
 Alternatives = tuple[tuple[int, float], ...]
 
 
-def _probability(logits_RWV: torch.Tensor, top_RW: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
-    return (top_RW - total_RW).exp()
+def _probability(logits_RWV: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
+    return (logits_RWV.amax(-1) - total_RW).exp()
 
 
-def _margin(logits_RWV: torch.Tensor, top_RW: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
+def _margin(logits_RWV: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
     first, second = (logits_RWV.topk(2).values - total_RW[..., None]).exp().unbind(-1)
     return first - second
 
 
-def _entropy(logits_RWV: torch.Tensor, top_RW: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
-    return torch.special.entr((logits_RWV - total_RW[..., None]).exp()).sum(-1)
+def _entropy(logits_RWV: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
+    # entr(p) = -p log p, 0 where p is 0: the mask token's logit is -inf.
+    entropy: torch.Tensor = torch.special.entr((logits_RWV - total_RW[..., None]).exp()).sum(-1)
+    return entropy
 
 
-SCORES: dict[ScoreName, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]] = {
+# From logits [R, W, V] and their logsumexp [R, W] to scores [R, W]; entropy in nats, lower is surer.
+SCORES: dict[ScoreName, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "probability": _probability,
     "margin": _margin,
     "entropy": _entropy,
@@ -92,9 +95,9 @@ def judge(
         ValueError: when the logits are not numbers.
     """
     device = logits_RWV.device
-    top_RW, ids_RW = logits_RWV.max(-1)
+    ids_RW = logits_RWV.argmax(-1)
     total_RW = logits_RWV.logsumexp(-1)
-    scores_RW = SCORES[score](logits_RWV, top_RW, total_RW).double()
+    scores_RW = SCORES[score](logits_RWV, total_RW).double()
     accepted_R = accepted_lengths(
         ids_RW,
         scores_RW,

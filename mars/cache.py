@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
+from typing_extensions import override
 
 
 class Transformer:
@@ -57,6 +58,7 @@ class _Layer(CacheLayerMixin):
         super().__init__()
         self._rows = rows
 
+    @override
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         rows, heads, _, size = key_states.shape
         # Zeros, not empty: a masked slot still meets the attention weights as 0 * value, and 0 * NaN is NaN.
@@ -64,6 +66,7 @@ class _Layer(CacheLayerMixin):
         self.values = torch.zeros_like(self.keys)
         self.is_initialized = True
 
+    @override
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -81,6 +84,7 @@ class _Layer(CacheLayerMixin):
         if self.is_initialized:
             self.keys, self.values = self.keys[indices], self.values[indices]
 
+    @override
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self._rows.extent, 0
 
@@ -141,7 +145,7 @@ class RecomputedRows:
         self._ids.scatter_(1, slots_RQ, ids_RQ)
         tokens_RK = self._ids[:, 1 : _extent(slots, self._ids.shape[1])]
         positions_1K = torch.arange(tokens_RK.shape[1], device=tokens_RK.device)[None]
-        causal_KK = positions_1K.T >= positions_1K
+        causal_KK = positions_1K <= positions_1K.T
         hidden = self._transformer.hidden(tokens_RK, positions_1K, causal_KK[None, None], None)
         wanted_RQ1 = (slots_RQ[:, slots_RQ.shape[1] - keep :, None] - 1).clamp_min(0)
         return self._transformer.logits(hidden.gather(1, wanted_RQ1.expand(-1, -1, hidden.shape[2])))

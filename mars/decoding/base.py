@@ -57,9 +57,8 @@ def check(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> None:
         if not prompt:
             raise ValueError(f"prompt {number} is empty: it needs at least one token")
         if len(prompt) > limit:
-            raise ValueError(
-                f"the prompt has {len(prompt)} tokens, at most {limit} fit with max_new_tokens={settings.max_new_tokens}"
-            )
+            fits = f"at most {limit} fit with max_new_tokens={settings.max_new_tokens}"
+            raise ValueError(f"the prompt has {len(prompt)} tokens, {fits}")
         if not 0 <= min(prompt) <= max(prompt) < engine.vocab_size:
             wrong = min(prompt) if min(prompt) < 0 else max(prompt)
             raise ValueError(f"token ids must be between 0 and {engine.vocab_size - 1}, got {wrong}")
@@ -102,7 +101,7 @@ def _decode(
     room = [settings.max_new_tokens - row.written for row in active]
     # One-token mode reads no mask, and no mask is forwarded whose proposal has no room in any row.
     width = 1 if threshold is None else min(1 + masks, max(room))
-    ids, slots, query_tokens = _window(active, engine.mask_token_id, width - 1, settings.use_cache)
+    ids, slots, query_tokens = _window(active, engine.mask_token_id, width - 1, use_cache=settings.use_cache)
     with engine.clock() as clock:
         judgement = judge(
             rows.forward(ids, slots, width),
@@ -123,7 +122,7 @@ def _decode(
 def _prefill(engine: Engine, rows: Rows, active: list[Row], threshold: float | None, control: Control) -> ForwardPass:
     """Put every prompt but its last token, which the first decode pass reads, into the cache."""
     heads = [Row(row.number, 0, row.pending[:-1]) for row in active]
-    ids, slots, query_tokens = _window(heads, None, 0, True)
+    ids, slots, query_tokens = _window(heads, None, 0, use_cache=True)
     with engine.clock() as clock:
         rows.forward(ids, slots, 0)
     reason: FinishReason | None = "cancelled" if control.stopped else None
@@ -134,7 +133,7 @@ def _prefill(engine: Engine, rows: Rows, active: list[Row], threshold: float | N
 
 
 def _window(
-    active: list[Row], mask: int | None, masks: int, use_cache: bool
+    active: list[Row], mask: int | None, masks: int, *, use_cache: bool
 ) -> tuple[list[list[int]], list[list[int]], int]:
     """Token ids and slots [R, Q] of one pass, padded on the left, and the positions it computes, padding left out."""
     longest = max(len(row.pending) for row in active)
