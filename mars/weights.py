@@ -1,0 +1,174 @@
+"""The files of a checkpoint: where they are, what they must hold, and sentences for when they do not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, StrictDataclassError
+from safetensors import SafetensorError, safe_open
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+from transformers.utils import logging
+
+MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "a2d-qwen2": (Qwen2Config, Qwen2ForCausalLM),
+}
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
+_DOWNLOAD_ERRORS = (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError)
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; the message is one sentence that names the file and the fix."""
+
+
+def locate(source: str | Path) -> tuple[Path, str]:
+    """The local folder of a checkpoint, downloaded from the Hub if `source` is an id, and its name."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        name = folder.resolve().name
+    elif folder.exists():
+        raise CheckpointError(f"{folder} is a file: give the folder that holds config.json and the weights")
+    elif isinstance(source, str) and _HUB_ID.fullmatch(source) and not folder.parent.is_dir():
+        folder, name = _download(source), source
+    else:
+        raise CheckpointError(
+            f"there is no folder {folder}: give a checkpoint folder, or a Hub id such as Qwen/Qwen2.5-0.5B"
+        )
+    if "BD3LM" in name:
+        raise CheckpointError(
+            f"{name} is a block diffusion model, which a causal mask cannot drive: use an AR or MARS one"
+        )
+    return folder, name
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON ({_reason(error)}): copy or download it again") from error
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, got {type(data).__name__}: copy or download it again")
+    return data
+
+
+def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
+    """The `model_type` as written and the configuration of the plain architecture behind it."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path} is missing: give a folder that holds config.json, *.safetensors and tokenizer.json"
+        )
+    data = read_json(path)
+    model_type = data.get("model_type")
+    if model_type not in MODELS:
+        raise CheckpointError(
+            f"{path}: model_type must be one of {', '.join(MODELS)}, got {model_type!r}; use such a model"
+        )
+    foreign = ("model_type", "architectures", "auto_map")
+    try:
+        config = MODELS[model_type][0].from_dict({key: value for key, value in data.items() if key not in foreign})
+    except (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} describes no {model_type} model ({_reason(error)}): download it again"
+        ) from error
+    if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
+        raise CheckpointError(f"{path}: only full attention is supported; set use_sliding_window to false")
+    return model_type, config
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer exactly as `tokenizer.json` describes it."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path} is missing: copy the tokenizer (tokenizer.json, tokenizer_config.json) into the folder"
+        )
+    try:
+        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the tokenizers library raises no narrower kind for a broken file
+        raise CheckpointError(f"{path} is broken ({_reason(error)}): copy or download it again") from error
+
+
+def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """The model with every weight from the folder's safetensors files, on the CPU."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise CheckpointError(
+            f"{folder} has no *.safetensors: download the weights, or save them with safe serialization"
+        )
+    for file in files:
+        _check_weights(file)
+    try:
+        with _quiet():
+            model, report = MODELS[model_type][1].from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                attn_implementation="sdpa",
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise CheckpointError(f"the weights in {folder} do not load ({_reason(error)}): download them again") from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise CheckpointError(
+            f"{files[0]} lacks {len(missing)} weights, {missing[0]} first: download the weights again"
+        )
+    return model
+
+
+def _download(source: str) -> Path:
+    try:
+        return Path(snapshot_download(source, allow_patterns=_HUB_FILES, ignore_patterns=["*/*"]))
+    except _DOWNLOAD_ERRORS as error:
+        raise CheckpointError(
+            f"{source} is no local folder and cannot be fetched from the Hub ({type(error).__name__}): check the name "
+            "and the network, or give a local folder"
+        ) from error
+
+
+def _check_weights(file: Path) -> None:
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{file} is broken ({_reason(error)}): copy or download it again") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the progress bar of transformers: a library does not draw."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, shortened."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return text if len(text) <= 160 else text[:159] + "…"
