@@ -1,0 +1,24 @@
+"""Synthetic tasks with known answers: the demo's world, and the benchmark."""
+
+from __future__ import annotations
+
+from mars.tasks import instructions, logic, multiple_choice, python_functions, table_lookup, word_problems
+from mars.tasks.base import Problem, Split, Task
+
+TASKS: dict[str, Task] = {
+    module.TASK.name: module.TASK
+    for module in (word_problems, python_functions, instructions, logic, multiple_choice, table_lookup)
+}
+
+__all__ = ["TASKS", "Problem", "Split", "Task", "sample"]
+
+
+def sample(task: str, seed: int, split: Split = "heldout") -> Problem:
+    """The problem of this family, seed and split.
+
+    Raises:
+        ValueError: the family is unknown, or the seed or split out of range.
+    """
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+    return TASKS[task].generate(seed, split)

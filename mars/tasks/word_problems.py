@@ -1,0 +1,198 @@
+"""Word problems in 2-4 steps with a worked solution and `#### answer`, in the place of GSM8K."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+from mars.tasks.base import Draft, Task, last_match, names, vary
+from mars.tasks.vocabulary import CITIES, ITEMS, PEOPLE, TIMES
+
+_ANSWER = re.compile(r"####\s*(-?\d+)")
+
+
+def check_text(answer: str, text: str) -> bool:
+    """The number after the last `####` is the answer."""
+    return last_match(_ANSWER, text) == answer
+
+
+def step(rng: Random, what: str, expression: str, value: int) -> str:
+    """One worked step in one of several equally likely wordings."""
+    return vary(
+        rng,
+        f"[[So|Then|Now|Here] {what} [is|makes|comes to] {expression} = {value}."
+        f"|[We|You] [get|find|see] {expression} = {value} [for|as] {what}."
+        f"|[Next|Again], {what}: {expression} = {value}."
+        f"|[Since|As] {expression} = {value}, {what} is {value}.]",
+    )
+
+
+def solution(rng: Random, steps: list[tuple[str, str, int]]) -> tuple[str, str]:
+    """Worked text and final answer of (what, expression, value) steps."""
+    opening = vary(rng, "[|Let us [see|think|work it out]. |[We|I] go [step by step|one by one]. |[Okay|Right|Well]. ]")
+    text = opening + " ".join(step(rng, *one) for one in steps)
+    return f"{text}\n#### {steps[-1][2]}", str(steps[-1][2])
+
+
+def _draft(rng: Random, parameters: tuple[object, ...], prompt: str, steps: list[tuple[str, str, int]]) -> Draft:
+    text, answer = solution(rng, steps)
+    return Draft(parameters, vary(rng, prompt), text, answer)
+
+
+def sheep(rng: Random) -> Draft:
+    """The family of the paper's Figure 1."""
+    a, b, c = names(rng, 3, CITIES)
+    first, second, count = rng.choice(list(TIMES)), rng.choice(list(TIMES)), rng.randint(2, 9)
+    b_count = second * count
+    a_count = first * b_count
+    total = a_count + b_count + count
+    return _draft(
+        rng,
+        (a, b, c, first, second, count),
+        f"{a} has {TIMES[first]} as many sheep as {b}. {b} has {TIMES[second]} as many sheep as {c}. "
+        f"How many sheep do {a}, {b}, and {c} have [together|in all] if {c} has {count} sheep?",
+        [
+            (f"{b}", f"{second} * {count}", b_count),
+            (f"{a}", f"{first} * {b_count}", a_count),
+            ("the two of them", f"{a_count} + {b_count}", a_count + b_count),
+            ("the total", f"{a_count + b_count} + {count}", total),
+        ],
+    )
+
+
+def shopping(rng: Random) -> Draft:
+    (who,), (x, y) = names(rng, 1, PEOPLE), names(rng, 2, ITEMS)
+    a, p, b, q = (rng.randint(2, 9) for _ in range(4))
+    return _draft(
+        rng,
+        (who, x, y, a, p, b, q),
+        f"{who} [buys|picks|orders] {a} {x} at {p} dollars each and {b} {y} at {q} dollars each. "
+        f"How much does {who} [pay|spend] [in total|altogether]?",
+        [
+            (f"the cost of {x}", f"{a} * {p}", a * p),
+            (f"the cost of {y}", f"{b} * {q}", b * q),
+            ("the total", f"{a * p} + {b * q}", a * p + b * q),
+        ],
+    )
+
+
+def bus(rng: Random) -> Draft:
+    (where,) = names(rng, 1, CITIES)
+    start = rng.randint(20, 60)
+    off, on, last = rng.randint(3, 15), rng.randint(3, 20), rng.randint(2, 12)
+    return _draft(
+        rng,
+        (where, start, off, on, last),
+        f"A bus [leaves|starts from] {where} with {start} people. At the first stop {off} get off and {on} get on. "
+        f"At the [next|second] stop {last} get off. How many people are [left|on the bus] now?",
+        [
+            ("the number after some leave", f"{start} - {off}", start - off),
+            ("the number after some board", f"{start - off} + {on}", start - off + on),
+            ("the number left", f"{start - off + on} - {last}", start - off + on - last),
+        ],
+    )
+
+
+def savings(rng: Random) -> Draft:
+    (who,), (x,) = names(rng, 1, PEOPLE), names(rng, 1, ITEMS)
+    weekly, weeks = rng.randint(3, 12), rng.randint(3, 9)
+    spent = rng.randint(2, weekly * weeks - 1)
+    return _draft(
+        rng,
+        (who, x, weekly, weeks, spent),
+        f"{who} [saves|puts away] {weekly} dollars [every|each] week for {weeks} weeks and then spends {spent} dollars "
+        f"on {x}. How many dollars [are left|does {who} still have]?",
+        [
+            ("the money saved", f"{weeks} * {weekly}", weekly * weeks),
+            ("the money left", f"{weekly * weeks} - {spent}", weekly * weeks - spent),
+        ],
+    )
+
+
+def sharing(rng: Random) -> Draft:
+    (who,), (x,) = names(rng, 1, PEOPLE), names(rng, 1, ITEMS)
+    friends, each = rng.randint(2, 6), rng.randint(2, 9)
+    total = friends * each
+    kept = rng.randint(1, 9)
+    first = rng.randint(1, total + kept - 1)
+    return _draft(
+        rng,
+        (who, x, friends, each, kept, first),
+        f"{who} has {first} {x} and [gets|finds] {total + kept - first} more. {who} keeps {kept} and shares the rest "
+        f"[equally|fairly] among {friends} friends. How many {x} does each friend get?",
+        [
+            (f"the number of {x}", f"{first} + {total + kept - first}", total + kept),
+            ("the number to share", f"{total + kept} - {kept}", total),
+            ("the share of each", f"{total} / {friends}", each),
+        ],
+    )
+
+
+def baking(rng: Random) -> Draft:
+    (who,) = names(rng, 1, PEOPLE)
+    cups, cakes = rng.randint(2, 6), rng.randint(3, 9)
+    have = rng.randint(1, cups * cakes - 1)
+    thing = rng.choice(("cake", "pie", "loaf", "tart"))
+    return _draft(
+        rng,
+        (who, cups, cakes, have, thing),
+        f"Each {thing} needs {cups} cups of flour. {who} [wants|plans] to bake {cakes} of them and has {have} cups. "
+        f"How many [more cups|cups more] does {who} need?",
+        [
+            ("the flour needed", f"{cakes} * {cups}", cups * cakes),
+            ("the flour missing", f"{cups * cakes} - {have}", cups * cakes - have),
+        ],
+    )
+
+
+def reading(rng: Random) -> Draft:
+    (who,) = names(rng, 1, PEOPLE)
+    daily, days = rng.randint(4, 12), rng.randint(2, 7)
+    pages = rng.randint(daily * days + 1, 99)
+    return _draft(
+        rng,
+        (who, daily, days, pages),
+        f"{who}'s book has {pages} pages. {who} reads {daily} pages [a|each|every] day for {days} days. "
+        f"How many pages are [left|still unread]?",
+        [
+            ("the part read", f"{days} * {daily}", daily * days),
+            ("the part left", f"{pages} - {daily * days}", pages - daily * days),
+        ],
+    )
+
+
+def ages(rng: Random) -> Draft:
+    a, b, c = names(rng, 3, PEOPLE)
+    first, second, age = rng.randint(2, 9), rng.randint(2, 9), rng.randint(3, 20)
+    middle = age + second
+    return _draft(
+        rng,
+        (a, b, c, first, second, age),
+        f"{a} is {first} years older than {b}. {b} is {second} years older than {c}. {c} is {age}. "
+        f"How old are {a} and {b} [together|in total]?",
+        [
+            (f"the age of {b}", f"{age} + {second}", middle),
+            (f"the age of {a}", f"{middle} + {first}", middle + first),
+            ("the sum", f"{middle + first} + {middle}", 2 * middle + first),
+        ],
+    )
+
+
+def collecting(rng: Random) -> Draft:
+    (a, b), (x,) = names(rng, 2, PEOPLE), names(rng, 1, ITEMS)
+    count, times, given, more = rng.randint(4, 12), rng.choice(list(TIMES)), rng.randint(1, 7), rng.randint(2, 15)
+    owned = times * count
+    return _draft(
+        rng,
+        (a, b, x, count, times, given, more),
+        f"{a} has {count} {x}. {b} has {TIMES[times]} as many. {b} [gives|hands] {given} of them to {a} and later "
+        f"[finds|buys|gets] {more} more. How many {x} does {b} have [now|in the end]?",
+        [
+            (f"{b}'s first count", f"{times} * {count}", owned),
+            ("the number after giving", f"{owned} - {given}", owned - given),
+            ("the number in the end", f"{owned - given} + {more}", owned - given + more),
+        ],
+    )
+
+
+TASK = Task("word_problems", (sheep, shopping, bus, savings, sharing, baking, reading, ages, collecting), check_text)
