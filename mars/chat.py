@@ -1,0 +1,53 @@
+"""Chat turns to token ids. Control tokens written by a user stay ordinary text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+MASK_TOKEN = "<|mask|>"
+TURN_START = "<|im_start|>"
+TURN_END = "<|im_end|>"
+PAD_TOKEN = "<|endoftext|>"
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+"""Qwen's ChatML turns, without a default system message."""
+
+
+def encode_prompt(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Token ids of one user turn and the opening of the assistant's."""
+    return encode_messages(tokenizer, [{"role": "user", "content": text}])
+
+
+def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    """Token ids of the turns through the tokenizer's chat template, opened for the assistant's answer.
+
+    The template is rendered around placeholders, and each content is encoded on its own with special tokens split,
+    so that nothing inside a content can open or close a turn.
+
+    Raises:
+        ValueError: the tokenizer has no chat template.
+    """
+    if not tokenizer.chat_template:
+        raise ValueError("the tokenizer has no chat template; use the tokenizer of an instruction-tuned checkpoint")
+    holders = [f"\ue000{index}\ue001" for index in range(len(messages))]
+    turns = [{"role": m["role"], "content": holder} for m, holder in zip(messages, holders, strict=True)]
+    rest = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    ids: list[int] = []
+    for message, holder in zip(messages, holders, strict=True):
+        before, _, rest = rest.partition(holder)
+        ids += tokenizer(before, add_special_tokens=False)["input_ids"]
+        ids += encode_text(tokenizer, message["content"])
+    return ids + tokenizer(rest, add_special_tokens=False)["input_ids"]
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Token ids of plain text, control tokens in it split like any other characters."""
+    printable = text.encode("utf-8", "replace").decode("utf-8")
+    return tokenizer(printable, add_special_tokens=False, split_special_tokens=True)["input_ids"]

@@ -1,0 +1,101 @@
+"""Command line of the two training stages."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+
+from mars.training.settings import TrainingSettings
+
+DESCRIPTION = """\
+Train in two stages (MARS, arXiv 2604.07023).
+
+  sft   ordinary supervised fine-tuning on the responses of conversations
+  mars  the same data again, with a second, masked copy of each sequence: the model learns to fill B masks
+        appended to a clean prefix in one causal pass, while the SFT loss keeps it an autoregressive model
+"""
+EXAMPLES = """\
+examples:
+  the shipped pair, from nothing but this repository:
+    python -m mars.training sft  --output runs/ar-sft --examples 150000 --learning-rate 2e-3
+    python -m mars.training mars --output runs/mars-b8 --checkpoint runs/ar-sft --block-size 8 --learning-rate 1e-3
+
+  MARS-tune a checkpoint of your own on your own chats (JSONL: {"messages": [{"role": …, "content": …}, …]} a line):
+    python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl
+    python -m mars.training mars --output runs/qwen-mars --checkpoint runs/qwen-sft --data chats.jsonl --block-size 4
+
+  several GPUs:       accelerate launch -m mars.training mars …
+  after an interruption: the same command with --resume
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    main = argparse.ArgumentParser(
+        prog="python -m mars.training",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars}")
+    sft = stages.add_parser("sft", help="stage 1: AR SFT", epilog=EXAMPLES, formatter_class=_Help)
+    mars = stages.add_parser(
+        "mars", help="stage 2: MARS, from an SFT checkpoint", epilog=EXAMPLES, formatter_class=_Help
+    )
+    for stage in (sft, mars):
+        _add_common(stage)
+    sft.add_argument("--checkpoint", help="folder or Hub id to start from; without it, a small model from scratch")
+    mars.add_argument("--checkpoint", required=True, help="folder or Hub id of the SFT checkpoint to start from")
+    mars.add_argument("--block-size", type=int, default=8, help="masks per block, B (4, 8 and 16 in the paper)")
+    mars.add_argument(
+        "--no-sft-loss",
+        dest="sft_loss",
+        action="store_false",
+        help="train on L_mask alone: the share of AR-like signal falls from (1 + 1/B)/2 to 1/B",
+    )
+    return main
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows defaults, keeps the line breaks of the examples."""
+
+
+def _add_common(stage: argparse.ArgumentParser) -> None:
+    add = stage.add_argument
+    add("--output", required=True, help="folder of the checkpoint; steps to resume from go to OUTPUT/work")
+    add("--data", help="chat JSONL, each line ending with an assistant turn; without it, synthetic problems")
+    add("--examples", type=int, default=100_000, help="synthetic problems to generate")
+    add("--data-seed", type=int, default=0, help="which synthetic problems")
+    add("--epochs", type=float, default=1.0, help="passes over the data (5 a stage in the paper)")
+    add("--batch-size", type=int, default=48, help="sequences per device and forward pass")
+    add("--gradient-accumulation", type=int, default=1, help="forward passes per optimizer step")
+    add("--learning-rate", type=float, default=5e-6, help="peak; AdamW, cosine to 0 (paper: 5e-6; from scratch: 2e-3)")
+    add("--warmup-share", type=float, default=0.03, help="share of the steps in which the rate rises")
+    add("--weight-decay", type=float, default=0.0, help="AdamW weight decay")
+    add("--max-length", type=int, default=512, help="limit of a sequence in tokens; a longer one is an error")
+    add("--precision", choices=("bf16", "fp32"), default="bf16", help="bf16 autocast over float32 weights, or float32")
+    add("--seed", type=int, default=0, help="of the weights and the order of the data")
+    add("--save-steps", type=int, default=500, help="optimizer steps between saves to resume from")
+    add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a stage; exit status 2 with one sentence on bad input."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser().parse_args(words)
+    command = shlex.join(["python", "-m", "mars.training", *words])
+    try:
+        settings = TrainingSettings(**vars(options))
+        from mars.training.run import train
+
+        train(settings, command)
+    except ValueError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Conversations to token sequences: synthetic problems, or any chat JSONL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from mars.chat import encode_messages, encode_text
+from mars.tasks import TASKS, sample
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Token ids of a conversation; the last `response_length` of them are the response, end of turn included."""
+
+    ids: tuple[int, ...]
+    response_length: int
+
+
+def synthetic_conversations(count: int, data_seed: int) -> Iterator[list[dict[str, str]]]:
+    """`count` training problems, the families in turn; another `data_seed` gives other problems."""
+    families = list(TASKS)
+    for index in range(count):
+        problem = sample(families[index % len(families)], data_seed * 10**9 + index, split="train")
+        yield [{"role": "user", "content": problem.prompt}, {"role": "assistant", "content": problem.solution}]
+
+
+def read_conversations(path: Path) -> Iterator[list[dict[str, str]]]:
+    """Conversations of a chat JSONL: `{"messages": [{"role": …, "content": …}, …]}` a line, ending with the assistant.
+
+    Raises:
+        ValueError: names the file, the line and what is wrong with it.
+    """
+    if not path.is_file():
+        raise ValueError(f"data file {path} does not exist")
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _conversation(line, f"{path}, line {number}")
+
+
+def _conversation(line: str, where: str) -> list[dict[str, str]]:
+    try:
+        messages = json.loads(line).get("messages")
+    except (ValueError, AttributeError):
+        messages = None
+    if not isinstance(messages, list) or len(messages) < 2 or not all(map(_is_turn, messages)):
+        raise ValueError(f'{where}: expected {{"messages": [{{"role": …, "content": …}}, …]}} with at least two turns')
+    if messages[-1]["role"] != "assistant":
+        raise ValueError(f"{where}: the last turn must be the assistant's, got {messages[-1]['role']!r}")
+    return messages
+
+
+def _is_turn(message: Any) -> bool:
+    return isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+
+
+def encode_example(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], max_length: int, where: str = "conversation"
+) -> Example:
+    """Tokenize one conversation; its last turn is the response.
+
+    Raises:
+        ValueError: the sequence is longer than `max_length` tokens.
+    """
+    prompt = encode_messages(tokenizer, messages[:-1])
+    response = [*encode_text(tokenizer, messages[-1]["content"]), end_of_turn(tokenizer)]
+    length = len(prompt) + len(response)
+    if length > max_length:
+        raise ValueError(
+            f"{where} has {length} tokens, over the limit of {max_length}; shorten it or raise --max-length"
+        )
+    return Example((*prompt, *response), len(response))
+
+
+def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id that ends a response, which also pads the last block.
+
+    Raises:
+        ValueError: the tokenizer has no end-of-sequence token.
+    """
+    if tokenizer.eos_token_id is None:
+        raise ValueError("the tokenizer has no end-of-sequence token; set eos_token in tokenizer_config.json")
+    return int(tokenizer.eos_token_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Collator:
+    """Right-pads a batch. With `block_size` each row's padding up to a multiple of it counts in the loss (section 3.2).
+
+    Returns a dict of long tensors: `input_ids` [R, L] and `labels` [R, L], where `labels[:, i]` is the token at i+1
+    if that belongs to the response and -100 otherwise: the right shift is already made. L is a multiple of the block
+    size.
+    """
+
+    end_id: int
+    block_size: int = 1
+
+    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        blocks = [-(-len(example["input_ids"]) // self.block_size) for example in examples]
+        length = max(blocks) * self.block_size
+        input_ids = torch.full((len(examples), length), self.end_id)
+        labels = torch.full((len(examples), length), IGNORED)
+        for row, example in enumerate(examples):
+            ids = torch.tensor(example["input_ids"])
+            input_ids[row, : len(ids)] = ids
+            first = len(ids) - example["response_length"]
+            last = blocks[row] * self.block_size
+            labels[row, first - 1 : last - 1] = input_ids[row, first:last]
+        return {"input_ids": input_ids, "labels": labels}

@@ -1,0 +1,201 @@
+"""One training stage on the Hugging Face Trainer: sharding, resuming, logging and progress bars come from there."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+from transformers.trainer_utils import get_last_checkpoint
+
+from mars.provenance import provenance
+from mars.training.data import (
+    Collator,
+    Example,
+    encode_example,
+    end_of_turn,
+    read_conversations,
+    synthetic_conversations,
+)
+from mars.training.objective import mars_losses, sft_losses
+from mars.training.settings import TrainingSettings
+from mars.training.start import start
+
+RECORD_FILE = "mars.json"
+
+
+class Examples(Dataset[dict[str, Any]]):
+    """Tokenized conversations, in order."""
+
+    def __init__(self, examples: list[Example]) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        example = self._examples[index]
+        return {"input_ids": example.ids, "response_length": example.response_length}
+
+
+class StageTrainer(Trainer):
+    """Trainer whose loss is L_AR (sft), L_mask + L_AR (mars), or L_mask alone (mars without the SFT loss)."""
+
+    def __init__(self, settings: TrainingSettings, mask_token_id: int | None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._settings = settings
+        self._mask_token_id = mask_token_id
+        self._parts: dict[str, list[float]] = {"loss_ar": [], "loss_mask": []}
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | None = None,
+    ) -> Any:
+        """Sum of the losses over the labels of the whole step, whatever the number of devices."""
+        ids, labels = inputs["input_ids"], inputs["labels"]
+        if self._mask_token_id is None:
+            losses = sft_losses(model, ids, labels)
+        else:
+            losses = mars_losses(model, ids, labels, self._settings.block_size, self._mask_token_id)
+        tokens = losses.tokens if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
+        total = torch.zeros((), device=ids.device)
+        if self._mask_token_id is None or self._settings.sft_loss:
+            total = total + losses.autoregressive
+        if losses.mask is not None:
+            total = total + losses.mask
+            self._parts["loss_mask"].append(float(losses.mask.detach() / losses.tokens))
+        self._parts["loss_ar"].append(float(losses.autoregressive.detach() / losses.tokens))
+        return total / tokens
+
+    def log(self, logs: dict[str, float], *arguments: Any, **options: Any) -> None:
+        """Add the mean of each part of the loss since the last log, in nats per token."""
+        for name, values in self._parts.items():
+            if values and "loss" in logs:
+                logs[name] = round(sum(values) / len(values), 4)
+                values.clear()
+        super().log(logs, *arguments, **options)
+
+
+def train(settings: TrainingSettings, command: str) -> Path:
+    """Run one stage and save the checkpoint in bf16, with the training record in `mars.json`.
+
+    Returns: the folder of the checkpoint.
+
+    Raises:
+        ValueError: bad settings, data or checkpoint, in one sentence.
+    """
+    set_seed(settings.seed)
+    model, tokenizer = start(settings)
+    examples = load_examples(settings, tokenizer, int(model.config.max_position_embeddings))
+    mask_token_id = tokenizer.mask_token_id if settings.stage == "mars" else None
+    output = Path(settings.output)
+    work = output / "work"
+    last = get_last_checkpoint(str(work)) if settings.resume and work.is_dir() else None
+    if settings.resume and last is None:
+        raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
+    trainer = StageTrainer(
+        settings,
+        mask_token_id,
+        model=model,
+        args=arguments(settings, work),
+        train_dataset=Examples(examples),
+        data_collator=Collator(end_of_turn(tokenizer), settings.block_size if settings.stage == "mars" else 1),
+        processing_class=tokenizer,
+    )
+    if trainer.args.n_gpu > 1:
+        raise ValueError(
+            "several GPUs in one process are not supported: start with `accelerate launch -m mars.training`"
+        )
+    origin = provenance(command)
+    begin = time.perf_counter()
+    result = trainer.train(resume_from_checkpoint=last)
+    measured = {
+        "examples": len(examples),
+        "tokens": sum(len(example.ids) for example in examples),
+        "steps": result.global_step,
+        "seconds": round(time.perf_counter() - begin, 1),
+        "resumed": settings.resume,
+        "final_losses": trainer.state.log_history[-2] if len(trainer.state.log_history) > 1 else {},
+    }
+    if trainer.is_world_process_zero():
+        save(model, tokenizer, settings, origin, measured)
+    return output
+
+
+def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Example]:
+    """Tokenize the data of a stage.
+
+    Raises:
+        ValueError: no example, one that is too long, or a limit above the model's context of `context` tokens.
+    """
+    if settings.max_length > context:
+        raise ValueError(f"max_length must be <= the model's context of {context} tokens, got {settings.max_length}")
+    if settings.data is None:
+        conversations = synthetic_conversations(settings.examples, settings.data_seed)
+    else:
+        conversations = read_conversations(Path(settings.data))
+    examples = [
+        encode_example(tokenizer, messages, settings.max_length, f"conversation {number}")
+        for number, messages in enumerate(conversations, start=1)
+    ]
+    if not examples:
+        raise ValueError(f"data file {settings.data} holds no conversation; at least one is needed")
+    return examples
+
+
+def arguments(settings: TrainingSettings, work: Path) -> TrainingArguments:
+    """The Trainer's arguments: AdamW, cosine, warm-up as in the paper unless the settings say otherwise."""
+    cpu = not torch.cuda.is_available()
+    return TrainingArguments(
+        output_dir=str(work),
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=settings.warmup_share,
+        weight_decay=settings.weight_decay,
+        adam_beta2=0.98,
+        bf16=settings.precision == "bf16",
+        use_cpu=cpu,
+        seed=settings.seed,
+        train_sampling_strategy="group_by_length",
+        save_steps=settings.save_steps,
+        save_total_limit=2,
+        logging_steps=50,
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=not cpu,
+    )
+
+
+def save(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    settings: TrainingSettings,
+    origin: dict[str, Any],
+    measured: dict[str, Any],
+) -> None:
+    """Write the HF folder in bf16 and the training record."""
+    output = Path(settings.output)
+    previous = Path(settings.checkpoint or "") / RECORD_FILE
+    record = {
+        "stage": settings.stage,
+        "block_size": settings.block_size if settings.stage == "mars" else None,
+        "sft_loss": settings.sft_loss if settings.stage == "mars" else None,
+        "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
+        "measured": measured,
+        "provenance": origin,
+        "started_from": json.loads(previous.read_text()) if settings.checkpoint and previous.is_file() else None,
+    }
+    model.to(torch.bfloat16).save_pretrained(output)
+    tokenizer.save_pretrained(output)
+    (output / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n")

@@ -1,0 +1,58 @@
+"""Training settings: frozen, checked at the door, saved with the checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Stage = Literal["sft", "mars"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSettings:
+    """One training stage.
+
+    `checkpoint` is a folder or Hub id to start from; None trains a tokenizer and a small model from scratch (stage sft
+    only). `data` is a chat JSONL; None generates `examples` synthetic problems. `max_length` is in tokens.
+    `batch_size` is in sequences per device and optimizer step, before `gradient_accumulation`.
+    """
+
+    stage: Stage
+    output: str
+    checkpoint: str | None = None
+    data: str | None = None
+    examples: int = 100_000
+    data_seed: int = 0
+    epochs: float = 1.0
+    block_size: int = 8
+    sft_loss: bool = True
+    batch_size: int = 48
+    gradient_accumulation: int = 1
+    learning_rate: float = 5e-6
+    warmup_share: float = 0.03
+    weight_decay: float = 0.0
+    max_length: int = 512
+    precision: Literal["bf16", "fp32"] = "bf16"
+    seed: int = 0
+    save_steps: int = 500
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        at_least_one = ("block_size", "examples", "batch_size", "gradient_accumulation", "max_length", "save_steps")
+        for name in at_least_one:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "epochs"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be > 0, got {getattr(self, name)}")
+        for name in ("seed", "data_seed"):
+            if not 0 <= getattr(self, name) < 2**20:
+                raise ValueError(f"{name} must be between 0 and {2**20 - 1}, got {getattr(self, name)}")
+        if not 0 <= self.warmup_share < 1:
+            raise ValueError(f"warmup_share must be >= 0 and < 1, got {self.warmup_share}")
+        if self.stage == "mars" and self.checkpoint is None:
+            raise ValueError("stage mars starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
+        if self.max_length % self.block_size and self.stage == "mars":
+            raise ValueError(
+                f"max_length must be a multiple of block_size, got {self.max_length} and {self.block_size}"
+            )

@@ -1,0 +1,90 @@
+"""The model and tokenizer that a stage starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from mars.chat import MASK_TOKEN
+from mars.training.data import synthetic_conversations
+from mars.training.settings import TrainingSettings
+from mars.training.tokenizer import train_tokenizer
+
+_VOCABULARY = 2048
+_CONTEXT = 1024
+_TOKENIZER_PROBLEMS = 20_000
+
+
+def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load `settings.checkpoint`, or build the small model and its tokenizer from scratch. Weights are float32.
+
+    Raises:
+        ValueError: the checkpoint cannot be read, or stage mars finds no place for the mask token.
+    """
+    if settings.checkpoint is None:
+        return from_scratch(settings)
+    model, tokenizer = _load(settings.checkpoint)
+    if settings.stage == "mars":
+        add_mask_token(model, tokenizer)
+    return model, tokenizer
+
+
+def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A 3.3-million-parameter Qwen2 and a tokenizer trained on the synthetic tasks."""
+    texts = (
+        "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)
+        for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
+    )
+    tokenizer = train_tokenizer(texts, _VOCABULARY, _CONTEXT)
+    config = Qwen2Config(
+        vocab_size=_VOCABULARY,
+        hidden_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        intermediate_size=704,
+        max_position_embeddings=_CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Qwen2ForCausalLM(config), tokenizer
+
+
+def add_mask_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Give the tokenizer `<|mask|>` if it has none, in a spare embedding row or a new one; returns its id.
+
+    A new row starts as the mean of the embeddings.
+    """
+    if tokenizer.convert_tokens_to_ids(MASK_TOKEN) in (None, tokenizer.unk_token_id):
+        tokenizer.add_special_tokens({"mask_token": MASK_TOKEN})
+    tokenizer.mask_token = MASK_TOKEN
+    mask_id = int(tokenizer.convert_tokens_to_ids(MASK_TOKEN))
+    if mask_id >= model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(mask_id + 1, mean_resizing=True)
+    return mask_id
+
+
+def _load(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    try:
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, config=config, dtype=torch.float32, attn_implementation="sdpa", trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError) as error:
+        kind = "folder" if Path(source).exists() else "folder or Hub id"
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"checkpoint {source} is no {kind} that transformers can load: {reason}") from error
+    return model, tokenizer
