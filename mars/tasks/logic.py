@@ -114,8 +114,10 @@ def date(rng: Random) -> Draft:
         (month, day, ahead, who, back),
         f"Today is {month} {day}. {who}'s birthday {'was' if back else 'is'} {when}. [What|Which] date is [that|it]?",
         [
-            f"[We [go|move|count]|[Go|Move|Count]] {'back' if back else 'on'} from the day: "
-            f"{day} {sign} {ahead} = {new}.",
+            (
+                f"[We [go|move|count]|[Go|Move|Count]] {'back' if back else 'on'} from the day: "
+                f"{day} {sign} {ahead} = {new}."
+            ),
             f"[The month|It] [stays|is still] {month}.",
         ],
         f"{month} {new}",
@@ -158,8 +160,10 @@ def counting(rng: Random) -> Draft:
         tuple(things),
         f"I [have|see|bought]: {listed}. How many pieces of fruit [are there|is that]?",
         [
-            f"[The fruits|The fruit pieces|Of these, fruits] are "
-            f"{', '.join(f'{count} {name}' for name, count in kept)}.",
+            (
+                f"[The fruits|The fruit pieces|Of these, fruits] are "
+                f"{', '.join(f'{count} {name}' for name, count in kept)}."
+            ),
             f"[That is|Together|The sum is] {' + '.join(str(count) for _, count in kept)} = {total}.",
         ],
         str(total),
