@@ -1,0 +1,68 @@
+"""Options of every command that runs a decoder, and the settings they make."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from mars.config import DEFAULT_THRESHOLD, DecodingSettings
+
+DEFAULT_BLOCK_SIZE = 8
+DEFAULT_ENTROPY = 0.3
+DEFAULT: Final = "default"
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Add --checkpoint, --decoder, --threshold and the other options that say how to decode."""
+    add = parser.add_argument
+    add("--checkpoint", required=True, metavar="DIR", help="checkpoint folder or Hub id")
+    add("--decoder", required=True, metavar="NAME", help="autoregressive, or sliding_window for a MARS checkpoint")
+    add(
+        "--threshold",
+        type=parse_threshold,
+        default=DEFAULT,
+        metavar="T",
+        help="proposals after the first are accepted while their score meets it; none is one-token mode "
+        f"(default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats)",
+    )
+    add("--score", default="probability", metavar="NAME", help="probability (default), margin or entropy")
+    add("--block-size", type=int, metavar="B", help="tokens proposed per pass (default: as trained, else 8)")
+    add("--extra-proposal", action="store_true", help="also offer the prediction of the last mask, the B+1-th")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="default: bfloat16 on CUDA only")
+    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+
+
+def parse_threshold(text: str) -> float | str | None:
+    """A number, None for "none", or DEFAULT: the default of the score, which is known only later.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none of these.
+    """
+    if text in ("none", DEFAULT):
+        return None if text == "none" else DEFAULT
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number or none, got {text!r}") from None
+
+
+def decoding_settings(options: argparse.Namespace, trained_block_size: int | None) -> DecodingSettings:
+    """The settings that parsed `options` ask for, with the checkpoint's block size unless another is given.
+
+    Raises:
+        ValueError: names the setting that is out of range.
+    """
+    threshold = options.threshold
+    if threshold == DEFAULT:
+        threshold = DEFAULT_ENTROPY if options.score == "entropy" else DEFAULT_THRESHOLD
+    block_size = options.block_size
+    if block_size is None:
+        block_size = trained_block_size or DEFAULT_BLOCK_SIZE
+    return DecodingSettings(
+        block_size=block_size,
+        threshold=threshold,
+        score=options.score,
+        max_new_tokens=options.max_new_tokens,
+        extra_proposal=options.extra_proposal,
+    )
