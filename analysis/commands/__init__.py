@@ -1,0 +1,23 @@
+"""The commands of `python -m analysis`, by name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from analysis.commands import evaluate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A subcommand: one line of help, the options it adds, and what it does; input errors are ValueErrors."""
+
+    help: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], None]
+
+
+COMMANDS: dict[str, Command] = {
+    "evaluate": Command(help=evaluate.HELP, add_options=evaluate.add_options, run=evaluate.run),
+}

@@ -1,0 +1,190 @@
+"""Held-out accuracy of a checkpoint under a decoder, and what each token cost.
+
+Problem i of a family has the task seed `seed * SEED_STRIDE + i`, so evaluations with different seeds share none.
+Problems are decoded family by family in that order, `batch_size` at a time; every row of a batch gets what it gets
+alone, so in float32 the batch size changes the speed and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.stats import wilson_interval
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS, Decoder
+from mars.metrics import Count, Tally, output_ids
+from mars.records import FinishReason, ForwardPass
+from mars.tasks import TASKS, Problem, sample
+from mars.tasks.base import MAX_SEED
+
+SEED_STRIDE = 1_000_000
+WARM_UP_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which problems to decode: `problems` held-out ones of each of `tasks`, `batch_size` in one forward pass."""
+
+    problems: int
+    seed: int
+    tasks: tuple[str, ...] = tuple(TASKS)
+    batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        unknown = [task for task in self.tasks if task not in TASKS]
+        if unknown or not self.tasks or len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(
+                f"tasks must be all or some of {', '.join(TASKS)}, each once, got {', '.join(self.tasks)!r}"
+            )
+        if not 1 <= self.problems <= SEED_STRIDE:
+            raise ValueError(f"problems must be between 1 and {SEED_STRIDE}, got {self.problems}")
+        if not 0 <= self.seed < MAX_SEED // SEED_STRIDE:
+            raise ValueError(f"seed must be >= 0 and < {MAX_SEED // SEED_STRIDE}, got {self.seed}")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be >= 1, got {self.batch_size}")
+
+    def batches(self, task: str) -> Iterator[list[Problem]]:
+        """The problems of one family, in order."""
+        for first in range(0, self.problems, self.batch_size):
+            numbers = range(first, min(first + self.batch_size, self.problems))
+            yield [sample(task, self.seed * SEED_STRIDE + number) for number in numbers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One problem: what was written, whether it is right, and the passes it took (its own, not the batch's)."""
+
+    problem: Problem
+    text: str
+    correct: bool
+    tokens: int
+    passes: int
+    finish_reason: FinishReason | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Problems taken together. `seconds` is the device time of all passes, prefill included."""
+
+    n: int
+    correct: int
+    tokens: int
+    passes: int
+    seconds: float
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the problems that are right, 0 to 1."""
+        return self.correct / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % Wilson interval of the accuracy."""
+        return wilson_interval(self.correct, self.n)
+
+    @property
+    def count(self) -> Count:
+        """Tokens, passes and seconds, with the rates that follow from them."""
+        return Count(tokens=self.tokens, passes=self.passes, seconds=self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The outcome of every problem by family, and the device seconds that each family took."""
+
+    threshold: float | None
+    outcomes: dict[str, tuple[Outcome, ...]]
+    seconds: dict[str, float]
+
+    @property
+    def scores(self) -> dict[str, Score]:
+        """One score per family, in the order they were run."""
+        return {task: _score(self.outcomes[task], self.seconds[task]) for task in self.outcomes}
+
+    @property
+    def overall(self) -> Score:
+        """All problems. Families have equally many, so its accuracy is the mean of theirs."""
+        return _score([row for rows in self.outcomes.values() for row in rows], sum(self.seconds.values()))
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    decoder: str,
+    settings: DecodingSettings,
+    plan: Plan,
+    progress: Callable[[int], object] | None = None,
+) -> Evaluation:
+    """Decode the problems of `plan` and check the answers; `progress` is told how many more problems are done.
+
+    A few tokens are decoded first and not counted, so that no family pays for the start of the device.
+
+    Raises:
+        ValueError: the decoder is unknown or cannot run this checkpoint, or a prompt does not fit its context.
+    """
+    decode = find_decoder(decoder)
+    _warm_up(checkpoint, decode, settings, plan)
+    outcomes: dict[str, tuple[Outcome, ...]] = {}
+    seconds: dict[str, float] = {}
+    threshold = None
+    for task in plan.tasks:
+        rows: list[Outcome] = []
+        seconds[task] = 0.0
+        for problems in plan.batches(task):
+            records = _decode(checkpoint, decode, settings, problems)
+            tally = Tally.of(records)
+            rows += _outcomes(checkpoint, problems, records, tally)
+            seconds[task] += tally.seconds
+            threshold = records[-1].rows[0].threshold
+            if progress is not None:
+                progress(len(problems))
+        outcomes[task] = tuple(rows)
+    return Evaluation(threshold=threshold, outcomes=outcomes, seconds=seconds)
+
+
+def find_decoder(name: str) -> Decoder:
+    """The decoder of this name.
+
+    Raises:
+        ValueError: there is none; the choices are listed.
+    """
+    if name not in DECODERS:
+        raise ValueError(f"decoder must be one of {', '.join(DECODERS)}, got {name!r}")
+    return DECODERS[name]
+
+
+def _decode(
+    checkpoint: Checkpoint, decode: Decoder, settings: DecodingSettings, problems: Sequence[Problem]
+) -> list[ForwardPass]:
+    return list(decode(checkpoint.engine, [checkpoint.encode(problem.prompt) for problem in problems], settings))
+
+
+def _warm_up(checkpoint: Checkpoint, decode: Decoder, settings: DecodingSettings, plan: Plan) -> None:
+    short = replace(settings, max_new_tokens=min(settings.max_new_tokens, WARM_UP_TOKENS))
+    _decode(checkpoint, decode, short, next(plan.batches(plan.tasks[0])))
+
+
+def _outcomes(
+    checkpoint: Checkpoint, problems: Sequence[Problem], records: Sequence[ForwardPass], tally: Tally
+) -> Iterator[Outcome]:
+    for row, problem in enumerate(problems):
+        text = checkpoint.decode(output_ids(records, row))
+        yield Outcome(
+            problem=problem,
+            text=text,
+            correct=TASKS[problem.task].check(problem, text),
+            tokens=tally.rows[row].tokens,
+            passes=tally.rows[row].passes,
+            finish_reason=tally.rows[row].finish_reason,
+        )
+
+
+def _score(rows: Sequence[Outcome], seconds: float) -> Score:
+    return Score(
+        n=len(rows),
+        correct=sum(row.correct for row in rows),
+        tokens=sum(row.tokens for row in rows),
+        passes=sum(row.passes for row in rows),
+        seconds=seconds,
+    )

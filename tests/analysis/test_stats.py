@@ -1,0 +1,42 @@
+"""The Wilson interval: against its formula, at the ends, and for bad input."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.stats import wilson_interval
+
+Z = 1.959963984540054
+
+
+@given(st.integers(1, 2_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_equals_the_formula(counts: tuple[int, int]) -> None:
+    successes, n = counts
+    share = successes / n
+    middle = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
+    low, high = wilson_interval(successes, n)
+    assert low == pytest.approx(max(0.0, middle - half), abs=1e-9)
+    assert high == pytest.approx(min(1.0, middle + half), abs=1e-9)
+    assert 0 <= low <= share <= high <= 1
+
+
+def test_half_width_at_256_and_80_percent() -> None:
+    low, high = wilson_interval(205, 256)
+    assert (high - low) / 2 == pytest.approx(0.049, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "confidence", "words"),
+    [
+        (0, 0, 0.95, "trials must be >= 1, got 0"),
+        (3, 2, 0.95, "between 0 and the 2 trials, got 3"),
+        (-1, 2, 0.95, "got -1"),
+        (1, 2, 1.0, "confidence must be between 0 and 1, got 1.0"),
+    ],
+)
+def test_bad_input(successes: int, trials: int, confidence: float, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        wilson_interval(successes, trials, confidence)
