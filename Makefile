@@ -6,6 +6,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
+# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower.
+
 .PHONY: demo test check format setup clean
 .DEFAULT_GOAL := demo
 
@@ -14,7 +16,7 @@ demo: setup
 
 test: setup
 	@.ci/chromium
-	PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin
 
 check: setup
 	$(BIN)/ruff check
