@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
-from transformers.trainer_utils import get_last_checkpoint
 
 from mars.provenance import provenance
 from mars.training.data import (
@@ -98,9 +97,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
     mask_token_id = tokenizer.mask_token_id if settings.stage == "mars" else None
     output = Path(settings.output)
     work = output / "work"
-    last = get_last_checkpoint(str(work)) if settings.resume and work.is_dir() else None
-    if settings.resume and last is None:
-        raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
+    last = last_saved_step(work) if settings.resume else None
     trainer = StageTrainer(
         settings,
         mask_token_id,
@@ -128,6 +125,22 @@ def train(settings: TrainingSettings, command: str) -> Path:
     if trainer.is_world_process_zero():
         save(model, tokenizer, settings, origin, measured)
     return output
+
+
+def last_saved_step(work: Path) -> str:
+    """The newest folder that the Trainer finished writing: its state file comes last, so a kill cannot fake it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
+    for step in sorted(saved, reverse=True):
+        try:
+            json.loads(saved[step].read_text())
+        except ValueError:
+            continue
+        return str(saved[step].parent)
+    raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
 
 
 def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Example]:
@@ -166,6 +179,7 @@ def arguments(settings: TrainingSettings, work: Path) -> TrainingArguments:
         adam_beta2=0.98,
         bf16=settings.precision == "bf16",
         use_cpu=cpu,
+        ddp_backend="gloo" if cpu else None,
         seed=settings.seed,
         train_sampling_strategy="group_by_length",
         save_steps=settings.save_steps,
