@@ -142,8 +142,9 @@ class RecomputedRows:
     def forward(self, ids: Sequence[Sequence[int]], slots: Sequence[Sequence[int]], keep: int) -> torch.Tensor:
         """Logits [R, keep, V] of the last `keep` columns; the contract is that of `engine.Rows`."""
         ids_RQ, slots_RQ = _tensors(ids, slots, self._transformer.device)
+        extent = _extent(slots, self._ids.shape[1])
         self._ids.scatter_(1, slots_RQ, ids_RQ)
-        tokens_RK = self._ids[:, 1 : _extent(slots, self._ids.shape[1])]
+        tokens_RK = self._ids[:, 1:extent]
         positions_1K = torch.arange(tokens_RK.shape[1], device=tokens_RK.device)[None]
         causal_KK = positions_1K <= positions_1K.T
         hidden = self._transformer.hidden(tokens_RK, positions_1K, causal_KK[None, None], None)

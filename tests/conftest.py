@@ -1,0 +1,91 @@
+"""What tests share: a scripted model, which needs no weights, and a tiny checkpoint with random ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from mars.checkpoint import Checkpoint
+    from mars.scripted import ScriptedModel
+
+TINY_TEXT = [
+    "user\nTom has 3 apples and buys 4 more. How many has he?\nassistant\n3 + 4 = 7\n#### 7\n",
+    "user\nWrite a function that adds two numbers.\nassistant\ndef add(a, b):\n    return a + b\n",
+]
+
+
+@pytest.fixture
+def scripted() -> type[ScriptedModel]:
+    """The scripted model: `scripted([[5, 6, 2]])` proposes 5, 6 and the stop token 2, with probability 1."""
+    from mars.scripted import ScriptedModel
+
+    return ScriptedModel
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> Iterator[None]:
+    """Tiny models are fastest on one thread: two that share a busy core wait for each other."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Our kind of tokenizer, trained on two sentences."""
+    from mars.training.tokenizer import train_tokenizer
+
+    return train_tokenizer(TINY_TEXT * 4, 320, 384)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_tokenizer: PreTrainedTokenizerFast, one_thread: None) -> PreTrainedModel:
+    """A Qwen2 with random weights, grouped heads and a varied output, float32."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tiny_tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=384,
+        initializer_range=0.4,
+        bos_token_id=None,
+        eos_token_id=tiny_tokenizer.eos_token_id,
+        pad_token_id=tiny_tokenizer.pad_token_id,
+    )
+    return Qwen2ForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(
+    tmp_path_factory: pytest.TempPathFactory, tiny_model: PreTrainedModel, tiny_tokenizer: PreTrainedTokenizerFast
+) -> Path:
+    """A checkpoint folder as stage mars writes it, B = 4. Read only: copy it before you break it."""
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny-mars"
+    tiny_model.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    (folder / "mars.json").write_text(json.dumps({"stage": "mars", "block_size": 4, "sft_loss": True}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Path) -> Checkpoint:
+    """The tiny checkpoint, loaded on the CPU."""
+    from mars.checkpoint import load_checkpoint
+
+    return load_checkpoint(tiny_folder, dtype="float32", device="cpu")
