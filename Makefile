@@ -6,14 +6,13 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower.
-
 .PHONY: demo test check format setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
 	$(BIN)/python -m app
 
+# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower.
 test: setup
 	@.ci/chromium
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin
