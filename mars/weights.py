@@ -126,15 +126,12 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
                 attn_implementation="sdpa",
                 local_files_only=True,
                 use_safetensors=True,
+                ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise CheckpointError(f"the weights in {folder} do not load ({_reason(error)}): download them again") from error
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise CheckpointError(
-            f"{files[0]} lacks {len(missing)} weights, {missing[0]} first: download the weights again"
-        )
+    _check_complete(files[0], report)
     return model
 
 
@@ -156,14 +153,25 @@ def _check_weights(file: Path) -> None:
         raise CheckpointError(f"{file} is broken ({_reason(error)}): copy or download it again") from error
 
 
+def _check_complete(file: Path, report: dict[str, Any]) -> None:
+    missing, mismatched = sorted(report["missing_keys"]), sorted(map(str, report["mismatched_keys"]))
+    if missing or mismatched:
+        what = f"lacks {len(missing)} weights" if missing else f"has {len(mismatched)} weights of the wrong shape"
+        raise CheckpointError(
+            f"{file} {what} for its config.json, {(missing or mismatched)[0]} first: download both again"
+        )
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the progress bar of transformers: a library does not draw."""
-    shown = logging.is_progress_bar_enabled()
+    """Without the progress bar and the loading report of transformers: a library does not draw."""
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(verbosity)
         if shown:
             logging.enable_progress_bar()
 
