@@ -106,7 +106,7 @@ REFUSED = {
     "too long": "def f(a):\n    return 1\n" + "#" * MAX_SOURCE_CHARACTERS,
     "escape": "def f(a):\n    return '\\d'",
     "number and word": "def f(a):\n    return 1if a else 2",
-    "nested minus": "def f(a):\n    return " + "-" * 3_900 + "1",
+    "nested minus": "def f(a):\n    return " + "-" * 3_900 + "2",
     "nested not": "def f(a):\n    return " + "not " * 950 + "1",
     "nested brackets": "def f(a):\n    return " + "(" * 1_900 + "1" + ")" * 1_900,
     "nested lists": "def f(a):\n    return " + "[" * 1_900 + "1" + "]" * 1_900,
