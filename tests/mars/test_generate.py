@@ -97,13 +97,26 @@ def test_options(options: list[str], extra: list[str], proposals: int, tmp_path:
     ],
 )
 def test_bad_input_is_one_sentence(
-    options: list[str], wrong: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    wrong: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(ROOT)
     assert main([*options, "--decoder", "sliding_window", *wrong]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
     assert sentence in err
+
+
+def test_bad_input_leaves_earlier_records_alone(options: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("earlier")
+    for wrong in (["--decoder", "magic"], ["--decoder", "autoregressive", "--max-new-tokens", "9999"]):
+        assert main([*options, "--records", str(path), *wrong]) == 2
+    assert path.read_text() == "earlier"
 
 
 @pytest.mark.parametrize("wrong", [["--threshold", "high"], ["--thresh", "1"], ["--dtype", "float16"]])
