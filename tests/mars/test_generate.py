@@ -92,7 +92,7 @@ def test_options(options: list[str], extra: list[str], proposals: int, tmp_path:
         (["--checkpoint", "no/such/folder"], "there is no folder no/such/folder"),
         (
             ["--records", "no/such/folder/run.jsonl"],
-            "--records no/such/folder/run.jsonl cannot be written: No such file",
+            "--records no/such/folder/run.jsonl cannot be written: there is no folder",
         ),
     ],
 )
