@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.commands import evaluate
+from analysis.commands import card, evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,4 +20,5 @@ class Command:
 
 COMMANDS: dict[str, Command] = {
     "evaluate": Command(help=evaluate.HELP, add_options=evaluate.add_options, run=evaluate.run),
+    "card": Command(help=card.HELP, add_options=card.add_options, run=card.run),
 }
