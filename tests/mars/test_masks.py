@@ -1,0 +1,45 @@
+import pytest
+
+from mars.masks import training_mask
+
+
+def allowed(query: int, key: int, length: int, block_size: int) -> bool:
+    """Section 3.2, word by word, for streams of 1-based positions t with block index ceil(t / B)."""
+    query_noisy, key_noisy = query >= length, key >= length
+    i, j = query % length + 1, key % length + 1
+    block_i, block_j = -(-i // block_size), -(-j // block_size)
+    if not query_noisy and not key_noisy:
+        return j <= i
+    if query_noisy and key_noisy:
+        return block_i == block_j and j <= i
+    return query_noisy and block_j < block_i
+
+
+@pytest.mark.parametrize(("length", "block_size"), [(1, 1), (6, 1), (8, 2), (12, 3), (12, 4), (16, 8), (16, 16)])
+def test_mask_equals_the_three_rules(length: int, block_size: int) -> None:
+    mask = training_mask(length, block_size)
+    expected = [[allowed(q, k, length, block_size) for k in range(2 * length)] for q in range(2 * length)]
+    assert mask.tolist() == expected
+
+
+@pytest.mark.parametrize(("length", "block_size", "start"), [(12, 4, 4), (12, 4, 8), (10, 2, 6)])
+def test_dropped_noisy_blocks_change_nothing_for_the_rest(length: int, block_size: int, start: int) -> None:
+    keep = [*range(length), *range(length + start, 2 * length)]
+    full = training_mask(length, block_size)[keep][:, keep]
+    assert training_mask(length, block_size, start).equal(full)
+    assert not training_mask(length, block_size)[keep][:, length : length + start].any()
+
+
+@pytest.mark.parametrize(
+    ("length", "block_size", "start", "named"),
+    [
+        (8, 0, 0, "block_size"),
+        (9, 4, 0, "length"),
+        (0, 4, 0, "length"),
+        (8, 4, 2, "noisy_start"),
+        (8, 4, 8, "noisy_start"),
+    ],
+)
+def test_bad_sizes_are_refused_by_name(length: int, block_size: int, start: int, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        training_mask(length, block_size, start)

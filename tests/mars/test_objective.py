@@ -1,0 +1,121 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from mars.training.data import IGNORED, Collator
+from mars.training.objective import label_columns, mars_losses, sft_losses, two_streams
+
+MASK, END, VOCABULARY = 30, 31, 32
+
+
+@pytest.fixture(scope="module")
+def model() -> Qwen2ForCausalLM:
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+    )
+    return Qwen2ForCausalLM(config).eval()
+
+
+def batch(block_size: int) -> dict[str, Tensor]:
+    examples = [
+        {"input_ids": tuple(range(1, 14)), "response_length": 8},
+        {"input_ids": (7, 3, 9, 9, 2, 4, 1), "response_length": 3},
+    ]
+    return Collator(END, block_size)(examples)
+
+
+def test_labels_are_shifted_and_the_padding_of_the_last_block_counts() -> None:
+    made = Collator(END, 4)(
+        [{"input_ids": (5, 6, 7, 8, 9), "response_length": 2}, {"input_ids": (1, 2), "response_length": 1}]
+    )
+    assert made["input_ids"].tolist() == [[5, 6, 7, 8, 9, END, END, END], [1, 2, END, END, END, END, END, END]]
+    x = IGNORED
+    assert made["labels"].tolist() == [[x, x, 8, 9, END, END, END, x], [2, END, END, x, x, x, x, x]]
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8])
+def test_clean_stream_equals_the_plain_model(model: Qwen2ForCausalLM, block_size: int) -> None:
+    made = batch(block_size)
+    length = made["input_ids"].shape[1]
+    stream, positions, mask = two_streams(**made, block_size=block_size, mask_token_id=MASK)
+    both = model(input_ids=stream, position_ids=positions, attention_mask=mask).logits
+    plain = model(input_ids=made["input_ids"]).logits
+    torch.testing.assert_close(both[:, :length], plain, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8])
+def test_noisy_block_equals_masks_appended_to_the_clean_prefix(model: Qwen2ForCausalLM, block_size: int) -> None:
+    made = batch(block_size)
+    length = made["input_ids"].shape[1]
+    stream, positions, mask = two_streams(**made, block_size=block_size, mask_token_id=MASK)
+    noisy = model(input_ids=stream, position_ids=positions, attention_mask=mask).logits[:, length:]
+    for row in range(2):
+        for first in range(0, length, block_size):
+            block = stream[row, length + first : length + first + block_size]
+            prefix = made["input_ids"][row, :first]
+            plain = model(input_ids=torch.cat([prefix, block])[None]).logits[0, first:]
+            torch.testing.assert_close(noisy[row, first : first + block_size], plain, atol=1e-5, rtol=0)
+
+
+def test_every_response_token_of_the_noisy_stream_is_a_mask_and_no_prompt_token() -> None:
+    made = batch(4)
+    stream, positions, _ = two_streams(**made, block_size=4, mask_token_id=MASK)
+    assert stream[0, 16:].tolist() == [1, 2, 3, 4, 5, *[MASK] * 11]
+    assert stream[1, 16:].tolist() == [7, 3, 9, 9, *[MASK] * 4, *[END] * 8]
+    assert positions[1].tolist() == [*range(16), *range(16)]
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 4])
+def test_losses_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
+    made = batch(block_size)
+    losses = mars_losses(model, **made, block_size=block_size, mask_token_id=MASK)
+    clean_sum = noisy_sum = 0.0
+    for ids, labels in zip(made["input_ids"], made["labels"], strict=True):
+        log_p = functional.log_softmax(model(input_ids=ids[None]).logits[0], dim=-1)
+        response = {i + 1 for i in range(len(ids)) if labels[i] != IGNORED}
+        for i, label in enumerate(labels.tolist()):
+            if label == IGNORED:
+                continue
+            clean_sum -= log_p[i, label].item()
+            first = i // block_size * block_size
+            masked = [MASK if j in response else ids[j].item() for j in range(first, i + 1)]
+            appended = torch.tensor([*ids[:first].tolist(), *masked])
+            noisy_sum -= functional.log_softmax(model(input_ids=appended[None]).logits[0, -1], dim=-1)[label].item()
+    assert losses.tokens.item() == (made["labels"] != IGNORED).sum().item()
+    assert losses.autoregressive.item() == pytest.approx(clean_sum, rel=1e-5)
+    assert losses.mask is not None
+    assert losses.mask.item() == pytest.approx(noisy_sum, rel=1e-5)
+
+
+def test_sft_loss_is_the_clean_part(model: Qwen2ForCausalLM) -> None:
+    made = batch(4)
+    alone, both = sft_losses(model, **made), mars_losses(model, **made, block_size=4, mask_token_id=MASK)
+    assert alone.autoregressive.item() == pytest.approx(both.autoregressive.item(), rel=1e-5)
+    assert alone.mask is None
+
+
+def test_a_uniform_model_loses_log_vocabulary_per_token(model: Qwen2ForCausalLM) -> None:
+    uniform = Qwen2ForCausalLM(model.config)
+    torch.nn.init.zeros_(uniform.lm_head.weight)
+    losses = mars_losses(uniform, **batch(4), block_size=4, mask_token_id=MASK)
+    expected = math.log(VOCABULARY) * losses.tokens.item()
+    assert losses.mask is not None
+    assert losses.mask.item() == pytest.approx(expected, rel=1e-5)
+    assert losses.autoregressive.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_batch_without_labels_is_refused() -> None:
+    with pytest.raises(ValueError, match="response token"):
+        label_columns(torch.full((2, 4), IGNORED))
