@@ -64,11 +64,9 @@ def _introduction(record: Mapping[str, Any]) -> list[str]:
         return [
             f"A small Qwen2 language model, trained from scratch by ordinary SFT: the AR baseline of MARS Lens. {world}"
         ]
-    return [
-        f"The AR SFT model after MARS training (arXiv 2604.07023) with block size {record['block_size']}. "
-        + "It fills masks appended to the text in one causal forward pass, and still writes one token at a time. "
-        + world
-    ]
+    start = f"The AR SFT model after MARS training (arXiv 2604.07023) with block size {record['block_size']}."
+    ability = "It fills masks appended to the text in one causal forward pass, and still writes one token at a time."
+    return [f"{start} {ability} {world}"]
 
 
 def _measured(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
