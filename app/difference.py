@@ -1,0 +1,47 @@
+"""Where two growing texts part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class FirstDifference:
+    """Finds the first character at which two growing texts differ, and the token of each that holds it."""
+
+    def __init__(self, lanes: Iterable[str]) -> None:
+        self._pieces: dict[str, list[str]] = {lane: [] for lane in lanes}
+        self._ended: set[str] = set()
+        self._common = 0
+        self.tokens: dict[str, int] | None = None
+
+    def add(self, lane: str, pieces: Sequence[str]) -> bool:
+        """Add the text of more tokens; True when this shows the first difference."""
+        self._pieces[lane].extend(pieces)
+        return self._look()
+
+    def end(self, lane: str) -> bool:
+        """The text of `lane` is complete (it ended by itself); True when the other one goes on after it."""
+        self._ended.add(lane)
+        return self._look()
+
+    def _look(self) -> bool:
+        if self.tokens is not None or len(self._pieces) < 2:
+            return False
+        texts = {lane: "".join(pieces) for lane, pieces in self._pieces.items()}
+        shortest = min(map(len, texts.values()))
+        while self._common < shortest and len({text[self._common] for text in texts.values()}) == 1:
+            self._common += 1
+        parted = self._common < shortest
+        cut = {lane for lane, text in texts.items() if len(text) == self._common}
+        ended_early = bool(cut & self._ended) and len(cut) < len(texts)
+        if parted or ended_early:
+            self.tokens = {lane: self._token_at(lane) for lane in texts}
+        return self.tokens is not None
+
+    def _token_at(self, lane: str) -> int:
+        seen = 0
+        for index, piece in enumerate(self._pieces[lane]):
+            seen += len(piece)
+            if seen > self._common:
+                return index
+        return max(0, len(self._pieces[lane]) - 1)

@@ -1,0 +1,46 @@
+"""The page: tabs inside one Blocks, and how it is served. Everything it needs comes from this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from app import assets, theme
+from app.runner import Runner
+from app.tabs import compare
+
+TITLE = "MARS Lens"
+SUBTITLE = "One prompt, two checkpoints, every forward pass visible"
+
+
+def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
+    """The page for `runner`; `choice` is the checkpoint of each lane at the start."""
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+        gr.HTML(
+            html_template=f'<header class="lens-masthead"><h1>{TITLE}</h1><p>{SUBTITLE}</p></header>',
+            js_on_load=None,
+            apply_default_css=False,
+        )
+        compare.build(page, runner, choice)
+    page.queue(default_concurrency_limit=None, api_open=False)
+    return page
+
+
+def serving(host: str, port: int | None) -> dict[str, Any]:
+    """Arguments for `launch`: local files only, no telemetry, no history kept in the browser, no share link."""
+    return {
+        "server_name": host,
+        "server_port": port,
+        "share": False,
+        "ssr_mode": False,
+        "pwa": False,
+        "quiet": True,
+        "footer_links": [],
+        "run_history": False,
+        "enable_monitoring": False,
+        "show_error": False,
+        "max_threads": 80,
+        "theme": theme.build(),
+        "css": assets.styles(),
+    }

@@ -1,0 +1,85 @@
+"""Problems for the prompt box: examples, new ones by family and seed, and their known answers in words."""
+
+from __future__ import annotations
+
+import json
+from random import SystemRandom
+
+from mars.tasks import TASKS, Problem, sample
+
+LARGEST_SEED = 999_999
+EXAMPLES: tuple[tuple[str, str, int], ...] = (
+    ("Counting sheep", "word_problems", 2),
+    ("Python", "python_functions", 2),
+    ("Who is tallest?", "logic", 1),
+    ("Table", "table_lookup", 2),
+    ("A, B, C or D", "multiple_choice", 2),
+    ("Instruction", "instructions", 3),
+)
+"""(label, family, seed) of the example buttons."""
+
+_RULES = {
+    "contains": "contains “{}”",
+    "avoids": "avoids “{}”",
+    "starts": "starts with “{}”",
+    "ends": "ends with “{}”",
+    "bullets": "bullet points: {}",
+    "sentences": "sentences: {}",
+    "upper": "all capitals",
+    "lower": "all lower case",
+    "quoted": "in double quotes",
+    "exact": "exactly “{}”",
+    "items": "different {}: {}",
+    "key": "JSON with {} = {}",
+}
+
+
+def family_choices() -> list[tuple[str, str]]:
+    """(label, name) of every task family, for a drop-down list."""
+    return [(name.replace("_", " ").capitalize(), name) for name in TASKS]
+
+
+def new_seed() -> int:
+    """A seed that nobody has chosen."""
+    return SystemRandom().randint(0, LARGEST_SEED)
+
+
+def find(task: str, seed: object) -> Problem:
+    """The held-out problem of this family and seed.
+
+    Raises:
+        ValueError: one sentence, for a seed that is not a whole number in range, or an unknown family.
+    """
+    if isinstance(seed, float) and seed.is_integer():
+        seed = int(seed)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"The seed must be a whole number between 0 and {LARGEST_SEED:,}.")
+    if task not in TASKS:
+        raise ValueError("Choose one of the families in the list.")
+    return sample(task, seed)
+
+
+def known_answer(problem: Problem) -> str:
+    """What a right answer must be, in one line."""
+    try:
+        wanted = json.loads(problem.answer)
+    except json.JSONDecodeError:
+        return problem.answer
+    if isinstance(wanted, dict) and "cases" in wanted:
+        return ", ".join(_call(wanted["function"], *case) for case in wanted["cases"][:3])
+    if isinstance(wanted, list):
+        return "; ".join(_rule(*rule) for rule in wanted)
+    return problem.answer
+
+
+def is_right(problem: Problem, text: str) -> bool:
+    """Whether the generated text solves the problem; Python runs in the tasks' sandbox."""
+    return TASKS[problem.task].check(problem, text)
+
+
+def _call(function: str, arguments: list[object], result: object) -> str:
+    return f"{function}({', '.join(map(repr, arguments))}) = {result!r}"
+
+
+def _rule(name: str, *arguments: object) -> str:
+    return _RULES.get(name, " ".join([name, *["{}"] * len(arguments)])).format(*arguments)

@@ -1,0 +1,52 @@
+"""Two lanes on one device: each lane's clock is the sum of its own passes, and the lane behind goes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from mars.records import ForwardPass
+
+
+@dataclass(frozen=True, slots=True)
+class LanePass:
+    """One forward pass of one lane; `clock_seconds` is that lane's own model time, this pass included."""
+
+    lane: str
+    record: ForwardPass
+    clock_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEnd:
+    """The decoder of this lane has nothing more to yield."""
+
+    lane: str
+
+
+def race(
+    decoders: Mapping[str, Iterator[ForwardPass]],
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Iterator[LanePass | LaneEnd]:
+    """Step the decoders so that all lanes stand at about the same model time; ties go to the first lane.
+
+    `turn` is entered around each step: the device's, so that several races share it pass by pass. All decoders are
+    closed when the race ends, fails, or is abandoned.
+    """
+    clocks = dict.fromkeys(decoders, 0.0)
+    try:
+        while clocks:
+            lane = min(clocks, key=clocks.__getitem__)
+            with turn():
+                record = next(decoders[lane], None)
+            if record is None:
+                del clocks[lane]
+                yield LaneEnd(lane)
+            else:
+                clocks[lane] += record.seconds
+                yield LanePass(lane, record, clocks[lane])
+    finally:
+        for decoder in decoders.values():
+            if isinstance(decoder, Generator):
+                decoder.close()

@@ -1,0 +1,140 @@
+"""From a question to the value of the page's stage: wait for checkpoints and device, compare, keep the result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+from app import stream
+from app.comparison import FinishedRun, Question, compare, finished
+from app.device import Device
+from app.lane import KINDS, Kind, Lane
+from app.models import ModelError, Models
+from app.pace import Step, frames
+from app.sessions import LiveRun, Sessions
+
+POLL_SECONDS = 0.25
+READY = "Choose a problem or write a prompt, then press Run."
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The stage's value so far, whether the run goes on, and the run once it is over."""
+
+    value: str
+    running: bool
+    result: FinishedRun | None = None
+
+
+class Runner:
+    """Runs comparisons for any number of sessions on one device."""
+
+    def __init__(self, models: Models, device: Device, sessions: Sessions) -> None:
+        self.models = models
+        self.sessions = sessions
+        self._device = device
+
+    def introduce(self, choice: Mapping[str, str]) -> Iterator[str]:
+        """Values of the idle stage: at once while the chosen checkpoints load, then again when they are there."""
+        for name in choice.values():
+            self.models.request(name)
+        if not all(self.models.wait(name, 0.0) for name in choice.values()):
+            lanes = [_card(kind, choice[kind.key]) for kind in KINDS]
+            yield _value(stream.opening(uuid4().hex, lanes), stream.state("loading", "Loading the checkpoints …"))
+        lanes = [self._lane(kind, choice[kind.key])[0] for kind in KINDS]
+        problems = [lane["problem"] for lane in lanes if lane["problem"]]
+        state = stream.state("failed", problems[0]) if problems else stream.state("idle", READY)
+        yield _value(stream.opening(uuid4().hex, lanes), state)
+
+    def refuse(self, sentence: str, choice: Mapping[str, str]) -> Picture:
+        """The stage saying in a sentence why nothing runs."""
+        lanes = [_card(kind, choice[kind.key]) for kind in KINDS]
+        return Picture(_value(stream.opening(uuid4().hex, lanes), stream.state("failed", sentence)), running=False)
+
+    def run(
+        self, session: str, question: Question, choice: Mapping[str, str], passes_per_second: float
+    ) -> Iterator[Picture]:
+        """Pictures of one comparison, from the queue to the closing state; the last one is not running."""
+        live = LiveRun(self._device.join(), question.threshold, passes_per_second)
+        self.sessions.begin(session, live)
+        identity, value, lanes = uuid4().hex, "", list[Lane]()
+        try:
+            for text in frames(self._steps(identity, question, choice, live, lanes), live):
+                value += text
+                yield Picture(value, running=True)
+            yield Picture(value, running=False, result=self._result(identity, question, lanes))
+        finally:
+            self.sessions.end(session, live)
+
+    def _result(self, identity: str, question: Question, lanes: list[Lane]) -> FinishedRun | None:
+        return finished(identity, question, lanes) if any(lane.records for lane in lanes) else None
+
+    def _steps(
+        self, identity: str, question: Question, choice: Mapping[str, str], live: LiveRun, lanes: list[Lane]
+    ) -> Iterator[Step]:
+        cards = [_card(kind, choice[kind.key]) for kind in KINDS]
+        yield Step((stream.opening(identity, cards, question.max_new_tokens),))
+        yield from self._wait(choice, live)
+        if live.stopped:
+            yield Step((stream.state("stopped", "Stopped before the first pass."),))
+            return
+        met = [self._lane(kind, choice[kind.key]) for kind in KINDS]
+        lanes.extend(lane for _, lane in met if lane is not None)
+        yield Step((stream.opening(identity, [card for card, _ in met], question.max_new_tokens),))
+        if not lanes:
+            yield Step((stream.state("failed", str(met[0][0]["problem"])),))
+            return
+        yield Step((stream.state("running", _running([card for card, _ in met])),))
+        try:
+            yield from compare(lanes, question, live, self._device)
+        except ValueError as error:
+            yield Step((stream.state("failed", str(error)),))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
+            _log.exception("a run failed")
+            sentence = f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
+            yield Step((stream.state("failed", sentence),))
+
+    def _wait(self, choice: Mapping[str, str], live: LiveRun) -> Iterator[Step]:
+        position = -1
+        while not live.ticket.wait(POLL_SECONDS) and not live.stopped:
+            if live.ticket.position not in (position, 0):
+                position = live.ticket.position
+                ahead = "1 run is" if position == 1 else f"{position} runs are"
+                yield Step((stream.state("queued", f"Waiting for the device: {ahead} ahead of yours."),))
+        for name in choice.values():
+            self.models.request(name, again=True)
+            if not self.models.wait(name, 0.0):
+                yield Step((stream.state("loading", f"Loading {name} …"),))
+            while not live.stopped and not self.models.wait(name, POLL_SECONDS):
+                yield Step(())
+
+    def _lane(self, kind: Kind, name: str) -> tuple[stream.Message, Lane | None]:
+        try:
+            checkpoint = self.models.get(name)
+        except ModelError as error:
+            return _card(kind, name, problem=str(error)), None
+        if kind.needs_masks and not checkpoint.supports_masks:
+            sentence = (
+                f"{name} was not trained to fill masks, so it cannot write in this lane. Choose a checkpoint made by "
+                "python -m mars.training mars."
+            )
+            return _card(kind, name, problem=sentence), None
+        block = f", block size {checkpoint.block_size}" if kind.needs_masks and checkpoint.block_size else ""
+        about = f"{block} · {checkpoint.engine.device.type.upper()}"
+        return _card(kind, name, about), Lane(kind.key, kind.title, kind.decoder, checkpoint)
+
+
+def _card(kind: Kind, name: str, about: str = "", problem: str | None = None) -> stream.Message:
+    return stream.lane(kind.key, kind.title, name, kind.decoder.replace("_", " ") + about, kind.hint, problem)
+
+
+def _running(cards: list[stream.Message]) -> str:
+    writing = [card["title"] for card in cards if not card["problem"]]
+    return " and ".join(writing) + (" write side by side." if len(writing) > 1 else " writes alone.")
+
+
+def _value(*messages: stream.Message) -> str:
+    return "".join(map(stream.line, messages))

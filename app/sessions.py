@@ -1,0 +1,95 @@
+"""Who is running what: one live run per browser session, and the knobs that act on it."""
+
+from __future__ import annotations
+
+import threading
+
+from app.device import Ticket
+from mars.control import Control
+
+FULL_SPEED = 0.0
+
+
+class LiveRun:
+    """A run that can be steered from other threads: its threshold, its pace, and whether it goes on.
+
+    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait.
+    """
+
+    def __init__(self, ticket: Ticket, threshold: float | None, passes_per_second: float = FULL_SPEED) -> None:
+        self.ticket = ticket
+        self.steered = Control(threshold)
+        self.one_token = Control(None)
+        self.passes_per_second = passes_per_second
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """End the run before its next forward pass and give its place to the next in line."""
+        self._stop.set()
+        self.steered.stop()
+        self.one_token.stop()
+        self.ticket.leave()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.is_set()
+
+    def rest(self, seconds: float) -> None:
+        """Wait, unless the run is stopped meanwhile."""
+        self._stop.wait(seconds)
+
+
+class Sessions:
+    """The live runs, by session. A session has at most one: a new run stops the one before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[str, LiveRun] = {}
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def running(self, session: str) -> bool:
+        """Whether `session` has a live run."""
+        return session in self._runs
+
+    def begin(self, session: str, run: LiveRun) -> None:
+        """Make `run` the live one of `session`."""
+        with self._lock:
+            earlier = self._runs.get(session)
+            self._runs[session] = run
+        if earlier is not None:
+            earlier.stop()
+
+    def end(self, session: str, run: LiveRun) -> None:
+        """Forget `run`, which is over, and free its place."""
+        run.stop()
+        with self._lock:
+            if self._runs.get(session) is run:
+                del self._runs[session]
+
+    def stop(self, session: str) -> None:
+        """Stop what `session` runs, if anything."""
+        run = self._runs.get(session)
+        if run is not None:
+            run.stop()
+
+    def leave(self, session: str) -> None:
+        """The page was closed: stop its run and forget it."""
+        with self._lock:
+            run = self._runs.pop(session, None)
+        if run is not None:
+            run.stop()
+
+    def set_threshold(self, session: str, threshold: float | None) -> None:
+        """Let `threshold` act on the live run from its next pass on; without one nothing happens."""
+        run = self._runs.get(session)
+        if run is not None:
+            run.steered.threshold = threshold
+
+    def set_pace(self, session: str, passes_per_second: float) -> None:
+        """Let the picture of the live run go faster or slower from now on."""
+        run = self._runs.get(session)
+        if run is not None:
+            run.passes_per_second = passes_per_second

@@ -1,0 +1,1 @@
+"""One module per tab; each has `build(...)`, called inside the page's Blocks."""
