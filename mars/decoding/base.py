@@ -64,20 +64,36 @@ def check(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> None:
             raise ValueError(f"token ids must be between 0 and {engine.vocab_size - 1}, got {wrong}")
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What stays the same while rows are decoded; `masks` None is one-token mode whatever the control says."""
+
+    engine: Engine
+    rows: Rows
+    settings: DecodingSettings
+    control: Control
+    masks: int | None
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold in force now."""
+        return None if self.masks is None else self.control.threshold
+
+
 def slide(
     engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control, masks: int | None
 ) -> Iterator[ForwardPass]:
     """Decode with `masks` masks after the last real token; None is one-token mode whatever the control says."""
     capacity = max(map(len, prompts)) + settings.max_new_tokens + (masks or 0)
     rows = engine.open(len(prompts), capacity, use_cache=settings.use_cache)
+    run = Run(engine, rows, settings, control, masks)
     active = [Row(number, 0, list(prompt)) for number, prompt in enumerate(prompts)]
     index = 0
     if settings.use_cache and max(map(len, prompts)) > 1 and not control.stopped:
-        yield _prefill(engine, rows, active, None if masks is None else control.threshold, control)
+        yield _prefill(run, active)
         index = 1
     while active and not control.stopped:
-        threshold = None if masks is None else control.threshold
-        record = _decode(engine, rows, active, settings, control, index, threshold, masks or 0)
+        record = _decode(run, active, index)
         going_on = [place for place, row in enumerate(record.rows) if row.finish_reason is None]
         for place in going_on:
             active[place].advance(record.rows[place].accepted_ids)
@@ -88,48 +104,45 @@ def slide(
         index += 1
 
 
-def _decode(
-    engine: Engine,
-    rows: Rows,
-    active: list[Row],
-    settings: DecodingSettings,
-    control: Control,
-    index: int,
-    threshold: float | None,
-    masks: int,
-) -> ForwardPass:
+def _prefill(run: Run, active: list[Row]) -> ForwardPass:
+    """Put every prompt but its last token, which the first decode pass reads, into the cache."""
+    threshold = run.threshold
+    heads = [Row(row.number, 0, row.pending[:-1]) for row in active]
+    ids, slots, query_tokens = _window(heads, None, 0, use_cache=True)
+    with run.engine.clock() as clock:
+        run.rows.forward(ids, slots, 0)
+    reason: FinishReason | None = "cancelled" if run.control.stopped else None
+    for row in active:
+        row.cursor, row.pending = len(row.pending) - 1, row.pending[-1:]
+    records = tuple(RowPass(row.number, 0, (), 0, threshold, reason) for row in heads if row.pending)
+    return ForwardPass(0, "prefill", clock.seconds, query_tokens, records)
+
+
+def _decode(run: Run, active: list[Row], index: int) -> ForwardPass:
+    """Forward the pending tokens and the masks, and accept from the left."""
+    settings, engine, threshold = run.settings, run.engine, run.threshold
     room = [settings.max_new_tokens - row.written for row in active]
     # One-token mode reads no mask, and no mask is forwarded whose proposal has no room in any row.
-    width = 1 if threshold is None else min(1 + masks, max(room))
+    width = 1 if threshold is None else min(1 + (run.masks or 0), max(room))
     ids, slots, query_tokens = _window(active, engine.mask_token_id, width - 1, use_cache=settings.use_cache)
     with engine.clock() as clock:
         judgement = judge(
-            rows.forward(ids, slots, width),
+            run.rows.forward(ids, slots, width),
             threshold=threshold,
             score=settings.score,
             stop_token_ids=engine.stop_token_ids,
             room=room,
             alternatives=settings.alternatives,
         )
-    cancelled = control.stopped
-    records = tuple(
-        _row_pass(row, judgement, place, room[place], threshold, engine.stop_token_ids, cancelled)
-        for place, row in enumerate(active)
-    )
-    return ForwardPass(index, "decode", clock.seconds, query_tokens, records)
-
-
-def _prefill(engine: Engine, rows: Rows, active: list[Row], threshold: float | None, control: Control) -> ForwardPass:
-    """Put every prompt but its last token, which the first decode pass reads, into the cache."""
-    heads = [Row(row.number, 0, row.pending[:-1]) for row in active]
-    ids, slots, query_tokens = _window(heads, None, 0, use_cache=True)
-    with engine.clock() as clock:
-        rows.forward(ids, slots, 0)
-    reason: FinishReason | None = "cancelled" if control.stopped else None
-    for row in active:
-        row.cursor, row.pending = len(row.pending) - 1, row.pending[-1:]
-    records = tuple(RowPass(row.number, 0, (), 0, threshold, reason) for row in heads if row.pending)
-    return ForwardPass(0, "prefill", clock.seconds, query_tokens, records)
+    unfinished: FinishReason | None = "cancelled" if run.control.stopped else None
+    records = []
+    for place, row in enumerate(active):
+        proposals = _proposals(judgement, place, room[place])
+        accepted = judgement.accepted[place]
+        stopped = proposals[accepted - 1].token_id in engine.stop_token_ids
+        reason: FinishReason | None = "stop" if stopped else "length" if accepted == room[place] else unfinished
+        records.append(RowPass(row.number, row.written, proposals, accepted, threshold, reason))
+    return ForwardPass(index, "decode", clock.seconds, query_tokens, tuple(records))
 
 
 def _window(
@@ -147,24 +160,10 @@ def _window(
     return ids, slots, query_tokens
 
 
-def _row_pass(
-    row: Row,
-    judgement: Judgement,
-    place: int,
-    room: int,
-    threshold: float | None,
-    stop_token_ids: frozenset[int],
-    cancelled: bool,
-) -> RowPass:
-    accepted, ids = judgement.accepted[place], judgement.ids[place]
-    columns = zip(ids[:room], judgement.scores[place], judgement.alternatives[place], strict=False)
-    proposals = tuple(
+def _proposals(judgement: Judgement, place: int, room: int) -> tuple[Proposal, ...]:
+    """What one row proposes, as far as it has room: what it would propose alone."""
+    columns = zip(judgement.ids[place][:room], judgement.scores[place], judgement.alternatives[place], strict=False)
+    return tuple(
         Proposal(token, score, "mask" if column else "clean", alternatives)
         for column, (token, score, alternatives) in enumerate(columns)
     )
-    reason: FinishReason | None = "cancelled" if cancelled else None
-    if ids[accepted - 1] in stop_token_ids:
-        reason = "stop"
-    elif accepted == room:
-        reason = "length"
-    return RowPass(row.number, row.written, proposals, accepted, threshold, reason)
