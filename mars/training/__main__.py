@@ -19,8 +19,8 @@ Train in two stages (MARS, arXiv 2604.07023).
 EXAMPLES = """\
 examples:
   the shipped pair, from nothing but this repository:
-    python -m mars.training sft  --output runs/ar-sft --examples 150000 --learning-rate 2e-3
-    python -m mars.training mars --output runs/mars-b8 --checkpoint runs/ar-sft --block-size 8 --learning-rate 1e-3
+    python -m mars.training sft  --output runs/ar-sft --examples 150000 --optimizer muon --learning-rate 2e-3
+    python -m mars.training mars --output runs/mars-b8 --checkpoint runs/ar-sft --optimizer muon --learning-rate 1e-3
 
   MARS-tune a checkpoint of your own on your own chats (JSONL: {"messages": [{"role": …, "content": …}, …]} a line):
     python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl
@@ -71,9 +71,10 @@ def _add_common(stage: argparse.ArgumentParser) -> None:
     add("--epochs", type=float, default=1.0, help="passes over the data (5 a stage in the paper)")
     add("--batch-size", type=int, default=48, help="sequences per device and forward pass")
     add("--gradient-accumulation", type=int, default=1, help="forward passes per optimizer step")
-    add("--learning-rate", type=float, default=5e-6, help="peak; AdamW, cosine to 0 (paper: 5e-6; from scratch: 2e-3)")
+    add("--optimizer", choices=("adamw", "muon"), default="adamw", help="muon: five times fewer steps from scratch")
+    add("--learning-rate", type=float, default=5e-6, help="peak; cosine to 0 (paper: 5e-6; from scratch: 2e-3)")
     add("--warmup-share", type=float, default=0.03, help="share of the steps in which the rate rises")
-    add("--weight-decay", type=float, default=0.0, help="AdamW weight decay")
+    add("--weight-decay", type=float, default=0.0, help="decoupled weight decay")
     add("--max-length", type=int, default=512, help="limit of a sequence in tokens; a longer one is an error")
     add("--precision", choices=("bf16", "fp32"), default="bf16", help="bf16 autocast over float32 weights, or float32")
     add("--seed", type=int, default=0, help="of the weights and the order of the data")

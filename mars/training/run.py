@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,7 @@ from mars.training.data import (
     synthetic_conversations,
 )
 from mars.training.objective import mars_losses, sft_losses
+from mars.training.optimizer import make_optimizer
 from mars.training.settings import TrainingSettings
 from mars.training.start import start
 
@@ -104,6 +106,10 @@ def train(settings: TrainingSettings, command: str) -> Path:
         model=model,
         args=arguments(settings, work),
         train_dataset=Examples(examples),
+        optimizers=(
+            make_optimizer(settings.optimizer, model, settings.learning_rate, settings.weight_decay),
+            None,
+        ),
         data_collator=Collator(end_of_turn(tokenizer), settings.block_size if settings.stage == "mars" else 1),
         processing_class=tokenizer,
     )
@@ -175,11 +181,9 @@ def arguments(settings: TrainingSettings, work: Path) -> TrainingArguments:
         learning_rate=settings.learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=settings.warmup_share,
-        weight_decay=settings.weight_decay,
-        adam_beta2=0.98,
         bf16=settings.precision == "bf16",
         use_cpu=cpu,
-        ddp_backend="gloo" if cpu else None,
+        ddp_backend="gloo" if cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else None,
         seed=settings.seed,
         train_sampling_strategy="group_by_length",
         save_steps=settings.save_steps,

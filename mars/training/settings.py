@@ -28,6 +28,7 @@ class TrainingSettings:
     sft_loss: bool = True
     batch_size: int = 48
     gradient_accumulation: int = 1
+    optimizer: Literal["adamw", "muon"] = "adamw"
     learning_rate: float = 5e-6
     warmup_share: float = 0.03
     weight_decay: float = 0.0

@@ -40,7 +40,7 @@ def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokeni
 
 
 def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A 3.3-million-parameter Qwen2 and a tokenizer trained on the synthetic tasks."""
+    """A 3.5-million-parameter Qwen2 and a tokenizer trained on the synthetic tasks."""
     texts = (
         "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)
         for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
@@ -51,8 +51,8 @@ def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTraine
         hidden_size=256,
         num_hidden_layers=4,
         num_attention_heads=8,
-        num_key_value_heads=2,
-        intermediate_size=704,
+        num_key_value_heads=8,
+        intermediate_size=640,
         max_position_embeddings=_CONTEXT,
         tie_word_embeddings=True,
         bos_token_id=None,
