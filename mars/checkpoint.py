@@ -30,7 +30,8 @@ _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A loaded model. `record` is the training record, empty if the folder has none; `block_size` comes from it, or
-    from the name of a published checkpoint (`…-blk8`). `engine.mask_token_id` is None unless masks were trained.
+    from the name of a published checkpoint (`…-blk8`). `dtype` is that of the weights, as torch names
+    it. `engine.mask_token_id` is None unless masks were trained.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Checkpoint:
     tokenizer: PreTrainedTokenizerBase
     block_size: int | None
     record: dict[str, Any]
+    dtype: str = "float32"
 
     @property
     def supports_masks(self) -> bool:
@@ -82,7 +84,14 @@ def load_checkpoint(source: str | Path, *, dtype: str = "auto", device: str = "a
         stop_token_ids=_stop_token_ids(folder, tokenizer),
         mask_token_id=tokenizer.get_vocab().get(MASK_TOKEN) if trained else None,
     )
-    return Checkpoint(name=name, engine=engine, tokenizer=tokenizer, block_size=block_size, record=record)
+    return Checkpoint(
+        name=name,
+        engine=engine,
+        tokenizer=tokenizer,
+        block_size=block_size,
+        record=record,
+        dtype=str(kind).removeprefix("torch."),
+    )
 
 
 def _device(device: str) -> torch.device:

@@ -14,23 +14,23 @@ import torch
 import transformers
 
 
-def provenance(command: str) -> dict[str, Any]:
-    """What another person needs to run the same thing again."""
+def provenance(command: str, device: str = "cpu") -> dict[str, Any]:
+    """What another person needs to run the same thing again; `device` is where it ran, as torch writes it."""
     return {
         "command": command,
         "commit": commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": hardware(),
+        "hardware": hardware(device),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "python": platform.python_version(),
     }
 
 
-def hardware() -> str:
-    """The accelerator's name, or the processor's with the number of cores."""
-    if torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
+def hardware(device: str = "cpu") -> str:
+    """The name of this CUDA device, or of the processor with its number of cores."""
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
     return f"{_processor()}, {os.cpu_count()} cores"
 
 

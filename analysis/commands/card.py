@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         ar = load_checkpoint(options.baseline, dtype=options.dtype)
         baseline = (ar.name, _row(ar, None, plan, options).evaluation)
     measured = {
-        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]])),
+        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(checkpoint.engine.device)),
         "dtype": options.dtype,
         "max_new_tokens": options.max_new_tokens,
     }

@@ -68,7 +68,7 @@ def _described(
         "seed": plan.seed,
         "problems": plan.problems,
         "batch_size": plan.batch_size,
-        "dtype": options.dtype,
+        "dtype": checkpoint.dtype,
         "device": str(checkpoint.engine.device),
-        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]])),
+        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(checkpoint.engine.device)),
     }

@@ -24,6 +24,7 @@ from mars.training.data import (
 )
 from mars.training.objective import mars_losses, sft_losses
 from mars.training.optimizer import make_optimizer
+from mars.training.sampler import MixedLengthBatches
 from mars.training.settings import TrainingSettings
 from mars.training.start import start
 
@@ -47,11 +48,17 @@ class Examples(Dataset[dict[str, Any]]):
 class StageTrainer(Trainer):
     """Trainer whose loss is L_AR (sft), L_mask + L_AR (mars), or L_mask alone (mars without the SFT loss)."""
 
-    def __init__(self, settings: TrainingSettings, mask_token_id: int | None, **arguments: Any) -> None:
+    def __init__(
+        self, settings: TrainingSettings, mask_token_id: int | None, lengths: list[int], **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
         self._settings = settings
         self._mask_token_id = mask_token_id
+        self._lengths = lengths
         self._parts: dict[str, list[float]] = {"loss_ar": [], "loss_mask": []}
+
+    def _get_train_sampler(self, train_dataset: Dataset[dict[str, Any]] | None = None) -> MixedLengthBatches:
+        return MixedLengthBatches(self._lengths, self.args.per_device_train_batch_size, self.args.seed)
 
     def compute_loss(
         self,
@@ -103,6 +110,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
     trainer = StageTrainer(
         settings,
         mask_token_id,
+        [len(example.ids) for example in examples],
         model=model,
         args=arguments(settings, work),
         train_dataset=Examples(examples),
@@ -117,7 +125,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
         raise ValueError(
             "several GPUs in one process are not supported: start with `accelerate launch -m mars.training`"
         )
-    origin = provenance(command)
+    origin = provenance(command, str(trainer.args.device))
     begin = time.perf_counter()
     result = trainer.train(resume_from_checkpoint=last)
     measured = {
@@ -185,7 +193,6 @@ def arguments(settings: TrainingSettings, work: Path) -> TrainingArguments:
         use_cpu=cpu,
         ddp_backend="gloo" if cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else None,
         seed=settings.seed,
-        train_sampling_strategy="group_by_length",
         save_steps=settings.save_steps,
         save_total_limit=2,
         logging_steps=50,

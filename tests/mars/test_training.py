@@ -91,7 +91,7 @@ def test_without_the_sft_loss_only_the_masks_train(base: Path, chats: Path, tmp_
 
 def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL]
-    shared += ["--epochs", "100", "--save-steps", "100"]
+    shared += ["--epochs", "100", "--save-steps", "100", "--optimizer", "muon"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main([*shared, "--output", str(whole)]) == 0
     process = subprocess.Popen(

@@ -1,0 +1,51 @@
+import pytest
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import Qwen2ForCausalLM
+
+from mars.training.optimizer import MuonAdamW, make_optimizer
+
+RATE = 0.01
+
+
+def stepped(model: Qwen2ForCausalLM, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    schedule = LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    for _ in range(steps):
+        model(input_ids=torch.tensor([[1, 2, 3, 4]]), labels=torch.tensor([[1, 2, 3, 4]])).loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_every_parameter_moves(name: str, tiny_model: Qwen2ForCausalLM) -> None:
+    model = Qwen2ForCausalLM(tiny_model.config)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    stepped(model, make_optimizer(name, model, RATE, 0.0), 2)
+    assert all(not before[key].equal(value) for key, value in model.state_dict().items())
+
+
+def test_muon_takes_the_matrices_inside_the_layers_and_adamw_the_rest(tiny_model: Qwen2ForCausalLM) -> None:
+    optimizer = make_optimizer("muon", tiny_model, RATE, 0.1)
+    assert isinstance(optimizer, MuonAdamW)
+    muon, adamw = ({id(p) for p in group["params"]} for group in optimizer.param_groups)
+    names = {id(p): name for name, p in tiny_model.named_parameters()}
+    assert {names[p] for p in muon} == {n for n in names.values() if "_proj.weight" in n}
+    assert muon | adamw == set(names)
+    assert not muon & adamw
+
+
+def test_a_restored_state_goes_on_as_if_never_saved(tiny_model: Qwen2ForCausalLM) -> None:
+    whole, cut = Qwen2ForCausalLM(tiny_model.config), Qwen2ForCausalLM(tiny_model.config)
+    cut.load_state_dict(whole.state_dict())
+    first, second = (make_optimizer("muon", model, RATE, 0.0) for model in (whole, cut))
+    stepped(whole, first, 2)
+    stepped(cut, second, 2)
+    again = make_optimizer("muon", cut, RATE, 0.0)
+    again.load_state_dict(second.state_dict())
+    for optimizer, model in ((first, whole), (again, cut)):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE / 7
+        model(input_ids=torch.tensor([[5, 6, 7]]), labels=torch.tensor([[5, 6, 7]])).loss.backward()
+        optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), cut.parameters(), strict=True))
