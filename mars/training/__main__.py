@@ -71,7 +71,7 @@ def _add_common(stage: argparse.ArgumentParser) -> None:
     add("--epochs", type=float, default=1.0, help="passes over the data (5 a stage in the paper)")
     add("--batch-size", type=int, default=48, help="sequences per device and forward pass")
     add("--gradient-accumulation", type=int, default=1, help="forward passes per optimizer step")
-    add("--optimizer", choices=("adamw", "muon"), default="adamw", help="muon: five times fewer steps from scratch")
+    add("--optimizer", choices=("adamw", "muon"), default="adamw", help="muon: fewer steps from scratch")
     add("--learning-rate", type=float, default=5e-6, help="peak; cosine to 0 (paper: 5e-6; from scratch: 2e-3)")
     add("--warmup-share", type=float, default=0.03, help="share of the steps in which the rate rises")
     add("--weight-decay", type=float, default=0.0, help="decoupled weight decay")

@@ -1,7 +1,4 @@
-"""AdamW, or Muon for the matrices inside the layers with AdamW for the rest.
-
-From scratch on the synthetic tasks Muon needed about a fifth of AdamW's steps for the same loss (docs/log.md).
-"""
+"""AdamW, or Muon for the matrices inside the layers with AdamW for the rest (docs/log.md compares them)."""
 
 from __future__ import annotations
 

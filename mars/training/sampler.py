@@ -13,7 +13,7 @@ BATCHES_PER_BUCKET = 80
 class MixedLengthBatches(Sampler[int]):
     """Neighbouring `batch_size` indices have similar lengths, so that little is padded; the batches come shuffled.
 
-    Sorting by length sorts by family, and steps in which all examples are of one family learn much slower
+    Sorting by length sorts by family, and steps in which all examples are of one family learn slower
     (docs/log.md): that is why the Trainer's own grouping, which keeps neighbouring batches alike, is not used.
     The order depends on the seed and the epoch alone.
     """
