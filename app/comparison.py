@@ -39,10 +39,7 @@ class Question:
                 f"The prompt has {len(self.prompt):,} characters; at most {MAX_CHARACTERS:,} are read. Shorten it."
             )
         if not FEWEST_TOKENS <= self.max_new_tokens <= MOST_TOKENS:
-            raise ValueError(
-                f"The length limit must be between {FEWEST_TOKENS} and {MOST_TOKENS} new tokens, "
-                f"got {self.max_new_tokens}."
-            )
+            raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {MOST_TOKENS} new tokens.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

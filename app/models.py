@@ -49,7 +49,7 @@ class Models:
         with self._lock:
             known = self._loading.get(name)
             if known is None or (again and known.done() and known.exception() is not None):
-                self._loading[name] = self._executor.submit(self._load, self._sources[name])
+                self._loading[name] = self._executor.submit(self._load_and_tell, name)
 
     def wait(self, name: str, timeout_seconds: float | None = None) -> bool:
         """Wait until `name`, which was requested, is loaded or has failed; False when the time is up."""
@@ -71,10 +71,19 @@ class Models:
         except ValueError as error:
             raise ModelError(_sentence(str(error))) from error
         except Exception as error:
-            _log.exception("loading %s failed", name)
             raise ModelError(
                 f"{name} could not be loaded ({type(error).__name__}); the terminal says more. Choose another one."
             ) from error
+
+    def _load_and_tell(self, name: str) -> Checkpoint:
+        try:
+            return self._load(self._sources[name])
+        except ValueError as error:
+            _log.warning("%s cannot be used. %s", name, _sentence(str(error)))
+            raise
+        except Exception:
+            _log.exception("loading %s failed", name)
+            raise
 
 
 def offered(*sources: str, shipped: Path = SHIPPED) -> dict[str, str]:

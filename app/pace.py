@@ -64,18 +64,18 @@ class Schedule:
 
 def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
     """The lines of `steps` in order, gathered into pictures no closer together than `FRAME_SECONDS`."""
-    schedule, waiting, shown = Schedule(now), "", -FRAME_SECONDS
+    schedule, waiting, next_frame = Schedule(now), "", now()
     for step in steps:
         due = schedule.due(step, pacing.passes_per_second)
-        while not pacing.stopped and (rest := due - now()) > 0:
-            if waiting and now() - shown >= FRAME_SECONDS:
+        while not pacing.stopped and (moment := now()) < due:
+            if waiting and moment >= next_frame:
                 yield waiting
-                waiting, shown = "", now()
+                waiting, next_frame = "", now() + FRAME_SECONDS
             else:
-                pacing.rest(min(rest, shown + FRAME_SECONDS - now()) if waiting else rest)
+                pacing.rest((min(due, next_frame) if waiting else due) - moment)
         waiting += "".join(map(stream.line, step.messages))
-        if waiting and now() - shown >= FRAME_SECONDS:
+        if waiting and now() >= next_frame:
             yield waiting
-            waiting, shown = "", now()
+            waiting, next_frame = "", now() + FRAME_SECONDS
     if waiting:
         yield waiting

@@ -13,13 +13,16 @@ from app.tabs import compare
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, two checkpoints, every forward pass visible"
 
+_MASTHEAD = """<header class="lens-masthead"><h1>{title}</h1><p>{subtitle}</p>
+<button type="button" class="lens-theme">Dark</button></header>"""
+
 
 def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
     """The page for `runner`; `choice` is the checkpoint of each lane at the start."""
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.HTML(
-            html_template=f'<header class="lens-masthead"><h1>{TITLE}</h1><p>{SUBTITLE}</p></header>',
-            js_on_load=None,
+            html_template=_MASTHEAD.format(title=TITLE, subtitle=SUBTITLE),
+            js_on_load=assets.script("masthead.js"),
             apply_default_css=False,
         )
         compare.build(page, runner, choice)

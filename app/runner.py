@@ -49,11 +49,6 @@ class Runner:
         state = stream.state("failed", problems[0]) if problems else stream.state("idle", READY)
         yield _value(stream.opening(uuid4().hex, lanes), state)
 
-    def refuse(self, sentence: str, choice: Mapping[str, str]) -> Picture:
-        """The stage saying in a sentence why nothing runs."""
-        lanes = [_card(kind, choice[kind.key]) for kind in KINDS]
-        return Picture(_value(stream.opening(uuid4().hex, lanes), stream.state("failed", sentence)), running=False)
-
     def run(
         self, session: str, question: Question, choice: Mapping[str, str], passes_per_second: float
     ) -> Iterator[Picture]:
@@ -75,27 +70,31 @@ class Runner:
     def _steps(
         self, identity: str, question: Question, choice: Mapping[str, str], live: LiveRun, lanes: list[Lane]
     ) -> Iterator[Step]:
-        cards = [_card(kind, choice[kind.key]) for kind in KINDS]
-        yield Step((stream.opening(identity, cards, question.max_new_tokens),))
-        yield from self._wait(choice, live)
-        if live.stopped:
-            yield Step((stream.state("stopped", "Stopped before the first pass."),))
-            return
-        met = [self._lane(kind, choice[kind.key]) for kind in KINDS]
-        lanes.extend(lane for _, lane in met if lane is not None)
-        yield Step((stream.opening(identity, [card for card, _ in met], question.max_new_tokens),))
-        if not lanes:
-            yield Step((stream.state("failed", str(met[0][0]["problem"])),))
-            return
-        yield Step((stream.state("running", _running([card for card, _ in met])),))
+        yield Step((stream.opening(identity, [_card(kind, choice[kind.key]) for kind in KINDS]),))
         try:
-            yield from compare(lanes, question, live, self._device)
+            yield from self._wait(choice, live)
+            if live.stopped:
+                yield Step((stream.state("stopped", "Stopped before the first pass."),))
+            else:
+                yield from self._race(identity, question, choice, live, lanes)
         except ValueError as error:
             yield Step((stream.state("failed", str(error)),))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a run failed")
             sentence = f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
             yield Step((stream.state("failed", sentence),))
+
+    def _race(
+        self, identity: str, question: Question, choice: Mapping[str, str], live: LiveRun, lanes: list[Lane]
+    ) -> Iterator[Step]:
+        met = [self._lane(kind, choice[kind.key]) for kind in KINDS]
+        cards = [card for card, _ in met]
+        lanes.extend(lane for _, lane in met if lane is not None)
+        yield Step((stream.opening(identity, cards),))
+        if not lanes:
+            raise ModelError(cards[0]["problem"])
+        yield Step((stream.state("running", _running(cards)),))
+        yield from compare(lanes, question, live, self._device)
 
     def _wait(self, choice: Mapping[str, str], live: LiveRun) -> Iterator[Step]:
         position = -1

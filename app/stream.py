@@ -21,9 +21,14 @@ def line(message: Message) -> str:
     return text.replace("<", "\\u003c") + "\n"
 
 
-def opening(identity: str, lanes: Sequence[Message], limit: int | None = None) -> Message:
-    """The first message of every value: a new `identity` tells the page to start afresh with these lanes."""
-    return {"kind": "open", "id": identity, "lanes": list(lanes), "limit": limit}
+def opening(identity: str, lanes: Sequence[Message]) -> Message:
+    """The first message of a run's value: a new `identity` tells the page to start afresh with these lanes."""
+    return {"kind": "open", "id": identity, "lanes": list(lanes)}
+
+
+def refusal(identity: str, sentence: str) -> Message:
+    """The only message of a value that says why nothing runs; what the page shows stays."""
+    return {"kind": "refusal", "id": identity, "sentence": sentence}
 
 
 def lane(key: str, title: str, checkpoint: str, note: str, hint: str, problem: str | None = None) -> Message:
@@ -31,9 +36,9 @@ def lane(key: str, title: str, checkpoint: str, note: str, hint: str, problem: s
     return {"key": key, "title": title, "checkpoint": checkpoint, "note": note, "hint": hint, "problem": problem}
 
 
-def state(name: State, sentence: str, announce: bool = True) -> Message:
-    """The state of the run and the sentence for the status line; not announced, it is for the eye only."""
-    return {"kind": "state", "state": name, "sentence": sentence, "announce": announce}
+def state(name: State, sentence: str) -> Message:
+    """The state of the run and the sentence for the status line."""
+    return {"kind": "state", "state": name, "sentence": sentence}
 
 
 def forward_pass(

@@ -56,6 +56,10 @@ class Stage {
     this.status.textContent = message.sentence;
   }
 
+  refusal(message) {
+    this.state({ state: "failed", sentence: message.sentence });
+  }
+
   pass(message) {
     this.lanes.get(message.lane).pass(message);
   }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import gradio as gr
 
-from app import assets, problems
+from app import assets, problems, stream
 from app.comparison import FinishedRun, Question
 from app.runner import Picture, Runner
 from app.sessions import FULL_SPEED
@@ -83,7 +84,9 @@ class _Tab:
             )
             gr.HTML(html_template=_ENDS, js_on_load=None, apply_default_css=False)
         with gr.Row(elem_classes="lens-knobs"):
-            self.pace = gr.Radio(PACES, value=PACES[1][1], label="Pace", elem_id="pace", min_width=10)
+            self.pace = gr.Radio(
+                PACES, value=PACES[1][1], label="Pace · clocks count model time", elem_id="pace", min_width=10
+            )
             self.limit = gr.Number(192, label="Length limit", precision=0, elem_id="limit", min_width=10)
         with gr.Row(elem_classes="lens-go"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
@@ -142,7 +145,7 @@ class _Tab:
                 prompt=prompt, threshold=_threshold(threshold), max_new_tokens=limit or 0, problem=known
             )
         except ValueError as error:
-            yield self.runner.refuse(str(error), choice).value, gr.skip(), gr.skip(), gr.skip()
+            yield stream.line(stream.refusal(uuid4().hex, str(error))), gr.skip(), gr.skip(), gr.skip()
             return
         buttons: tuple[Any, ...] = (gr.update(interactive=False), gr.update(interactive=True))
         for picture in self.runner.run(str(request.session_hash), question, choice, pace):
