@@ -1,0 +1,151 @@
+"""Scripted checkpoints, the page that shows them, and a real Chromium to look at it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app import problems
+from mars.records import ForwardPass, from_json
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from app.runner import Runner
+    from mars.checkpoint import Checkpoint
+
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def scriptorium() -> Any:
+    """What makes scripted checkpoints and runners; see `scripted_pair.py`."""
+    spec = importlib.util.spec_from_file_location("scripted_pair", HERE / "scripted_pair.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["scripted_pair"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Scriptorium.open()
+
+
+@pytest.fixture(scope="session")
+def make_checkpoint(scriptorium: Any) -> Callable[..., Checkpoint]:
+    """`make_checkpoint("name", "what it writes")`."""
+    return scriptorium.checkpoint
+
+
+@pytest.fixture(scope="session")
+def make_runner(scriptorium: Any) -> Callable[..., Runner]:
+    """`make_runner(places=1)`: a runner with the scripted checkpoints ar, mars, markup and broken."""
+    return scriptorium.runner
+
+
+@pytest.fixture
+def example() -> Any:
+    """The problem that the page opens with."""
+    return problems.find(*problems.EXAMPLES[0][1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLane:
+    """A lane of a finished run, as the server kept it."""
+
+    key: str
+    text: str
+    records: list[ForwardPass]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A page that is up: its address, and the file of its finished runs."""
+
+    url: str
+    results: Path
+
+    def last_run(self) -> list[ServedLane]:
+        """The lanes of the run that ended last."""
+        lanes = json.loads(self.results.read_text().splitlines()[-1])
+        return [ServedLane(lane["key"], lane["text"], [from_json(line) for line in lane["records"]]) for lane in lanes]
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
+    """`serve(places=2)`: the page with the scripted checkpoints, in a process of its own."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def serve(places: int = 4) -> Served:
+        folder = tmp_path_factory.mktemp("served")
+        command = [sys.executable, str(HERE / "scripted_pair.py"), str(folder / "runs.jsonl"), str(places)]
+        surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=surroundings, text=True, stdout=subprocess.PIPE, stderr=log
+            )
+        processes.append(process)
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
+        return Served(url, folder / "runs.jsonl")
+
+    yield serve
+    for process in processes:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def served(serve: Callable[..., Served]) -> Served:
+    """The page that most tests share; two runs at once, the others wait."""
+    return serve(places=2)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, headless."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine: install Debian's package chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """Open an address in a new session; fails the test if the page logs an error or asks another host for anything."""
+    contexts, complaints = [], []
+
+    def visit(url: str, width: int = 1280, height: int = 800, state: str = "idle") -> Page:
+        context = chromium.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(60_000)
+        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
+        tab.goto(url)
+        tab.wait_for_selector(f"[data-state={state}]")
+        tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+        return tab
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _local(url: str) -> bool:
+    return url.startswith(("http://127.0.0.1", "data:", "blob:"))

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.__main__ import parser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_for_this_machine_only_unless_told_otherwise() -> None:
+    assert parser().parse_args([]).host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "http"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--port", port])
+    assert "must be a number between 1 and 65535" in capsys.readouterr().err
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "app", *options]
+        process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def test_a_taken_port_gets_one_sentence(start: Callable[..., subprocess.Popen[str]]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        process = start("--port", port)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"cannot be served on 127.0.0.1, port {port}: taken or not allowed. Choose another --port." in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.browser
+def test_a_broken_folder_is_told_and_the_app_stays_up(
+    start: Callable[..., subprocess.Popen[str]], visit: Callable[..., Page], tiny_folder: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    process = start("--port", free_port(), "--ar", str(tiny_folder), "--mars", str(broken))
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[-1]
+    tab = visit(url, state="failed")
+    assert "config.json" in tab.inner_text(".lens-status")
+    tab.fill("#limit input", "16")
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    assert tab.locator(".lens-lane-ar .lens-pass").count() > 0
+    assert tab.locator(".lens-lane-mars .lens-lane-problem").count() == 1
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_shipped_pair_writes_side_by_side(
+    start: Callable[..., subprocess.Popen[str]], visit: Callable[..., Page]
+) -> None:
+    shipped = [ROOT / "assets" / "checkpoints" / name for name in ("ar-sft", "mars-b8")]
+    if not all((folder / "model.safetensors").is_file() for folder in shipped):
+        pytest.skip("the shipped checkpoints are missing: train them with the commands of docs/log.md")
+    process = start("--port", free_port())
+    assert process.stdout is not None
+    tab = visit(process.stdout.readline().split()[-1])
+    tab.locator("#pace label", has_text="Full speed").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    tokens, passes = (tab.inner_text(f".lens-lane-mars [data-counter={key}]") for key in ("tokens", "passes"))
+    assert int(tokens) > int(passes) > 0
+    assert tab.inner_text(".lens-lane-ar [data-counter=tokensPerForward]") == "1.00"
+    assert tab.locator(".lens-badge").first.inner_text() in {"✓ right", "× wrong"}

@@ -1,0 +1,278 @@
+"""The page in a real Chromium. `visit` also fails a test whose page logs an error or asks another host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mars.metrics import Tally
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+GROUPS = """lane => [...document.querySelectorAll(`.lens-lane-${lane} .lens-pass`)].map(group => ({
+    pass: Number(group.dataset.pass),
+    threshold: group.dataset.threshold,
+    tokens: [...group.querySelectorAll('.lens-token')].map(token => token.textContent),
+    kinds: [...group.querySelectorAll('.lens-token')].map(token => token.classList.contains('first')),
+}))"""
+
+
+def set_pace(tab: Page, name: str) -> None:
+    tab.locator("#pace label", has_text=name).click()
+
+
+def run(tab: Page, pace: str = "Full speed") -> None:
+    set_pace(tab, pace)
+    tab.click("#run")
+
+
+def finish(tab: Page, state: str = "done") -> None:
+    tab.wait_for_selector(f"[data-state={state}]")
+    tab.wait_for_selector("#run:enabled")
+
+
+def passes(tab: Page, lane: str) -> int:
+    return tab.locator(f".lens-lane-{lane} .lens-pass").count()
+
+
+def wait_for_passes(tab: Page, lane: str, count: int) -> None:
+    tab.wait_for_function(
+        "([lane, count]) => document.querySelectorAll(`.lens-lane-${lane} .lens-pass`).length >= count",
+        arg=[lane, count],
+    )
+
+
+def status(tab: Page) -> str:
+    return tab.locator(".lens-status[role=status]").inner_text()
+
+
+def move_slider(tab: Page, threshold: str) -> None:
+    tab.fill("#threshold input[type=range]", threshold)
+
+
+def card(tab: Page) -> str:
+    return " | ".join(tab.locator(".lens-card p").all_inner_texts())
+
+
+def test_the_page_loads_with_a_problem_and_both_lanes(served: Any, visit: Visit, example: Any) -> None:
+    tab = visit(served.url)
+    assert tab.title() == "MARS Lens"
+    assert tab.input_value("#prompt textarea") == example.prompt
+    assert tab.inner_text("#known-answer") == f"Known answer\n{example.answer}"
+    assert tab.locator(".lens-lane-about").all_inner_texts() == [
+        "ar · autoregressive · CPU",
+        "mars · sliding window, block size 8 · CPU",
+    ]
+
+
+def test_a_run_streams_in_both_lanes_at_the_same_time(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab, "Readable")
+    for lane in ("ar", "mars"):
+        wait_for_passes(tab, lane, 2)
+    early = passes(tab, "ar"), passes(tab, "mars")
+    assert tab.locator("[data-state=running]").count() == 1
+    set_pace(tab, "Full speed")
+    finish(tab)
+    assert passes(tab, "ar") > early[0]
+    assert passes(tab, "mars") > early[1]
+
+
+def test_groups_texts_and_counters_are_those_of_the_records(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab)
+    finish(tab)
+    for lane in served.last_run():
+        rows = [record.rows[0] for record in lane.records if record.phase == "decode"]
+        groups = tab.evaluate(GROUPS, lane.key)
+        assert [group["pass"] for group in groups] == list(range(1, len(rows) + 1))
+        assert [len(group["tokens"]) for group in groups] == [row.accepted for row in rows]
+        assert "".join(token for group in groups for token in group["tokens"]) == lane.text
+        assert all(group["kinds"] == [True] + [False] * (len(group["kinds"]) - 1) for group in groups)
+        tally = Tally.of(lane.records)
+        shown = tab.locator(f".lens-lane-{lane.key} dd").all_inner_texts()
+        assert shown[:3] == [str(tally.tokens), str(tally.passes), f"{tally.tokens_per_forward:.2f}"]
+        assert shown[3:] == [f"{tally.seconds:.2f}", f"{tally.tokens_per_second:.0f}"]
+    ar, mars = (Tally.of(lane.records).tokens_per_second for lane in served.last_run())
+    assert tab.inner_text(".lens-ratio") == f"{mars / ar:.2f}×"
+
+
+def test_the_verdicts_and_the_first_difference_are_marked(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab)
+    finish(tab)
+    assert tab.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong"]
+    marked = [tab.locator(f".lens-lane-{lane} .lens-token.differs").inner_text() for lane in ("ar", "mars")]
+    assert marked == ["5", "4"]
+    assert tab.inner_text(".lens-parting").startswith("The texts first differ at AR token ")
+
+
+def test_a_token_opens_its_card_by_mouse_and_by_keyboard(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab)
+    finish(tab)
+    tab.locator(".lens-lane-mars .lens-pass").nth(2).locator(".lens-token").nth(1).hover()
+    assert card(tab).startswith("Pass 3 · position 2 of 8 | Score 0.9")
+    assert card(tab).endswith("τ 0.95 | Read from masks; kept because its score reached τ.")
+    tab.focus(".lens-lane-ar .lens-text")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    assert card(tab).startswith("Pass 2 · position 1 of 1 | Score 0.6000 · one token per pass | First proposal")
+    tab.keyboard.press("Escape")
+    assert tab.locator(".lens-card").is_hidden()
+
+
+def test_a_slider_moved_mid_run_acts_on_later_passes_only(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab, "Slow")
+    wait_for_passes(tab, "mars", 2)
+    before = tab.evaluate(GROUPS, "mars")
+    move_slider(tab, "0.7")
+    tab.wait_for_selector(".lens-lane-mars [data-threshold='0.7']")
+    move_slider(tab, "1")
+    tab.wait_for_selector(".lens-lane-mars [data-threshold=none]")
+    assert tab.inner_text("#threshold-reading strong") == "one token per pass"
+    set_pace(tab, "Full speed")
+    finish(tab)
+    after = tab.evaluate(GROUPS, "mars")
+    assert after[: len(before)] == before
+    assert {group["threshold"] for group in before} == {"0.95"}
+    lane = served.last_run()[1]
+    recorded = [r.rows[0].threshold for r in lane.records if r.phase == "decode"]
+    assert [None if g["threshold"] == "none" else float(g["threshold"]) for g in after] == recorded
+    assert recorded[-1] is None
+    assert all(len(group["tokens"]) == 1 for group in after if group["threshold"] == "none")
+    assert max(len(group["tokens"]) for group in after if group["threshold"] == "0.7") > 3
+    assert {group["threshold"] for group in tab.evaluate(GROUPS, "ar")} == {"none"}
+
+
+def test_stop_works_at_once_and_a_new_run_can_start(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab, "Slow")
+    wait_for_passes(tab, "mars", 2)
+    started = time.monotonic()
+    tab.click("#stop")
+    tab.wait_for_selector("[data-state=stopped]")
+    assert time.monotonic() - started < 5
+    finish(tab, "stopped")
+    assert status(tab).startswith("Stopped. AR: ")
+    assert tab.locator(".lens-ending").all_inner_texts() == ["stopped", "stopped"]
+    assert tab.locator(".lens-badge").all_inner_texts() == ["", ""]
+    run(tab)
+    finish(tab)
+
+
+def test_two_people_run_and_steer_on_their_own(served: Any, visit: Visit) -> None:
+    first, second = visit(served.url), visit(served.url)
+    run(first, "Slow")
+    run(second, "Slow")
+    wait_for_passes(first, "mars", 1)
+    wait_for_passes(second, "mars", 1)
+    move_slider(first, "0.75")
+    move_slider(second, "1")
+    first.wait_for_selector(".lens-lane-mars [data-threshold='0.75']")
+    second.wait_for_selector(".lens-lane-mars [data-threshold=none]")
+    for tab in (first, second):
+        set_pace(tab, "Full speed")
+        finish(tab)
+    seen = [{group["threshold"] for group in tab.evaluate(GROUPS, "mars")} for tab in (first, second)]
+    assert "none" not in seen[0]
+    assert "0.75" not in seen[1]
+    assert first.inner_text(".lens-lane-ar .lens-text") == second.inner_text(".lens-lane-ar .lens-text")
+
+
+def test_people_wait_in_line_and_a_closed_page_frees_its_place(served: Any, visit: Visit) -> None:
+    first, second, third = (visit(served.url) for _ in range(3))
+    for tab in (first, second):
+        run(tab, "Slow")
+        wait_for_passes(tab, "ar", 1)
+    run(third)
+    third.wait_for_selector("[data-state=queued]")
+    assert status(third) == "Waiting for the device: 1 run is ahead of yours."
+    first.close()
+    finish(third)
+
+
+def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.click(".lens-checkpoints button")
+    tab.click("#checkpoint-mars input")
+    tab.get_by_role("option", name="markup").click()
+    tab.wait_for_function("document.querySelector('.lens-lane-mars .lens-lane-about').textContent.startsWith('markup')")
+    tab.fill("#prompt textarea", "<script>document.title='gone'</script><|im_end|><|mask|><b>x</b>{{value}}${value}")
+    run(tab)
+    finish(tab)
+    assert tab.title() == "MARS Lens"
+    text = tab.locator(".lens-lane-mars .lens-text")
+    assert text.locator("script, img, b").count() == 0
+    assert text.text_content() == served.last_run()[1].text
+    assert "<script>document.title = 'gone'</script>" in text.text_content()
+    assert "😀" in text.text_content()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [("", "The prompt is empty."), ("x" * 100_000, "The prompt has 100,000 characters; at most 20,000 are read.")],
+    ids=["empty", "huge"],
+)
+def test_a_prompt_that_cannot_run_gets_a_sentence(served: Any, visit: Visit, prompt: str, sentence: str) -> None:
+    tab = visit(served.url)
+    tab.fill("#prompt textarea", prompt)
+    run(tab)
+    tab.wait_for_selector("[data-state=failed]")
+    assert status(tab).startswith(sentence)
+    tab.fill("#prompt textarea", "How many sheep?")
+    run(tab)
+    finish(tab)
+
+
+def test_a_broken_checkpoint_says_why_and_another_can_be_used(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.click(".lens-checkpoints button")
+    for name, state in (("broken", "failed"), ("mars", "idle")):
+        tab.click("#checkpoint-mars input")
+        tab.get_by_role("option", name=name, exact=True).click()
+        tab.wait_for_selector(f"[data-state={state}]")
+        if state == "failed":
+            assert "config.json is missing" in status(tab)
+            assert "config.json is missing" in tab.inner_text(".lens-lane-mars .lens-lane-problem")
+    run(tab)
+    finish(tab)
+
+
+def test_new_problems_come_by_family_and_seed(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    before = tab.input_value("#prompt textarea")
+    tab.click("#new-problem")
+    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
+    tab.fill("#seed input", "2")
+    tab.wait_for_function("before => document.querySelector('#prompt textarea').value === before", arg=before)
+    tab.fill("#seed input", "-5")
+    tab.wait_for_selector("#known-answer:has-text('whole number between 0 and 999,999')")
+    tab.locator("#prompt textarea").press_sequentially("!")
+    tab.wait_for_function("document.querySelector('#known-answer strong').textContent === ''")
+
+
+def test_a_phone_stacks_the_lanes_and_never_scrolls_sideways(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 390, 844)
+    run(tab)
+    finish(tab)
+    tab.locator(".lens-lane-mars .lens-token").last.hover()
+    widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
+    assert max(widths) <= 390
+    ar, mars = (tab.locator(f".lens-lane-{lane}").bounding_box() for lane in ("ar", "mars"))
+    assert ar is not None
+    assert mars is not None
+    assert mars["y"] >= ar["y"] + ar["height"]
+    for selector in ("#run", "#stop", "#threshold input", "#pace .wrap:last-child", "#limit input"):
+        box = tab.locator(selector).last.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390

@@ -1,0 +1,149 @@
+import json
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.comparison import Question
+from app.runner import Picture, Runner
+
+PAIR = {"ar": "ar", "mars": "mars"}
+MakeRunner = Callable[..., Runner]
+
+
+def ask(threshold: float | None = 0.9) -> Question:
+    return Question(prompt="How many sheep?", threshold=threshold)
+
+
+def read(value: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in value.splitlines()]
+
+
+def states(value: str) -> list[str]:
+    """The states in order, without `loading`, which a quick load may or may not show."""
+    told = [message["state"] for message in read(value) if message["kind"] == "state"]
+    return [state for state in told if state != "loading"]
+
+
+def test_the_value_only_grows_and_the_last_picture_keeps_the_run(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    pictures = list(runner.run("me", ask(), PAIR, 0.0))
+    for earlier, later in pairwise(pictures):
+        assert later.value.startswith(earlier.value)
+    assert [picture.running for picture in pictures][-2:] == [True, False]
+    assert states(pictures[-1].value) == ["running", "done"]
+    result = pictures[-1].result
+    assert result is not None
+    assert [lane.key for lane in result.lanes] == ["ar", "mars"]
+    assert not runner.sessions.running("me")
+
+
+def test_every_run_has_its_own_identity(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    first, second = (list(runner.run("me", ask(), PAIR, 0.0))[-1].value.splitlines()[0] for _ in range(2))
+    assert first != second
+
+
+def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    first = runner.run("first", ask(), PAIR, 0.0)
+    second = runner.run("second", ask(), PAIR, 0.0)
+    next(first)
+    waiting = _until(second, "queued")
+    assert read(waiting)[-1]["sentence"] == "Waiting for the device: 1 run is ahead of yours."
+    assert states(list(first)[-1].value) == ["running", "done"]
+    assert states(list(second)[-1].value) == ["queued", "running", "done"]
+
+
+def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    first, second = runner.run("first", ask(), PAIR, 0.0), runner.run("second", ask(), PAIR, 0.0)
+    next(first)
+    _until(second, "queued")
+    runner.sessions.stop("second")
+    last = list(second)[-1]
+    assert states(last.value) == ["queued", "stopped"]
+    assert last.result is None
+    first.close()
+
+
+def test_an_abandoned_run_frees_its_place(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    first = runner.run("first", ask(), PAIR, 0.0)
+    next(first)
+    first.close()
+    assert states(list(runner.run("second", ask(), PAIR, 0.0))[-1].value) == ["running", "done"]
+
+
+def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: MakeRunner) -> None:
+    value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "broken"}, 0.0))[-1].value
+    lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
+    assert lanes[0]["problem"] is None
+    assert lanes[1]["problem"] == "Broken/config.json is missing: give a folder that a training run wrote."
+    assert states(value)[-1] == "done"
+    assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"ar"}
+
+
+def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) -> None:
+    last = list(make_runner().run("me", ask(), {"ar": "broken", "mars": "broken"}, 0.0))[-1]
+    assert "config.json is missing" in read(last.value)[-1]["sentence"]
+    assert states(last.value) == ["failed"]
+    assert last.result is None
+
+
+def test_a_checkpoint_without_masks_cannot_write_in_the_mars_lane(make_runner: MakeRunner) -> None:
+    value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "ar"}, 0.0))[-1].value
+    assert "not trained to fill masks" in read(value)[1]["lanes"][1]["problem"]
+
+
+def test_a_failure_in_a_pass_is_told_and_the_next_run_works(
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = make_runner()
+    with monkeypatch.context() as patch:
+        patch.setattr(runner.models.get("mars").engine, "open", _out_of_memory)
+        last = list(runner.run("me", ask(), PAIR, 0.0))[-1]
+    assert states(last.value)[-1] == "failed"
+    assert read(last.value)[-1]["sentence"].startswith("The run failed (MemoryError)")
+    assert "MemoryError" in caplog.text
+    assert states(list(runner.run("me", ask(), PAIR, 0.0))[-1].value)[-1] == "done"
+
+
+def test_a_slow_load_is_told(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, gate = make_runner(), threading.Event()
+    load = runner.models._load
+    monkeypatch.setattr(runner.models, "_load", lambda source: gate.wait(30) and load(source))
+    pictures = runner.run("me", ask(), PAIR, 0.0)
+    seen = next(pictures).value
+    while "loading" not in seen:
+        seen = next(pictures).value
+    assert read(seen)[-1]["sentence"] == "Loading ar …"
+    gate.set()
+    assert states(list(pictures)[-1].value) == ["running", "done"]
+
+
+def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner) -> None:
+    value = list(make_runner().introduce(PAIR))[-1]
+    opening, state = read(value)
+    assert [lane["checkpoint"] for lane in opening["lanes"]] == ["ar", "mars"]
+    assert opening["lanes"][1]["note"] == "sliding window, block size 8 · CPU"
+    assert state["state"] == "idle"
+
+
+def test_the_idle_stage_says_which_checkpoint_is_broken(make_runner: MakeRunner) -> None:
+    value = list(make_runner().introduce({"ar": "ar", "mars": "broken"}))[-1]
+    assert states(value) == ["failed"]
+    assert "config.json is missing" in read(value)[-1]["sentence"]
+
+
+def _until(pictures: Iterator[Picture], state: str) -> str:
+    for picture in pictures:
+        if state in states(picture.value):
+            return picture.value
+    raise AssertionError(f"the run never was {state}")
+
+
+def _out_of_memory(*arguments: Any, **options: Any) -> Any:
+    raise MemoryError

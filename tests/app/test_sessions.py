@@ -1,0 +1,62 @@
+from app.device import Device
+from app.sessions import LiveRun, Sessions
+
+
+def begin(sessions: Sessions, device: Device, session: str) -> LiveRun:
+    run = LiveRun(device.join(), 0.95)
+    sessions.begin(session, run)
+    return run
+
+
+def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
+    sessions, device = Sessions(), Device()
+    mine, yours = begin(sessions, device, "me"), begin(sessions, device, "you")
+    sessions.set_threshold("me", 0.6)
+    sessions.set_threshold("nobody", 0.5)
+    assert (mine.steered.threshold, yours.steered.threshold) == (0.6, 0.95)
+    sessions.set_threshold("me", None)
+    assert mine.steered.threshold is None
+    assert mine.one_token.threshold is None
+
+
+def test_stop_acts_on_both_lanes_and_frees_the_place() -> None:
+    sessions, device = Sessions(), Device(places=1)
+    run, waiting = begin(sessions, device, "me"), device.join()
+    sessions.stop("me")
+    assert run.stopped
+    assert run.steered.stopped
+    assert run.one_token.stopped
+    assert waiting.position == 0
+
+
+def test_a_second_run_of_a_session_stops_the_first() -> None:
+    sessions, device = Sessions(), Device()
+    first = begin(sessions, device, "me")
+    second = begin(sessions, device, "me")
+    assert first.stopped
+    assert not second.stopped
+    sessions.end("me", first)
+    assert sessions.running("me")
+
+
+def test_a_closed_page_frees_its_run() -> None:
+    sessions, device = Sessions(), Device(places=1)
+    run, waiting = begin(sessions, device, "me"), device.join()
+    sessions.leave("me")
+    sessions.leave("me")
+    assert run.stopped
+    assert waiting.position == 0
+    assert len(sessions) == 0
+
+
+def test_the_pace_can_change_while_a_run_goes_on() -> None:
+    sessions, device = Sessions(), Device()
+    run = begin(sessions, device, "me")
+    sessions.set_pace("me", 3.0)
+    assert run.passes_per_second == 3.0
+
+
+def test_resting_ends_at_once_when_stopped() -> None:
+    run = LiveRun(Device().join(), None)
+    run.stop()
+    run.rest(3600)
