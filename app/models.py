@@ -100,4 +100,4 @@ def offered(*sources: str, shipped: Path = SHIPPED) -> dict[str, str]:
 
 def _sentence(text: str) -> str:
     text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    return text if text.endswith((".", "!", "?")) else text + "."

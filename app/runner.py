@@ -45,7 +45,7 @@ class Runner:
             lanes = [_card(kind, choice[kind.key]) for kind in KINDS]
             yield _value(stream.opening(uuid4().hex, lanes), stream.state("loading", "Loading the checkpoints …"))
         lanes = [self._lane(kind, choice[kind.key])[0] for kind in KINDS]
-        problems = [lane["problem"] for lane in lanes if lane["problem"]]
+        problems = [f"{lane['title']} cannot write: {lane['problem']}" for lane in lanes if lane["problem"]]
         state = stream.state("failed", problems[0]) if problems else stream.state("idle", READY)
         yield _value(stream.opening(uuid4().hex, lanes), state)
 

@@ -16,10 +16,11 @@ class Stage {
     this.lanes = new Map();
     this.head = "";
     this.cursor = 0;
-    root.addEventListener("mouseover", (event) => this.show(event.target));
-    root.addEventListener("mouseleave", () => this.card.close());
+    this.pinned = false;
+    root.addEventListener("mouseover", (event) => this.show(event.target, false));
+    root.addEventListener("mouseleave", () => this.show(null, false));
     root.addEventListener("click", (event) => this.show(event.target, true));
-    root.addEventListener("focusin", (event) => this.show(event.target));
+    root.addEventListener("focusin", (event) => this.show(event.target, true));
     root.addEventListener("keydown", (event) => this.walk(event));
   }
 
@@ -74,8 +75,10 @@ class Stage {
 
   difference(message) {
     for (const [key, index] of Object.entries(message.tokens)) this.lanes.get(key).differs(index);
-    const places = Object.entries(message.tokens).map(([key, index]) => `${key.toUpperCase()} token ${index + 1}`);
-    this.parting.textContent = `The texts first differ at ${places.join(", ")}.`;
+    const numbers = Object.entries(message.tokens).map(([key, index]) => [key.toUpperCase(), index + 1]);
+    const alike = numbers.every(([, number]) => number === numbers[0][1]);
+    const place = alike ? `token ${numbers[0][1]}` : numbers.map((pair) => pair.join(" token ")).join(", ");
+    this.parting.textContent = `The texts first differ at ${place}.`;
   }
 
   same() {
@@ -97,13 +100,16 @@ class Stage {
     if (low) top?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 
-  show(target, toggle = false) {
+  // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.
+  show(target, stays) {
     const token = target instanceof Element ? target.closest(".lens-token") : null;
-    if (!token || !this.facts.has(token)) {
-      if (toggle) this.card.close();
-      return;
+    if (token && this.facts.has(token)) {
+      if (token !== this.card.token) this.card.open(token, this.facts.get(token));
+      this.pinned = stays || (this.pinned && token === this.card.token);
+    } else if (stays || !this.pinned) {
+      this.card.close();
+      this.pinned = false;
     }
-    if (token !== this.card.token) this.card.open(token, this.facts.get(token));
   }
 
   walk(event) {
@@ -123,7 +129,7 @@ function legend() {
   const items = [
     [["lens-pass odd", "one"], ["lens-pass even", " pass"], "a forward pass"],
     [["lens-token first", "first"], "the autoregressive token, always kept"],
-    [["lens-token passed", "passed"], "read from masks, kept at τ"],
+    [["lens-token passed", "passed"], "read from masks, reached τ"],
     [["lens-token differs", "part"], "first difference"],
   ];
   const list = make("ul", "lens-legend");

@@ -26,7 +26,7 @@ def test_a_broken_folder_gets_its_sentence_and_the_others_stay_usable() -> None:
         return source
 
     models = Models({"bad": "bad", "good": "good"}, load)
-    with pytest.raises(ModelError, match=r"^Bad/config.json is missing: train it again\.$"):
+    with pytest.raises(ModelError, match=r"^bad/config.json is missing: train it again\.$"):
         models.get("bad")
     assert models.get("good") == "good"
 

@@ -81,7 +81,7 @@ def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: Mak
     value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "broken"}, 0.0))[-1].value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert lanes[0]["problem"] is None
-    assert lanes[1]["problem"] == "Broken/config.json is missing: give a folder that a training run wrote."
+    assert lanes[1]["problem"] == "broken/config.json is missing: give a folder that a training run wrote."
     assert states(value)[-1] == "done"
     assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"ar"}
 
