@@ -19,7 +19,7 @@ from mars.tasks import Problem
 LOWEST_THRESHOLD, ONE_TOKEN = 0.5, 1.0
 PACES = [("Slow", 3.0), ("Readable", 12.0), ("Full speed", FULL_SPEED)]
 KEPT_RUNS = 20
-_ENDS = '<div class="lens-ends"><span>0.50 · more tokens per pass</span><span>one token per pass</span></div>'
+_ENDS = '<div class="lens-ends"><span>0.50 · more per pass</span><span>one token per pass</span></div>'
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
@@ -71,7 +71,7 @@ class _Tab:
             self.answer = _plain("known-answer", label="Known answer")
 
     def _controls(self) -> None:
-        with gr.Column(scale=1, min_width=300, elem_classes="lens-threshold"):
+        with gr.Column(scale=1, min_width=240, elem_classes="lens-threshold"):
             self.reading = _plain("threshold-reading", _reading(DEFAULT_THRESHOLD), "MARS threshold")
             self.threshold = gr.Slider(
                 LOWEST_THRESHOLD,
