@@ -43,14 +43,14 @@ def _draft(
     options = [right, *wrong]
     rng.shuffle(options)
     letter = _LETTERS[options.index(right)]
-    listed = "\n".join(f"({mark}) {option}" for mark, option in zip(_LETTERS, options, strict=True))
+    listed = ", ".join(f"{option} ({mark})" for mark, option in zip(_LETTERS, options, strict=True))
     opening = (
         "[|[Let us|We can|I will] [think|reason|check]. |[Okay|Right|Well]. |[Thinking|Reasoning] [aloud|first]: ]"
     )
-    found = f"[This|That] [is|stands at|belongs to] option ({letter})."
+    found = f"[This|That|It] [is|stands at|must be] {right} ({letter})."
     return Draft(
         (*parameters, *options),
-        f"{vary(rng, question)}\n{listed}",
+        f"{vary(rng, question)}\nOptions: {listed}",
         f"{vary(rng, f'{opening}{worked} {found}')}\nThe answer is ({letter}).",
         letter,
     )
@@ -93,7 +93,9 @@ def arithmetic(rng: Random) -> Draft:
 
 
 def largest(rng: Random) -> Draft:
-    numbers = rng.sample(range(10, 99), 4)
+    numbers = [
+        10 * tens + ones for tens, ones in zip(rng.sample(range(1, 10), 4), rng.sample(range(10), 4), strict=True)
+    ]
     most = rng.random() < 0.5
     answer = max(numbers) if most else min(numbers)
     word = "largest" if most else "smallest"
@@ -129,8 +131,7 @@ def odd_one(rng: Random) -> Draft:
         rng,
         (kind,),
         f"Which one is not a {kind}?" if kind != "animal" else "Which one is not an animal?",
-        f"[Here|Of these], {members[0]}, {members[1]} and {members[2]} [are|all are] {kind}s, "
-        f"[but|while] {odd} [is|must be] a {other}.",
+        f"[Here|Of these|Among them] only {odd} [is|must be] a {other}[.| and no {kind}.]",
         odd,
         members,
     )

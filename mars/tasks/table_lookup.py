@@ -14,28 +14,46 @@ _NUMBERS = ("price", "weight", "stock", "score", "level", "size")
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """One row: a name, a number and a color, each its own."""
+
+    key: str
+    number: int
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of (key, number, color) under the headers `key`, `number` and color."""
+    """Rows under the headers `key`, `number` and color, in the order of `columns`."""
 
     key: str
     number: str
-    rows: tuple[tuple[str, int, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def line(self, row: Row) -> str:
+        """The cells of one row, in order."""
+        return " | ".join(str(getattr(row, column)) for column in self.columns)
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        return (self.key, self.number, *self.rows)
+        """What makes this table another one."""
+        return (self.key, self.number, *map(self.line, self.rows))
 
     @property
     def text(self) -> str:
-        lines = [f"{self.key} | {self.number} | color"]
-        return "\n".join(lines + [f"{key} | {number} | {color}" for key, number, color in self.rows])
+        """The table as it stands in the prompt."""
+        headers = {"key": self.key, "number": self.number, "color": "color"}
+        lines = [" | ".join(headers[column] for column in self.columns), *map(self.line, self.rows)]
+        return "\n".join(f"| {line} |" for line in lines)
 
 
-def _table(rng: Random) -> Table:
+def _table(rng: Random, *columns: str) -> Table:
+    """3 or 4 rows whose numbers end in different digits; the column to search stands first."""
     key, number, count = rng.choice(list(_KEYS)), rng.choice(_NUMBERS), rng.randint(3, 4)
-    values = rng.sample(range(2, 60), count)
+    values = [10 * rng.randint(1, 5) + ones for ones in rng.sample(range(10), count)]
     rows = zip(names(rng, count, _KEYS[key]), values, names(rng, count, COLORS), strict=True)
-    return Table(key, number, tuple(rows))
+    return Table(key, number, columns or ("key", "number", "color"), tuple(Row(*row) for row in rows))
 
 
 def _draft(rng: Random, table: Table, extra: tuple[object, ...], question: str, worked: str, answer: str) -> Draft:
@@ -50,78 +68,82 @@ def _draft(rng: Random, table: Table, extra: tuple[object, ...], question: str, 
 
 def cell(rng: Random) -> Draft:
     table = _table(rng)
-    key, number, color = rng.choice(table.rows)
+    row = rng.choice(table.rows)
     if rng.random() < 0.5:
-        question, what, answer = f"What is the {table.number} of {key}?", table.number, str(number)
+        question, what, answer = f"What is the {table.number} of {row.key}?", table.number, str(row.number)
     else:
-        question, what, answer = f"[Which|What] color does {key} have?", "color", color
+        question, what, answer = f"[Which|What] color does {row.key} have?", "color", row.color
     return _draft(
         rng,
         table,
-        (key, what),
+        (row.key, what),
         question,
-        f"[The row of {key} [says|shows|reads]|In the row of {key} [stands|we see|we find]] {key}, {number}, {color}. "
+        f"[The row [says|shows|reads]|There [stands|is]|We [see|find]] {table.line(row)}. "
         f"[So|Then|Hence] the {what} [is|must be] {answer}.",
         answer,
     )
 
 
 def by_number(rng: Random) -> Draft:
-    table = _table(rng)
-    key, number, color = rng.choice(table.rows)
+    table = _table(rng, "number", "key", "color")
+    row = rng.choice(table.rows)
     return _draft(
         rng,
         table,
-        (key,),
-        f"Which {table.key} has a {table.number} of {number}?",
-        f"[We look for|The number to find is|Searching for] {number}. "
-        f"[It stands|We find it|It is] in the row {key}, {number}, {color}.",
-        key,
+        (row.key,),
+        f"Which {table.key} has a {table.number} of {row.number}?",
+        f"[We look for|The number to find is|Searching for] {row.number}. "
+        f"[There stands|We find|It is in] {table.line(row)}.",
+        row.key,
     )
 
 
 def by_color(rng: Random) -> Draft:
-    table = _table(rng)
-    key, number, color = rng.choice(table.rows)
+    table = _table(rng, "color", "number", "key")
+    row = rng.choice(table.rows)
     return _draft(
         rng,
         table,
-        (key,),
-        f"What is the {table.number} of the {table.key} [with color|whose color is] {color}?",
-        f"[The color {color}|{color.capitalize()}] [stands|is found|appears] in the row {key}, {number}, {color}. "
-        f"[So|Then|Hence] the {table.number} [is|must be] {number}.",
-        str(number),
+        (row.key,),
+        f"What is the {table.number} of the {table.key} [with color|whose color is] {row.color}?",
+        f"[The row [says|shows|reads]|There [stands|is]|We [see|find]] {table.line(row)}. "
+        f"[So|Then|Hence] the {table.number} [is|must be] {row.number}.",
+        str(row.number),
     )
 
 
 def extreme(rng: Random) -> Draft:
-    table = _table(rng)
+    table = _table(rng, "number", "key", "color")
     most = rng.random() < 0.5
     word = "highest" if most else "lowest"
-    key, number, _ = (max if most else min)(table.rows, key=lambda row: row[1])
-    values = ", ".join(str(row[1]) for row in table.rows)
+    row = (max if most else min)(table.rows, key=lambda row: row.number)
+    values = ", ".join(str(row.number) for row in table.rows)
     return _draft(
         rng,
         table,
         (word,),
         f"Which {table.key} has the {word} {table.number}?",
         f"[The values are|We compare|The column reads] {values}. "
-        f"The {word} [is|of these is|one is] {number}, [in the row of|which belongs to|that is] {key}.",
-        key,
+        f"The {word} [is|of these is|one is] in {table.line(row)}.",
+        row.key,
     )
+
+
+def _two(rng: Random, table: Table, a: Row, b: Row) -> str:
+    return f"[We see|There stand|The rows are] {table.line(a)} and {table.line(b)}."
 
 
 def difference(rng: Random) -> Draft:
     table = _table(rng)
-    a, b = sorted(rng.sample(table.rows, 2), key=lambda row: -row[1])
+    b, a = sorted(rng.sample(table.rows, 2), key=lambda row: row.number)
     return _draft(
         rng,
         table,
-        (a[0], b[0]),
-        f"By how much is the {table.number} of {a[0]} [higher|larger] than that of {b[0]}?",
-        f"{a[0]} [has|shows] {a[1]} and {b[0]} [has|shows] {b[1]}. "
-        f"[The difference is|So we get|We subtract:] {a[1]} - {b[1]} = {a[1] - b[1]}.",
-        str(a[1] - b[1]),
+        (a.key, b.key),
+        f"By how much is the {table.number} of {a.key} [higher|larger] than that of {b.key}?",
+        f"{_two(rng, table, a, b)} "
+        f"[The difference is|So we get|We subtract:] {a.number} - {b.number} = {a.number - b.number}.",
+        str(a.number - b.number),
     )
 
 
@@ -131,34 +153,32 @@ def total(rng: Random) -> Draft:
     return _draft(
         rng,
         table,
-        (a[0], b[0]),
-        f"What is the {table.number} of {a[0]} and {b[0]} [together|in total]?",
-        f"{a[0]} [has|shows] {a[1]} and {b[0]} [has|shows] {b[1]}. "
-        f"[The sum is|So we get|We add:] {a[1]} + {b[1]} = {a[1] + b[1]}.",
-        str(a[1] + b[1]),
+        (a.key, b.key),
+        f"What is the {table.number} of {a.key} and {b.key} [together|in total]?",
+        f"{_two(rng, table, a, b)} [The sum is|So we get|We add:] {a.number} + {b.number} = {a.number + b.number}.",
+        str(a.number + b.number),
     )
 
 
 def compare(rng: Random) -> Draft:
     table = _table(rng)
     a, b = rng.sample(table.rows, 2)
-    answer = "yes" if a[1] > b[1] else "no"
-    relation = "more than" if a[1] > b[1] else "less than"
+    relation = "more than" if a.number > b.number else "less than"
     return _draft(
         rng,
         table,
-        (a[0], b[0]),
-        f"Does {a[0]} have a higher {table.number} than {b[0]}?",
-        f"{a[0]} [has|shows] {a[1]}[,| and] {b[0]} [has|shows] {b[1]}. [Here|So|Now] {a[1]} is {relation} {b[1]}.",
-        answer,
+        (a.key, b.key),
+        f"Does {a.key} have a higher {table.number} than {b.key}?",
+        f"{_two(rng, table, a, b)} [Here|So|Now] {a.number} is {relation} {b.number}.",
+        "yes" if a.number > b.number else "no",
     )
 
 
 def row_count(rng: Random) -> Draft:
     table = _table(rng)
-    limit = rng.randint(10, 45)
-    above = [row for row in table.rows if row[1] > limit]
-    listed = ", ".join(f"{row[0]} ({row[1]})" for row in above) or "none of them"
+    limit = rng.randint(15, 45)
+    above = [row for row in table.rows if row.number > limit]
+    listed = ", ".join(f"{row.key} ({row.number})" for row in above) or "none of them"
     return _draft(
         rng,
         table,
