@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load(source: str, device: str) -> Checkpoint:
-    """Load a checkpoint; imported late, because the page can be built while torch is read."""
+    """Load a checkpoint; imported late, because the page is up before torch is read."""
     from mars.checkpoint import load_checkpoint
 
     return load_checkpoint(source, device=device)
@@ -57,10 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sources = offered(options.ar, options.mars)
     names = {source: name for name, source in sources.items()}
     choice = {"ar": names[options.ar], "mars": names[options.mars]}
-    models = Models(sources, partial(load, device=options.device))
-    for name in choice.values():
-        models.request(name)
-    return _serve(models, choice, options)
+    return _serve(Models(sources, partial(load, device=options.device)), choice, options)
 
 
 def _can_serve(host: str, port: int | None) -> bool:
@@ -81,6 +78,8 @@ def _serve(models: Models, choice: dict[str, str], options: argparse.Namespace) 
 
     blocks = page.build(Runner(models, Device(), Sessions()), choice)
     _, url, _ = blocks.launch(**page.serving(options.host, options.port), prevent_thread_lock=True)
+    for name in choice.values():  # only now: libraries that two threads import at once can come out half made
+        models.request(name)
     sys.stdout.write(f"MARS Lens is at {url}\n")
     sys.stdout.flush()
     blocks.block_thread()

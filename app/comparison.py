@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from app import problems, stream
 from app.device import Device
@@ -13,9 +14,11 @@ from app.pace import Step
 from app.race import LaneEnd, LanePass, race
 from app.sessions import LiveRun
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS, Decoder
 from mars.records import ForwardPass
 from mars.tasks import Problem
+
+if TYPE_CHECKING:
+    from mars.decoding import Decoder
 
 MAX_CHARACTERS = 20_000
 FEWEST_TOKENS, MOST_TOKENS = 16, 512
@@ -68,14 +71,15 @@ def compare(
     question: Question,
     live: LiveRun,
     device: Device,
-    decoders: Mapping[str, Decoder] = DECODERS,
 ) -> Iterator[Step]:
     """Run the lanes to their ends; steps for every pass, the first difference, verdicts, and the closing state.
 
     Raises:
         ValueError: before the first step, with a sentence, when the prompt does not fit a lane's context.
     """
-    running = {lane.key: _start(lane, question, live, decoders) for lane in lanes}
+    from mars.decoding import DECODERS  # late: it reads torch, and the page is up before that
+
+    running = {lane.key: _start(lane, question, live, DECODERS) for lane in lanes}
     by_key = {lane.key: lane for lane in lanes}
     difference = FirstDifference(by_key)
     for event in race(running, device.turn):
