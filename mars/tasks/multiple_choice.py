@@ -43,11 +43,11 @@ def _draft(
     options = [right, *wrong]
     rng.shuffle(options)
     letter = _LETTERS[options.index(right)]
-    listed = ", ".join(f"{option} ({mark})" for mark, option in zip(_LETTERS, options, strict=True))
+    listed = ", ".join(f"{option} {mark}" for mark, option in zip(_LETTERS, options, strict=True))
     opening = (
         "[|[Let us|We can|I will] [think|reason|check]. |[Okay|Right|Well]. |[Thinking|Reasoning] [aloud|first]: ]"
     )
-    found = f"[This|That|It] [is|stands at|must be] {right} ({letter})."
+    found = f"[This|That|It] [is|stands at|must be] {right} {letter}."
     return Draft(
         (*parameters, *options),
         f"{vary(rng, question)}\nOptions: {listed}",

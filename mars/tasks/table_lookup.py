@@ -33,7 +33,7 @@ class Table:
 
     def line(self, row: Row) -> str:
         """The cells of one row, in order."""
-        return " | ".join(str(getattr(row, column)) for column in self.columns)
+        return " ".join(str(getattr(row, column)) for column in self.columns)
 
     @property
     def parameters(self) -> tuple[object, ...]:
@@ -44,8 +44,8 @@ class Table:
     def text(self) -> str:
         """The table as it stands in the prompt."""
         headers = {"key": self.key, "number": self.number, "color": "color"}
-        lines = [" | ".join(headers[column] for column in self.columns), *map(self.line, self.rows)]
-        return "\n".join(f"| {line} |" for line in lines)
+        lines = [", ".join(headers[column] for column in self.columns), *(f"- {self.line(row)}" for row in self.rows)]
+        return "\n".join(lines)
 
 
 def _table(rng: Random, *columns: str) -> Table:
@@ -53,7 +53,7 @@ def _table(rng: Random, *columns: str) -> Table:
     key, number, count = rng.choice(list(_KEYS)), rng.choice(_NUMBERS), rng.randint(3, 4)
     values = [10 * rng.randint(1, 5) + ones for ones in rng.sample(range(10), count)]
     rows = zip(names(rng, count, _KEYS[key]), values, names(rng, count, COLORS), strict=True)
-    return Table(key, number, columns or ("key", "number", "color"), tuple(Row(*row) for row in rows))
+    return Table(key, number, columns or ("key", "color", "number"), tuple(Row(*row) for row in rows))
 
 
 def _draft(rng: Random, table: Table, extra: tuple[object, ...], question: str, worked: str, answer: str) -> Draft:
@@ -99,7 +99,7 @@ def by_number(rng: Random) -> Draft:
 
 
 def by_color(rng: Random) -> Draft:
-    table = _table(rng, "color", "number", "key")
+    table = _table(rng, "color", "key", "number")
     row = rng.choice(table.rows)
     return _draft(
         rng,
