@@ -17,12 +17,21 @@ from app.models import SHIPPED, Models, offered
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
+WARM_UP_TOKENS = 8
+
 
 def load(source: str, device: str) -> Checkpoint:
-    """Load a checkpoint; imported late, because the page is up before torch is read."""
+    """Load a checkpoint and let it decode once, so that no lane pays for first calls; torch is read only here."""
     from mars.checkpoint import load_checkpoint
+    from mars.config import DecodingSettings
+    from mars.decoding import DECODERS
 
-    return load_checkpoint(source, device=device)
+    checkpoint = load_checkpoint(source, device=device)
+    settings = DecodingSettings(block_size=checkpoint.block_size or 1, max_new_tokens=WARM_UP_TOKENS)
+    for name in ("autoregressive", "sliding_window") if checkpoint.supports_masks else ("autoregressive",):
+        for _ in DECODERS[name](checkpoint.engine, [checkpoint.encode("Hello")], settings):
+            pass
+    return checkpoint
 
 
 def parser() -> argparse.ArgumentParser:
