@@ -45,8 +45,8 @@ class Runner:
             lanes = [_card(kind, choice[kind.key]) for kind in KINDS]
             yield _value(stream.opening(uuid4().hex, lanes), stream.state("loading", "Loading the checkpoints …"))
         lanes = [self._lane(kind, choice[kind.key])[0] for kind in KINDS]
-        problems = [f"{lane['title']} cannot write: {lane['problem']}" for lane in lanes if lane["problem"]]
-        state = stream.state("failed", problems[0]) if problems else stream.state("idle", READY)
+        problem = _problem(lanes)
+        state = stream.state("failed", problem) if problem else stream.state("idle", READY)
         yield _value(stream.opening(uuid4().hex, lanes), state)
 
     def run(
@@ -92,7 +92,7 @@ class Runner:
         lanes.extend(lane for _, lane in met if lane is not None)
         yield Step((stream.opening(identity, cards),))
         if not lanes:
-            raise ModelError(cards[0]["problem"])
+            raise ModelError(_problem(cards))
         yield Step((stream.state("running", _running(cards)),))
         yield from compare(lanes, question, live, self._device)
 
@@ -128,6 +128,11 @@ class Runner:
 
 def _card(kind: Kind, name: str, about: str = "", problem: str | None = None) -> stream.Message:
     return stream.lane(kind.key, kind.title, name, kind.decoder.replace("_", " ") + about, kind.hint, problem)
+
+
+def _problem(cards: list[stream.Message]) -> str:
+    """Why the first lane that cannot write cannot, or nothing."""
+    return next((f"{card['title']} cannot write: {card['problem']}" for card in cards if card["problem"]), "")
 
 
 def _running(cards: list[stream.Message]) -> str:

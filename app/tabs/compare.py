@@ -13,6 +13,7 @@ from app import assets, problems, stream
 from app.comparison import FinishedRun, Question
 from app.runner import Picture, Runner
 from app.sessions import FULL_SPEED
+from app.tabs.parts import plain
 from mars.config import DEFAULT_THRESHOLD
 from mars.tasks import Problem
 
@@ -68,11 +69,11 @@ class _Tab:
                 )
                 self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=2, min_width=80)
                 self.new = gr.Button("New problem", elem_id="new-problem", size="lg", scale=2, min_width=140)
-            self.answer = _plain("known-answer", label="Known answer")
+            self.answer = plain("known-answer", label="Known answer")
 
     def _controls(self) -> None:
         with gr.Column(scale=1, min_width=240, elem_classes="lens-threshold"):
-            self.reading = _plain("threshold-reading", _reading(DEFAULT_THRESHOLD), "MARS threshold")
+            self.reading = plain("threshold-reading", _reading(DEFAULT_THRESHOLD), "MARS threshold")
             self.threshold = gr.Slider(
                 LOWEST_THRESHOLD,
                 ONE_TOKEN,
@@ -166,16 +167,6 @@ class _Tab:
 
     def _leave(self, request: gr.Request) -> None:
         self.runner.sessions.leave(str(request.session_hash))
-
-
-def _plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:
-    return gr.HTML(
-        value,
-        html_template=f'<p class="lens-line"><span>{label}</span><strong class="lens-plain"></strong></p>',
-        js_on_load=assets.script("plain.js"),
-        apply_default_css=False,
-        elem_id=elem_id,
-    )
 
 
 def _pick(task: str, seed: object) -> tuple[Any, ...]:
