@@ -68,6 +68,7 @@ def _add_common(stage: argparse.ArgumentParser) -> None:
     add("--data", help="chat JSONL, each line ending with an assistant turn; without it, synthetic problems")
     add("--examples", type=int, default=100_000, help="synthetic problems to generate")
     add("--data-seed", type=int, default=0, help="which synthetic problems")
+    add("--drill-share", type=float, default=0.0, help="share of the synthetic data that drills recall from the prompt")
     add("--epochs", type=float, default=1.0, help="passes over the data (5 a stage in the paper)")
     add("--batch-size", type=int, default=48, help="sequences per device and forward pass")
     add("--gradient-accumulation", type=int, default=1, help="forward passes per optimizer step")

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mars.chat import encode_messages, encode_text
 from mars.tasks import TASKS, sample
+from mars.training.drills import drill
 
 IGNORED = -100
 
@@ -26,11 +27,20 @@ class Example:
     response_length: int
 
 
-def synthetic_conversations(count: int, data_seed: int) -> Iterator[list[dict[str, str]]]:
-    """`count` training problems, the families in turn; another `data_seed` gives other problems."""
+def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0) -> Iterator[list[dict[str, str]]]:
+    """`count` conversations: training problems, the families in turn, and evenly spread among them the share of drills.
+
+    Another `data_seed` gives other ones.
+    """
     families = list(TASKS)
+    problems = 0
     for index in range(count):
-        problem = sample(families[index % len(families)], data_seed * 10**9 + index, split="train")
+        seed = data_seed * 10**9 + index
+        if int((index + 1) * drill_share) > int(index * drill_share):
+            yield drill(seed)
+            continue
+        problem = sample(families[problems % len(families)], seed, split="train")
+        problems += 1
         yield [{"role": "user", "content": problem.prompt}, {"role": "assistant", "content": problem.solution}]
 
 

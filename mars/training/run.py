@@ -166,7 +166,7 @@ def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase
     if settings.max_length > context:
         raise ValueError(f"max_length must be <= the model's context of {context} tokens, got {settings.max_length}")
     if settings.data is None:
-        conversations = synthetic_conversations(settings.examples, settings.data_seed)
+        conversations = synthetic_conversations(settings.examples, settings.data_seed, settings.drill_share)
     else:
         conversations = read_conversations(Path(settings.data))
     examples = [

@@ -23,6 +23,7 @@ class TrainingSettings:
     data: str | None = None
     examples: int = 100_000
     data_seed: int = 0
+    drill_share: float = 0.0
     epochs: float = 1.0
     block_size: int = 8
     sft_loss: bool = True
@@ -49,8 +50,9 @@ class TrainingSettings:
         for name in ("seed", "data_seed"):
             if not 0 <= getattr(self, name) < 2**20:
                 raise ValueError(f"{name} must be between 0 and {2**20 - 1}, got {getattr(self, name)}")
-        if not 0 <= self.warmup_share < 1:
-            raise ValueError(f"warmup_share must be >= 0 and < 1, got {self.warmup_share}")
+        for name in ("drill_share", "warmup_share"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 0 and < 1, got {getattr(self, name)}")
         if self.stage == "mars" and self.checkpoint is None:
             raise ValueError("stage mars starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
         if self.max_length % self.block_size and self.stage == "mars":
