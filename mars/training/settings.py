@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 Stage = Literal["sft", "mars"]
+
+_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
+    (
+        ("block_size", "examples", "batch_size", "gradient_accumulation", "max_length", "save_steps"),
+        ">= 1",
+        lambda value: value >= 1,
+    ),
+    (("learning_rate", "epochs"), "> 0", lambda value: value > 0),
+    (("seed", "data_seed"), f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20),
+    (("drill_share", "warmup_share"), ">= 0 and < 1", lambda value: 0 <= value < 1),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +52,16 @@ class TrainingSettings:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        at_least_one = ("block_size", "examples", "batch_size", "gradient_accumulation", "max_length", "save_steps")
-        for name in at_least_one:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
-        for name in ("learning_rate", "epochs"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be > 0, got {getattr(self, name)}")
-        for name in ("seed", "data_seed"):
-            if not 0 <= getattr(self, name) < 2**20:
-                raise ValueError(f"{name} must be between 0 and {2**20 - 1}, got {getattr(self, name)}")
-        for name in ("drill_share", "warmup_share"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 0 and < 1, got {getattr(self, name)}")
+        self._check_ranges()
         if self.stage == "mars" and self.checkpoint is None:
             raise ValueError("stage mars starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
         if self.max_length % self.block_size and self.stage == "mars":
             raise ValueError(
                 f"max_length must be a multiple of block_size, got {self.max_length} and {self.block_size}"
             )
+
+    def _check_ranges(self) -> None:
+        for names, rule, holds in _RANGES:
+            for name in names:
+                if not holds(getattr(self, name)):
+                    raise ValueError(f"{name} must be {rule}, got {getattr(self, name)}")
