@@ -18,9 +18,11 @@ Train in two stages (MARS, arXiv 2604.07023).
 """
 EXAMPLES = """\
 examples:
-  the shipped pair, from nothing but this repository:
-    python -m mars.training sft  --output runs/ar-sft --examples 150000 --optimizer muon --learning-rate 2e-3
-    python -m mars.training mars --output runs/mars-b8 --checkpoint runs/ar-sft --optimizer muon --learning-rate 1e-3
+  a pair of small models, from nothing but this repository (the shipped one: see its model card):
+    python -m mars.training sft  --output runs/ar --examples 220000 --drill-share 0.2 --optimizer muon \\
+        --learning-rate 2e-3 --batch-size 64
+    python -m mars.training mars --output runs/mars --checkpoint runs/ar --data-seed 1 --optimizer muon \\
+        --learning-rate 2e-3 --batch-size 64
 
   MARS-tune a checkpoint of your own on your own chats (JSONL: {"messages": [{"role": …, "content": …}, …]} a line):
     python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl
