@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 def shipped(name: str) -> Checkpoint:
-    if not (FOLDER / name).is_dir():
-        pytest.skip(f"{FOLDER / name} is not there: train it as its model card says")
     return load_checkpoint(FOLDER / name, dtype="float32", device="cpu")
 
 
