@@ -1,42 +1,59 @@
-"""Scores of proposals and the length of the accepted prefix, for all rows at once on the device.
+"""What the model proposes in the columns of a pass, and the length of the accepted prefix, for all rows at once.
 
-Shapes: R rows, W proposals a row, V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
+Everything but `to_host` stays on the device. Shapes: R rows, W proposals a row, D drafts a row, S stop tokens,
+V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from mars.config import ScoreName
+from mars.sampling import Sampling, pick
 
 Alternatives = tuple[tuple[int, float], ...]
 
 
-def _probability(logits_RWV: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
-    return (logits_RWV.amax(-1) - total_RW).exp()
+def _probability(probabilities_RWV: torch.Tensor, ids_RW: torch.Tensor) -> torch.Tensor:
+    return probabilities_RWV.gather(-1, ids_RW[..., None])[..., 0]
 
 
-def _margin(logits_RWV: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
-    first, second = (logits_RWV.topk(2).values - total_RW[..., None]).exp().unbind(-1)
+def _margin(probabilities_RWV: torch.Tensor, _ids_RW: torch.Tensor) -> torch.Tensor:
+    first, second = probabilities_RWV.topk(2).values.unbind(-1)
     return first - second
 
 
-def _entropy(logits_RWV: torch.Tensor, total_RW: torch.Tensor) -> torch.Tensor:
+def _entropy(probabilities_RWV: torch.Tensor, _ids_RW: torch.Tensor) -> torch.Tensor:
     # entr(p) = -p log p, 0 where p is 0: the mask token's logit is -inf.
-    entropy: torch.Tensor = torch.special.entr((logits_RWV - total_RW[..., None]).exp()).sum(-1)
+    entropy: torch.Tensor = torch.special.entr(probabilities_RWV).sum(-1)
     return entropy
 
 
-# From logits [R, W, V] and their logsumexp [R, W] to scores [R, W]; entropy in nats, lower is surer.
+# From the model's probabilities [R, W, V] and the proposed ids [R, W] to scores [R, W]. Probability is that of the
+# proposed token; margin and entropy (nats, lower is surer) are of the distribution.
 SCORES: dict[ScoreName, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "probability": _probability,
     "margin": _margin,
     "entropy": _entropy,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the model says in the columns of one pass, on the device.
+
+    `ids_RW` are the proposals, the most probable tokens or draws; `scores_RW` (float64) their scores under the model's
+    own softmax, whatever the temperature; `alternatives` the ids and probabilities [R, W, A] of the most probable
+    tokens, None unless asked for.
+    """
+
+    ids_RW: torch.Tensor
+    scores_RW: torch.Tensor
+    alternatives: tuple[torch.Tensor, torch.Tensor] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,69 +66,91 @@ class Judgement:
     alternatives: list[list[Alternatives]]
 
 
-def passes(scores: torch.Tensor, threshold: float, score: ScoreName) -> torch.Tensor:
-    """Which scores meet the threshold, compared in double precision, as a reader of the records would."""
-    return scores.double() <= threshold if score == "entropy" else scores.double() >= threshold
+@torch.inference_mode()
+def read(
+    logits_RWV: torch.Tensor, positions_RW: torch.Tensor, *, score: ScoreName, sampling: Sampling, alternatives: int
+) -> Read:
+    """Propose one token in each column and score it.
+
+    `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
+    `alternatives` is how many of the most probable tokens are listed for each proposal.
+    """
+    probabilities_RWV = logits_RWV.softmax(-1)
+    ids_RW = pick(logits_RWV, positions_RW, sampling)
+    scores_RW = SCORES[score](probabilities_RWV, ids_RW).double()
+    count = min(alternatives, logits_RWV.shape[-1] - 1)
+    if not count:
+        return Read(ids_RW, scores_RW, None)
+    best_RWA = logits_RWV.topk(count).indices
+    return Read(ids_RW, scores_RW, (best_RWA, probabilities_RWV.gather(-1, best_RWA)))
 
 
-def accepted_lengths(
+def thresholds(values: Sequence[float | None], score: ScoreName, device: torch.device | str) -> torch.Tensor:
+    """Thresholds [R], float64, one a row; None, one-token mode, becomes one that no score meets."""
+    never = -math.inf if score == "entropy" else math.inf
+    return torch.tensor([never if value is None else value for value in values], dtype=torch.float64, device=device)
+
+
+def passes(scores_RW: torch.Tensor, thresholds_R: torch.Tensor, score: ScoreName) -> torch.Tensor:
+    """Which scores [R, W] meet the threshold of their row, in double precision, as a reader of the records compares."""
+    limits_R1 = thresholds_R[:, None]
+    return scores_RW.double() <= limits_R1 if score == "entropy" else scores_RW.double() >= limits_R1
+
+
+def threshold_prefix(
     ids_RW: torch.Tensor,
     scores_RW: torch.Tensor,
     *,
-    threshold: float | None,
+    thresholds_R: torch.Tensor,
     score: ScoreName,
     stop_ids: torch.Tensor,
     room_R: torch.Tensor,
 ) -> torch.Tensor:
-    """Length of the accepted prefix of each row, [R], at least 1.
+    """Length [R] of the accepted prefix where scores decide.
 
-    The first proposal is always accepted, the others while they meet `threshold` (None: none of them does), up to and
-    including the first stop token, and never more than `room_R` (>= 1) tokens.
+    The first proposal is always accepted, the others while they meet the threshold of their row, up to and including
+    the first of `stop_ids` [S], and never more than `room_R` tokens.
     """
-    if threshold is None:
-        return torch.ones_like(room_R)
-    follows_RW = passes(scores_RW, threshold, score)
-    follows_RW[:, 0] = True
-    follows_RW[:, 1:] &= ~torch.isin(ids_RW[:, :-1], stop_ids)
-    return follows_RW.cumprod(1).sum(1).minimum(room_R)
+    if ids_RW.shape[1] == 1:
+        return room_R.clamp(max=1)
+    return _prefix(passes(scores_RW[:, 1:], thresholds_R, score), ids_RW, stop_ids, room_R)
 
 
-@torch.inference_mode()
-def judge(
-    logits_RWV: torch.Tensor,
-    *,
-    threshold: float | None,
-    score: ScoreName,
-    stop_token_ids: Collection[int],
-    room: Sequence[int],
-    alternatives: int,
-) -> Judgement:
-    """Propose the most probable token at each position, score it, and accept from the left.
+def match_prefix(
+    ids_RW: torch.Tensor, drafts_RD: torch.Tensor, *, stop_ids: torch.Tensor, room_R: torch.Tensor
+) -> torch.Tensor:
+    """Length [R] of the accepted prefix where exact verification decides.
 
-    One transfer to the host. `room` is how many tokens each row may still take; `alternatives` how many of the most
-    probable tokens are listed for each proposal.
+    Column 0 of the pass read the last real token and column i draft i, so proposal i counts while every draft up to i
+    is the proposal before it. Columns after the last draft's, should there be any, are not looked at, and a draft of
+    -1 is none. Accepted are 1 + the leading matches, up to and including the first of `stop_ids` [S], and never more
+    than `room_R` tokens.
+    """
+    drafts = drafts_RD.shape[1]
+    return _prefix(ids_RW[:, :drafts] == drafts_RD, ids_RW[:, : drafts + 1], stop_ids, room_R)
+
+
+def _prefix(
+    follows_RD: torch.Tensor, ids_RW: torch.Tensor, stop_ids: torch.Tensor, room_R: torch.Tensor
+) -> torch.Tensor:
+    """The first proposal and those after it that follow, D = W - 1, without a stop token or the room's end before."""
+    going_RD = follows_RD & ~torch.isin(ids_RW[:, :-1], stop_ids)
+    return going_RD.cumprod(1).sum(1).add_(1).minimum(room_R)
+
+
+def to_host(accepted_R: torch.Tensor, read: Read) -> Judgement:
+    """Bring what was accepted and read to the host, in one transfer.
 
     Raises:
-        ValueError: when the logits are not numbers.
+        ValueError: when the logits were not numbers.
     """
-    device = logits_RWV.device
-    ids_RW = logits_RWV.argmax(-1)
-    total_RW = logits_RWV.logsumexp(-1)
-    scores_RW = SCORES[score](logits_RWV, total_RW).double()
-    accepted_R = accepted_lengths(
-        ids_RW,
-        scores_RW,
-        threshold=threshold,
-        score=score,
-        stop_ids=torch.tensor(list(stop_token_ids), dtype=torch.long, device=device),
-        room_R=torch.tensor(list(room), device=device),
-    )
-    columns = [accepted_R[:, None].double(), ids_RW.double(), scores_RW]
-    count = min(alternatives, logits_RWV.shape[-1] - 1)
-    if count:
-        best_RWA, best_ids_RWA = logits_RWV.topk(count)
-        columns += [best_ids_RWA.flatten(1).double(), (best_RWA - total_RW[..., None]).exp().flatten(1).double()]
-    return _judgement(torch.cat(columns, 1).tolist(), ids_RW.shape[1], count)
+    columns = [accepted_R[:, None].double(), read.ids_RW.double(), read.scores_RW]
+    count = 0
+    if read.alternatives is not None:
+        ids_RWA, probabilities_RWA = read.alternatives
+        columns += [ids_RWA.flatten(1).double(), probabilities_RWA.flatten(1).double()]
+        count = ids_RWA.shape[-1]
+    return _judgement(torch.cat(columns, 1).tolist(), read.ids_RW.shape[1], count)
 
 
 def _judgement(table: list[list[float]], width: int, count: int) -> Judgement:
