@@ -1,14 +1,13 @@
 """What decoders drive: rows of tokens that a model reads on, one forward pass at a time.
 
-A decoder opens `Rows`, then says in each pass which token goes to which slot. Slot p + 1 holds position p of a row;
-slot 0 is padding, seen by nobody. A slot may be written again: that is how masks give way to the accepted tokens, and
-how a row is rewound without a copy. A query at slot s sees the slots 1 to s of its row.
+A decoder opens `Rows`, then says in each pass, by a `Window`, which token goes to which slot and who sees whom. A slot
+may be written again: that is how masks give way to the accepted tokens, and how a row is rewound without a copy.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -16,8 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from mars.cache import CachedRows, RecomputedRows, Transformer
-
-TokenTable = Sequence[Sequence[int]]
+from mars.window import Window
 
 
 class Clock:
@@ -44,28 +42,32 @@ class Clock:
 
 
 class Rows(Protocol):
-    """The sequences of one decoding run."""
+    """The cached sequences of one decoding run, one beside the other."""
 
-    def forward(self, ids: TokenTable, slots: TokenTable, keep: int) -> torch.Tensor:
+    def forward(self, window: Window) -> torch.Tensor:
         """Write and read one window; one call of the model.
 
-        Args:
-            ids: token ids [R, Q], one list a row, rows in the order of `open` without those that were dropped.
-            slots: where each of them goes [R, Q]: position + 1, ascending in a row; 0 where it is padding on the left.
-            keep: how many of the last columns need predictions; 0 skips the vocabulary projection.
+        The window's rows are the cached rows `window.first` and following; the others are left as they are.
 
         Returns:
             Float32 logits [R, keep, V] on the device; the mask token's are -inf, so it is never proposed.
+
+        Raises:
+            ValueError: the window reaches beyond the capacity or the rows.
         """
 
-    def keep(self, indices: Sequence[int]) -> None:
-        """Go on with these of the current rows only, in this order."""
+    def move(self, source: int, target: int) -> None:
+        """Put what row `source` has cached into row `target`: how the last row takes the place of one that leaves."""
 
 
 class Engine(Protocol):
-    """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks."""
+    """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks.
+
+    `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
+    """
 
     mask_token_id: int | None
+    static_shapes: bool
     stop_token_ids: frozenset[int]
     context_length: int
     vocab_size: int
@@ -87,6 +89,7 @@ class ModelEngine:
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device
+        self.static_shapes = self.device.type == "cuda"
         self._transformer = Transformer(model.eval(), mask_token_id)
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from mars.engine import Clock, TokenTable
+from mars.engine import Clock
+from mars.window import Window
 
 Script = Callable[[int, int, int], tuple[int, float]]
 """(row, position in the response, masks read) -> (token id, its probability); no masks read: the real prefix."""
@@ -33,7 +34,7 @@ class Call:
 @dataclass(slots=True, kw_only=True)
 class _ScriptedRow:
     number: int
-    tokens: dict[int, int] = field(default_factory=dict)
+    tokens: dict[int, tuple[int, int]] = field(default_factory=dict)
     prompt_length: int | None = None
 
 
@@ -52,12 +53,14 @@ class ScriptedModel:
         stop_token_ids: frozenset[int] = frozenset({2}),
         context_length: int = 4096,
         seconds_per_pass: float = 0.001,
+        static_shapes: bool = False,
     ):
         self.vocab_size = vocab_size
         self.mask_token_id = mask_token_id
         self.stop_token_ids = stop_token_ids
         self.context_length = context_length
         self.device = torch.device("cpu")
+        self.static_shapes = static_shapes
         self.calls: list[Call] = []
         self._script = script if callable(script) else self._reciter(script)
         self._seconds_per_pass = seconds_per_pass
@@ -98,40 +101,62 @@ class ScriptedModel:
 
 
 class ScriptedRows:
-    """The rows of one run of a `ScriptedModel`; the prompt ends where the first prediction is asked for."""
+    """The rows of one run of a `ScriptedModel`; the prompt ends where the first prediction is asked for.
+
+    A row whose first slot is written again is a new one: rows are numbered in the order in which they begin.
+    """
 
     def __init__(self, model: ScriptedModel, rows: int, capacity: int):
         self._model = model
         self._capacity = capacity
+        self._begun = rows
         self._rows = [_ScriptedRow(number=number) for number in range(rows)]
 
-    def forward(self, ids: TokenTable, slots: TokenTable, keep: int) -> torch.Tensor:
+    def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V]; the contract is that of `engine.Rows`."""
-        self._model.record(Call([list(row) for row in ids], [list(row) for row in slots], keep))
-        if not len(ids) == len(slots) == len(self._rows):
-            raise ValueError(f"forward needs {len(self._rows)} rows, got {len(ids)} of ids and {len(slots)} of slots")
+        ids, slots, positions = window.ids_RQ.tolist(), window.slots_RQ.tolist(), window.positions.tolist()
+        self._model.record(Call(ids, slots, window.keep))
+        if not 0 <= window.first <= window.first + window.rows <= len(self._rows):
+            raise ValueError(f"the window reaches row {window.first + window.rows - 1} of {len(self._rows)}")
+        furthest = max(map(max, slots))
+        if not furthest < window.extent <= self._capacity + 1:
+            raise ValueError(f"extent must be > {furthest} and <= {self._capacity + 1}, got {window.extent}")
+        visible = window.visible(torch.arange(window.extent)).tolist()
         logits = []
-        for row, row_ids, row_slots in zip(self._rows, ids, slots, strict=True):
-            row.tokens.update((slot, token) for slot, token in zip(row_slots, row_ids, strict=True) if slot)
-            kept = row_slots[len(row_slots) - keep :]
+        for index in range(window.rows):
+            row = self._write(window.first + index, ids[index], slots[index], positions[index])
+            kept = range(window.columns - window.keep, window.columns)
             if row.prompt_length is None and kept:
-                row.prompt_length = kept[0]
-            logits.append([self._predict(row, slot) for slot in kept])
-        return torch.tensor(logits).reshape(len(ids), keep, self._model.vocab_size)
+                row.prompt_length = positions[index][kept[0]] + 1
+            logits.append([self._predict(row, visible[index][column], positions[index][column]) for column in kept])
+        return torch.tensor(logits).reshape(window.rows, window.keep, self._model.vocab_size)
 
-    def keep(self, indices: Sequence[int]) -> None:
-        """Go on with these of the current rows only."""
-        self._rows = [self._rows[index] for index in indices]
+    def move(self, source: int, target: int) -> None:
+        """Put what row `source` has cached into row `target`."""
+        self._rows[target] = replace(self._rows[source], tokens=dict(self._rows[source].tokens))
 
-    def _predict(self, row: _ScriptedRow, slot: int) -> list[float]:
+    def _write(self, place: int, ids: list[int], slots: list[int], positions: list[int]) -> _ScriptedRow:
+        if 1 in slots and 1 in self._rows[place].tokens:
+            self._rows[place] = _ScriptedRow(number=self._begun)
+            self._begun += 1
+        row = self._rows[place]
+        columns = zip(slots, ids, positions, strict=True)
+        row.tokens.update((slot, (token, position)) for slot, token, position in columns if slot)
+        return row
+
+    def _predict(self, row: _ScriptedRow, visible: list[bool], position: int) -> list[float]:
         mask = self._model.mask_token_id
-        if not 1 <= slot <= self._capacity:
-            raise ValueError(f"row {row.number} asks at slot {slot}, outside of 1 to {self._capacity}")
-        absent = [place for place in range(1, slot + 1) if place not in row.tokens]
+        seen = [slot for slot, sees in enumerate(visible) if sees]
+        if not seen or seen[0] == 0:
+            raise ValueError(f"row {row.number} asks for a prediction at a padding column")
+        absent = [slot for slot in seen if slot not in row.tokens]
         if absent:
             raise ValueError(f"row {row.number} reads slot {absent[0]}, which was never written")
-        read = [row.tokens[place] == mask for place in range(1, slot + 1)]
+        path = sorted((row.tokens[slot][1], row.tokens[slot][0]) for slot in seen)
+        if [place for place, _ in path] != list(range(position + 1)):
+            raise ValueError(f"row {row.number} reads positions {[place for place, _ in path]} at position {position}")
+        read = [token == mask for _, token in path]
         masks_read = read[::-1].index(False)
-        if any(read[: slot - masks_read]):
-            raise ValueError(f"row {row.number} reads a real token behind a mask at slot {read.index(True) + 1}")
-        return self._model.logits(row.number, slot - (row.prompt_length or 0), masks_read)
+        if any(read[: len(read) - masks_read]):
+            raise ValueError(f"row {row.number} reads a real token behind a mask at position {read.index(True)}")
+        return self._model.logits(row.number, position + 1 - (row.prompt_length or 0), masks_read)

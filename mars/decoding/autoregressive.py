@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
 
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.base import Prompts, check, slide
+from mars.decoding.base import Prompts, check
+from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.pool import decode
+from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
-from mars.records import ForwardPass
+from mars.records import ForwardPass, Source
+from mars.window import Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Autoregressive(Method):
+    """The last token is read, the next one is written."""
+
+    @property
+    def lookahead(self) -> int:
+        return 1
+
+    def window(self, batch: Batch) -> Window:
+        slots_RQ = slots_of(batch, 0)
+        return Window(ids_RQ=batch.tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=batch.extent, keep=1)
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        return Verdict(self.read(batch, logits_RWV), torch.ones_like(batch.length_R))
+
+    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
+        return ("clean",)
 
 
 def autoregressive(
     engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
 ) -> Iterator[ForwardPass]:
-    """Greedy decoding, one token a row and pass; any checkpoint. Thresholds are ignored: every record carries None.
+    """One token a row and pass; any checkpoint. Thresholds are ignored: every record carries None.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context.
     """
     check(engine, prompts, settings)
-    return slide(engine, prompts, settings, control or Control(None), masks=None)
+    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
+
+
+def method_of(engine: Engine, settings: DecodingSettings) -> Autoregressive:
+    """The method that these settings ask for."""
+    return Autoregressive(score=settings.score, alternatives=settings.alternatives)

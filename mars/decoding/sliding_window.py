@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+import torch
+
+from mars.acceptance import threshold_prefix, thresholds
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.base import Prompts, check, slide
+from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.pool import decode
+from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
-from mars.records import ForwardPass
+from mars.records import ForwardPass, Source
+from mars.window import Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindow(Method):
+    """The tokens accepted last are read, then `masks` masks; the last real token and each mask make a proposal."""
+
+    uses_threshold: ClassVar[bool] = True
+
+    mask_token_id: int
+    masks: int
+
+    @property
+    def lookahead(self) -> int:
+        return self.masks + 1
+
+    @property
+    def pending(self) -> int:
+        return self.masks + 1
+
+    def window(self, batch: Batch) -> Window:
+        # One-token mode reads no mask, and no mask is forwarded whose proposal has no room in any row.
+        masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
+        slots_RQ = slots_of(batch, masks)
+        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+        ids_RQ[:, batch.pending :] = self.mask_token_id
+        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + masks, keep=1 + masks)
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        found = self.read(batch, logits_RWV)
+        if logits_RWV.shape[1] == 1:
+            return Verdict(found, torch.ones_like(batch.length_R))
+        accepted_R = threshold_prefix(
+            found.ids_RW,
+            found.scores_RW,
+            thresholds_R=thresholds(batch.thresholds, self.score, batch.length_R.device),
+            score=self.score,
+            stop_ids=batch.stop_ids,
+            room_R=batch.room_R,
+        )
+        return Verdict(found, accepted_R)
+
+    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
+        masks = 0 if threshold is None else min(columns, row.room) - 1
+        return ("clean", *("mask",) * masks)
 
 
 def sliding_window(
@@ -17,16 +70,26 @@ def sliding_window(
     """Each pass proposes `block_size` tokens a row (one more with `extra_proposal`) and accepts a prefix of them.
 
     The prediction of the last mask is the extra proposal: without it that mask is not forwarded, which under a causal
-    mask changes nothing for the others. The threshold is the control's at each pass; None is one-token mode.
+    mask changes nothing for the others. The threshold is the control's at each pass; None is one-token mode. Rows have
+    cursors of their own: none waits for another.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
     """
-    if engine.mask_token_id is None:
-        raise ValueError(
-            "this checkpoint was not trained to fill masks: sliding_window needs one with a trained <|mask|> token "
-            "(made by `python -m mars.training mars`, or a published MARS blk4, blk8 or blk16); use autoregressive"
-        )
     check(engine, prompts, settings)
     control = control or Control(settings.threshold, settings.score)
-    return slide(engine, prompts, settings, control, settings.block_size - (not settings.extra_proposal))
+    return decode(engine, prompts, settings, control, method_of(engine, settings))
+
+
+def method_of(engine: Engine, settings: DecodingSettings) -> SlidingWindow:
+    """The method that these settings ask for.
+
+    Raises:
+        ValueError: the model was not trained to fill masks.
+    """
+    return SlidingWindow(
+        mask_token_id=trained_mask(engine, "sliding_window"),
+        masks=settings.block_size - (not settings.extra_proposal),
+        score=settings.score,
+        alternatives=settings.alternatives,
+    )

@@ -1,0 +1,180 @@
+"""The rows that decode together: what they hold on the device, and what the host knows of them.
+
+Shapes: R rows, K slots, W proposals a row. `tokens_RK` holds a row's tokens by slot (slot p + 1 for position p): the
+prompt, what was accepted, and past `length_R` whatever the row's method left there to read next, such as drafts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+from mars.config import MAX_BLOCK_SIZE, DecodingSettings
+from mars.control import Control
+from mars.sampling import Sampling
+
+if TYPE_CHECKING:
+    from mars.decoding.method import Method
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One sequence as the host knows it.
+
+    `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
+    yet, `written` those of the response.
+    """
+
+    number: int
+    prompt: Sequence[int]
+    method: Method
+    settings: DecodingSettings
+    control: Control
+    written: int = 0
+    pending: int = 1
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and response so far."""
+        return len(self.prompt) + self.written
+
+    @property
+    def room(self) -> int:
+        """Tokens that it may still write."""
+        return self.settings.max_new_tokens - self.written
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold in force now; None where the method knows none."""
+        return self.control.threshold if self.method.uses_threshold else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """The rows of one method in one pass: views of `Sequences`, or copies where they do not lie side by side.
+
+    `pending` is how many columns of real tokens the window needs, `room` how many tokens are worth proposing: the most
+    of any row, or as many as there can ever be where every pass must have the same shape.
+    """
+
+    rows: list[Row]
+    tokens_RK: torch.Tensor
+    length_R: torch.Tensor
+    pending_R: torch.Tensor
+    written_R: torch.Tensor
+    room_R: torch.Tensor
+    stop_ids: torch.Tensor
+    sampling: Sampling
+    pending: int
+    room: int
+    thresholds: tuple[float | None, ...]
+
+    @property
+    def extent(self) -> int:
+        """1 + the furthest slot that holds a known token of any row."""
+        return 1 + max(row.length for row in self.rows)
+
+
+@dataclass(slots=True)
+class Sequences:
+    """All rows of one run: the first `len(rows)` places are taken."""
+
+    places: int
+    slots: int
+    stop_ids: torch.Tensor
+    rows: list[Row] = field(default_factory=list)
+    tokens_RK: torch.Tensor = field(init=False)
+    length_R: torch.Tensor = field(init=False)
+    pending_R: torch.Tensor = field(init=False)
+    written_R: torch.Tensor = field(init=False)
+    room_R: torch.Tensor = field(init=False)
+    _samplings: dict[tuple[int, ...], Sampling] = field(init=False, default_factory=dict)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.stop_ids.device
+
+    def __post_init__(self) -> None:
+        self.tokens_RK = torch.zeros(self.places, self.slots, dtype=torch.long, device=self.device)
+        numbers = torch.zeros(4, self.places, dtype=torch.long, device=self.device)
+        self.length_R, self.pending_R, self.written_R, self.room_R = numbers.unbind()
+
+    def join(self, row: Row) -> None:
+        """Put a new row in the next free place."""
+        place = len(self.rows)
+        self.tokens_RK[place, 1 : len(row.prompt) + 1] = torch.tensor(list(row.prompt), device=self.device)
+        self.length_R[place] = row.length
+        self.pending_R[place] = row.pending
+        self.written_R[place] = row.written
+        self.room_R[place] = row.room
+        self.rows.append(row)
+        self._samplings.clear()
+
+    def move(self, source: int, target: int) -> None:
+        """Put the row at `source` in the place of the one at `target`, which is gone; `source` is still taken."""
+        for tensor in (self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R):
+            tensor[target] = tensor[source]
+        self.rows[target] = self.rows[source]
+        self._samplings.clear()
+
+    def drop_last(self) -> None:
+        """Free the last place."""
+        self.rows.pop()
+        self._samplings.clear()
+
+    def batch(self, places: Sequence[int], *, static: bool = False) -> Batch:
+        """These rows, which share a method, for one pass."""
+        rows = [self.rows[place] for place in places]
+        index = self._index(places)
+        tensors = (self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R)
+        tokens, length, left, written, room = (
+            tensor[: len(rows)] if index is None else tensor[index] for tensor in tensors
+        )
+        return Batch(
+            rows=rows,
+            tokens_RK=tokens,
+            length_R=length,
+            pending_R=left,
+            written_R=written,
+            room_R=room,
+            stop_ids=self.stop_ids,
+            sampling=self._sampling_of(tuple(places), rows),
+            pending=rows[0].method.pending if static else max(row.pending for row in rows),
+            room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
+            thresholds=tuple(row.threshold for row in rows),
+        )
+
+    def settle(self, places: Sequence[int], ids_RW: torch.Tensor, accepted_R: torch.Tensor, *, cached: bool) -> None:
+        """Write the proposals behind each row's last token and count the accepted ones in.
+
+        The rest stays there for the row's method to read next. `cached` says that of the accepted tokens all but the
+        last were read in this pass, so that their keys and values are in place.
+        """
+        index = self._index(places)
+        here: slice | torch.Tensor = slice(len(places)) if index is None else index
+        offsets_W = torch.arange(1, ids_RW.shape[1] + 1, device=self.device)
+        slots_RW = self.length_R[here, None] + offsets_W
+        if index is None:
+            self.tokens_RK[here].scatter_(1, slots_RW, ids_RW)
+        else:
+            self.tokens_RK[index[:, None], slots_RW] = ids_RW
+        self.length_R[here] += accepted_R
+        self.written_R[here] += accepted_R
+        self.room_R[here] -= accepted_R
+        self.pending_R[here] = 1 if cached else accepted_R
+
+    def _index(self, places: Sequence[int]) -> torch.Tensor | None:
+        """None when the rows are the first ones, in order: then slices do, and nothing is copied."""
+        if all(place == expected for expected, place in enumerate(places)):
+            return None
+        return torch.tensor(list(places), device=self.device)
+
+    def _sampling_of(self, places: tuple[int, ...], rows: Sequence[Row]) -> Sampling:
+        """Kept from pass to pass: it changes only when rows join, move or leave."""
+        if places not in self._samplings:
+            self._samplings[places] = Sampling.of([row.settings for row in rows], self.device)
+        return self._samplings[places]

@@ -1,0 +1,99 @@
+"""What one forward pass feeds the model: for each row a few columns of tokens, where they go, and who sees whom.
+
+Shapes: R rows, Q columns (queries), K slots. Slot p + 1 of a row holds position p when it holds a real token; slot 0
+takes padding, which only padding sees, so that its attention stays finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch.nn import functional
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The columns of one pass, on the model's device.
+
+    `ids_RQ` are token ids, `slots_RQ` where their keys and values go: ascending in a row, 0 where a column is padding,
+    which stands on the left. `extent` is 1 + the furthest slot in use, known to the host. Predictions are wanted for
+    the last `keep` columns; 0 skips the vocabulary projection. `first` is the cached row that the first row is.
+
+    A window is causal unless `sees_RQQ` is given: a query sees the slots 1 to its own. With `sees_RQQ`, bool
+    [R or 1, Q, Q], it sees every slot before the first column of its row that is not padding, and of the window what
+    this says (row: query, column: key); a column must see itself. `positions_RQ` are those of the columns where they are
+    not slot - 1, as in a tree whose branches stand side by side.
+    """
+
+    ids_RQ: torch.Tensor
+    slots_RQ: torch.Tensor
+    extent: int
+    keep: int
+    first: int = 0
+    positions_RQ: torch.Tensor | None = None
+    sees_RQQ: torch.Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, R."""
+        return self.ids_RQ.shape[0]
+
+    @property
+    def columns(self) -> int:
+        """How many columns it has, Q."""
+        return self.ids_RQ.shape[1]
+
+    @cached_property
+    def positions(self) -> torch.Tensor:
+        """Position of each column [R, Q]; 0 for padding."""
+        return (self.slots_RQ - 1).clamp_min(0) if self.positions_RQ is None else self.positions_RQ
+
+    @property
+    def seen(self) -> torch.Tensor:
+        """Which columns of the window each column sees, bool [R, Q, Q], causal windows included; padding sees any."""
+        if self.sees_RQQ is not None:
+            return self.sees_RQQ.expand(self.rows, -1, -1)
+        return self.slots_RQ[:, None] <= self.slots_RQ[..., None]
+
+    def visible(self, numbers_K: torch.Tensor) -> torch.Tensor:
+        """Which of the slots `numbers_K`, 0 to K - 1, each column sees: bool [R, Q, K]."""
+        slots_RQ1, padding_RQ1 = self.slots_RQ[..., None], self.slots_RQ[..., None] == 0
+        if self.sees_RQQ is None:
+            return (numbers_K <= slots_RQ1) & ((numbers_K > 0) | padding_RQ1)
+        first_R1 = self.slots_RQ.masked_fill(self.slots_RQ == 0, len(numbers_K)).amin(1, keepdim=True)
+        visible_RQK = ((numbers_K > 0) & (numbers_K < first_R1))[:, None] & ~padding_RQ1
+        slots_RQQ = self.slots_RQ[:, None].expand(-1, self.columns, -1)
+        # Padding columns share slot 0: what the mask says of them is overwritten below, so that they see slot 0 alone.
+        visible_RQK = visible_RQK.scatter(2, slots_RQQ, self.sees_RQQ.expand(self.rows, -1, -1))
+        return (visible_RQK & ((numbers_K > 0) & ~padding_RQ1)) | ((numbers_K == 0) & padding_RQ1)
+
+
+def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
+    """One window of several, whose rows go to the places given with each; narrower ones are padded on the left.
+
+    Predictions come for the last columns of the widest `keep`; each part's are the last of them. The places of all parts
+    together are 0 to R - 1.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    columns = max(window.columns for _, window in parts)
+    order = torch.tensor([place for places, _ in parts for place in places]).argsort().to(parts[0][1].ids_RQ.device)
+    ids, slots, positions, sees = [], [], [], []
+    for _, window in parts:
+        padding = (columns - window.columns, 0)
+        ids.append(functional.pad(window.ids_RQ, padding))
+        slots.append(functional.pad(window.slots_RQ, padding))
+        positions.append(functional.pad(window.positions, padding))
+        sees.append(functional.pad(window.seen, (*padding, *padding)))
+    causal = all(window.sees_RQQ is None for _, window in parts)
+    return Window(
+        ids_RQ=torch.cat(ids)[order],
+        slots_RQ=torch.cat(slots)[order],
+        extent=max(window.extent for _, window in parts),
+        keep=max(window.keep for _, window in parts),
+        positions_RQ=torch.cat(positions)[order],
+        sees_RQQ=None if causal else torch.cat(sees)[order],
+    )
