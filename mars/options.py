@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import Final, get_args
 
-from mars.config import DEFAULT_THRESHOLD, DecodingSettings
+from mars.config import DEFAULT_THRESHOLD, DecodingSettings, LayoutName
 
 DEFAULT_BLOCK_SIZE = 8
 DEFAULT_ENTROPY = 0.3
@@ -16,6 +16,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Add --checkpoint, --decoder, --threshold and the other options that say how to decode."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="DIR", help="checkpoint folder or Hub id")
+    add("--draft", metavar="DIR", help="checkpoint folder or Hub id of the model that drafts, for speculative decoding")
     add("--decoder", required=True, metavar="NAME", help="autoregressive, or sliding_window for a MARS checkpoint")
     add(
         "--threshold",
@@ -29,8 +30,66 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     add("--block-size", type=int, metavar="B", help="tokens proposed per pass (default: as trained, else 8)")
     add("--extra-proposal", action="store_true", help="also offer the prediction of the last mask, the B+1-th")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    _add_sampling_options(parser)
+    _add_method_options(parser)
     add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="default: bfloat16 on CUDA only")
     add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+
+
+def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    defaults = DecodingSettings()
+    add = parser.add_argument
+    add(
+        "--temperature",
+        type=float,
+        default=defaults.temperature,
+        metavar="X",
+        help="above 0 tokens are drawn; 0 takes the most probable one (default: 0)",
+    )
+    add(
+        "--top-p",
+        type=float,
+        default=defaults.top_p,
+        metavar="P",
+        help="draw from the smallest set of tokens whose mass reaches P (default: 1, from all)",
+    )
+    add(
+        "--sampling-seed",
+        type=int,
+        default=defaults.seed,
+        metavar="S",
+        help="the same seed draws the same text, whatever the batch (default: 0)",
+    )
+
+
+def _add_method_options(parser: argparse.ArgumentParser) -> None:
+    defaults = DecodingSettings()
+    add = parser.add_argument
+    add(
+        "--layout",
+        default=defaults.layout,
+        choices=get_args(LayoutName),
+        help="where exact decoding puts its masks: after the last draft, after every draft, or by load (default: auto)",
+    )
+    add(
+        "--cache-block-size",
+        type=int,
+        default=defaults.cache_block_size,
+        metavar="N",
+        help=f"tokens written before block caching commits them (default: {defaults.cache_block_size})",
+    )
+    add(
+        "--draft-tokens",
+        type=int,
+        default=defaults.draft_tokens,
+        metavar="K",
+        help=f"tokens that a pass of speculative or Jacobi decoding verifies (default: {defaults.draft_tokens})",
+    )
+    add(
+        "--continuation",
+        action="store_true",
+        help="speculative decoding: after the verified prefix, accept proposals of the target's masks by --threshold",
+    )
 
 
 def parse_threshold(text: str) -> float | str | None:
@@ -65,4 +124,11 @@ def decoding_settings(options: argparse.Namespace, trained_block_size: int | Non
         score=options.score,
         max_new_tokens=options.max_new_tokens,
         extra_proposal=options.extra_proposal,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        seed=options.sampling_seed,
+        layout=options.layout,
+        cache_block_size=options.cache_block_size,
+        draft_tokens=options.draft_tokens,
+        continuation=options.continuation,
     )

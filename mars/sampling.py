@@ -21,6 +21,7 @@ from mars.config import DecodingSettings
 # splitmix64 (Steele, Lea and Flood, 2014) in two's complement: torch has no unsigned 64-bit arithmetic.
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 STEPS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64), (31, 1))
+FEW_TOKENS = (64, 512)  # how many of the most probable tokens the search for the nucleus looks at first
 UNIFORM_BITS = 52  # so that the middle of every one of the equal parts of (0, 1) is a double
 
 
@@ -87,22 +88,44 @@ def filtered(logits_RWV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     """
     greedy_R11 = (sampling.temperature_R == 0)[:, None, None]
     shifted_RWV = logits_RWV - logits_RWV.amax(-1, keepdim=True)
-    scaled_RWV = shifted_RWV / sampling.temperature_R[:, None, None].masked_fill(greedy_R11, 1.0)
-    others_RWV = torch.ones_like(scaled_RWV, dtype=torch.bool).scatter_(-1, logits_RWV.argmax(-1, keepdim=True), 0)
-    outside_RWV = others_RWV & greedy_R11
+    scaled_RWV = shifted_RWV.div_(sampling.temperature_R[:, None, None].masked_fill(greedy_R11, 1.0))
     if sampling.nucleus:
-        outside_RWV |= others_RWV & _beyond(scaled_RWV, sampling.top_p_R[:, None, None])
-    return scaled_RWV.masked_fill_(outside_RWV, -math.inf)
+        top_p_R11 = sampling.top_p_R[:, None, None].masked_fill(greedy_R11, 1.0)
+        scaled_RWV = scaled_RWV.masked_fill(_outside(scaled_RWV, top_p_R11), -math.inf)
+    best_RW1 = logits_RWV.argmax(-1, keepdim=True)
+    others_RWV = greedy_R11.expand_as(scaled_RWV).scatter(-1, best_RW1, False)
+    return scaled_RWV.masked_fill_(others_RWV, -math.inf)
 
 
-def _beyond(scaled_RWV: torch.Tensor, top_p_R11: torch.Tensor) -> torch.Tensor:
-    """Which tokens [R, W, V] the more probable ones make superfluous: their mass already reaches top-p."""
-    sorted_RWV, order_RWV = scaled_RWV.sort(dim=-1, descending=True, stable=True)
-    probabilities_RWV = sorted_RWV.double().softmax(-1)
-    before_RWV = probabilities_RWV.cumsum(-1).roll(1, -1)
-    before_RWV[..., 0] = 0.0
-    beyond_RWV = (before_RWV >= top_p_R11) & (top_p_R11 < 1)
-    return torch.empty_like(beyond_RWV).scatter_(-1, order_RWV, beyond_RWV)
+def _outside(scaled_RWV: torch.Tensor, top_p_R11: torch.Tensor) -> torch.Tensor:
+    """Which tokens [R, W, V] the nucleus leaves out; the largest logit must be 0."""
+    needed_RW1 = scaled_RWV.double().exp_().sum(-1, keepdim=True) * top_p_R11
+    best_RWK, mass_RWK = _most_probable(scaled_RWV, needed_RW1, top_p_R11)
+    size_RW1 = ((mass_RWK < needed_RW1).sum(-1, keepdim=True) + 1).clamp_(max=best_RWK.shape[-1])
+    last_RW1 = best_RWK.gather(-1, size_RW1 - 1)
+    ties_RW1 = size_RW1 - (best_RWK > last_RW1).sum(-1, keepdim=True)
+    tied_RWV = scaled_RWV == last_RW1
+    inside_RWV = (scaled_RWV > last_RW1) | (tied_RWV & (tied_RWV.cumsum(-1) <= ties_RW1))
+    return ~inside_RWV & (top_p_R11 < 1)
+
+
+def _most_probable(
+    scaled_RWV: torch.Tensor, needed_RW1: torch.Tensor, top_p_R11: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits of as many tokens, the most probable first, as all nuclei need, and their summed weights.
+
+    A full sort takes far longer than the few most probable tokens, which are nearly always enough. Whether they are
+    is asked on the CPU only: the answer would make another device wait.
+    """
+    vocab = scaled_RWV.shape[-1]
+    for count in FEW_TOKENS if scaled_RWV.device.type == "cpu" else ():
+        if count < vocab:
+            best_RWK = scaled_RWV.topk(count).values
+            mass_RWK = best_RWK.double().exp_().cumsum(-1)
+            if bool(((mass_RWK[..., -1:] >= needed_RW1) | (top_p_R11 == 1)).all()):
+                return best_RWK, mass_RWK
+    best_RWV = scaled_RWV.sort(-1, descending=True).values
+    return best_RWV, best_RWV.double().exp_().cumsum(-1)
 
 
 def gumbel(seed_R: torch.Tensor, positions_RW: torch.Tensor, vocab: int) -> torch.Tensor:
@@ -111,22 +134,21 @@ def gumbel(seed_R: torch.Tensor, positions_RW: torch.Tensor, vocab: int) -> torc
     The hash is integer arithmetic; the logarithms are taken in double precision, whose last bits, in which devices may
     differ, the rounding to float32 drops.
     """
-    key_RW = _mixed(_mixed(seed_R[:, None] + GOLDEN) + positions_RW * GOLDEN)
+    key_RW = _mix_(_mix_(seed_R[:, None] + GOLDEN) + positions_RW * GOLDEN)
     tokens_V = torch.arange(1, vocab + 1, device=key_RW.device) * GOLDEN
-    bits_RWV = _mixed(key_RW[..., None] + tokens_V)
+    bits_RWV = _mix_(key_RW[..., None] + tokens_V)
     uniform_RWV = _shifted(bits_RWV, 64 - UNIFORM_BITS).double().add_(0.5).mul_(2.0**-UNIFORM_BITS)
     return uniform_RWV.log_().neg_().log_().neg_().float()
 
 
-def _mixed(bits: torch.Tensor) -> torch.Tensor:
-    """The finaliser of splitmix64: every bit of the argument changes every bit of the result half of the time."""
-    for shift, factor in STEPS:
-        bits = bits ^ _shifted(bits, shift)
-        if factor != 1:
-            bits.mul_(factor)
+def _mix_(bits: torch.Tensor) -> torch.Tensor:
+    """The finaliser of splitmix64, in place: a change of one bit changes every bit of the result half of the time."""
+    scratch = torch.empty_like(bits)
+    for places, factor in STEPS:
+        bits.bitwise_xor_(_shifted(bits, places, out=scratch)).mul_(factor)
     return bits
 
 
-def _shifted(bits: torch.Tensor, places: int) -> torch.Tensor:
+def _shifted(bits: torch.Tensor, places: int, out: torch.Tensor | None = None) -> torch.Tensor:
     """`bits` moved right, with zeros coming in: `>>` alone brings in copies of the sign."""
-    return (bits >> places).bitwise_and_((1 << (64 - places)) - 1)
+    return torch.bitwise_right_shift(bits, places, out=out).bitwise_and_((1 << (64 - places)) - 1)
