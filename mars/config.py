@@ -56,7 +56,7 @@ class DecodingSettings:
             raise ValueError(f"max_new_tokens must be >= 1, got {self.max_new_tokens}")
         _check_range("alternatives", self.alternatives, 0, MAX_ALTERNATIVES)
         if not 0.0 <= self.temperature < math.inf:
-            raise ValueError(f"temperature must be >= 0 (0 takes the most probable token), got {self.temperature}")
+            raise ValueError(f"temperature must be a finite number >= 0, got {self.temperature}")
         if not 0.0 < self.top_p <= 1.0:
             raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
         _check_range("seed", self.seed, 0, MAX_SEED)

@@ -1,4 +1,4 @@
-"""Scores and accepted prefixes against their definitions."""
+"""Scores and accepted prefixes against their definitions, and against twins in plain Python."""
 
 from __future__ import annotations
 
@@ -6,84 +6,262 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mars.acceptance import SCORES, accepted_lengths, judge, passes
+from mars.acceptance import SCORES, Judgement, Read, match_prefix, passes, read, threshold_prefix, thresholds, to_host
+from mars.config import DecodingSettings, ScoreName
+from mars.sampling import Sampling, pick
 
 PROBABILITIES = torch.tensor([[[0.5, 0.3, 0.2, 0.0], [0.1, 0.8, 0.05, 0.05]]])
+STOP = 2
+ROOM = 99
 
 
-def score(name: str) -> list[float]:
-    logits = PROBABILITIES.log() + 3.0
-    return SCORES[name](logits, logits.logsumexp(-1)).flatten().tolist()
+def read_of(logits: torch.Tensor, score: ScoreName = "probability", alternatives: int = 0, **options: float) -> Read:
+    rows, columns = logits.shape[:2]
+    sampling = Sampling.of([DecodingSettings(**options)] * rows, "cpu")
+    positions = torch.arange(columns).expand(rows, columns)
+    return read(logits, positions, score=score, sampling=sampling, alternatives=alternatives)
+
+
+def judged(made: Read) -> Judgement:
+    return to_host(torch.ones(len(made.ids_RW), dtype=torch.int64), made)
+
+
+def scores_of(name: ScoreName, **options: float) -> list[float]:
+    return read_of(PROBABILITIES.log() + 3.0, name, **options).scores_RW.flatten().tolist()
 
 
 def lengths(
-    scores: list[list[float]], ids: list[list[int]], threshold: float | None, room: list[int] | None = None
+    scores: list[list[float]],
+    ids: list[list[int]],
+    limits: list[float | None],
+    room: list[int] | None = None,
+    score: ScoreName = "probability",
+    stops: tuple[int, ...] = (STOP,),
 ) -> list[int]:
-    result = accepted_lengths(
+    return threshold_prefix(
         torch.tensor(ids),
-        torch.tensor(scores),
-        threshold=threshold,
-        score="probability",
-        stop_ids=torch.tensor([2]),
-        room_R=torch.tensor(room or [99] * len(ids)),
-    )
-    return result.tolist()
+        torch.tensor(scores, dtype=torch.float64),
+        thresholds_R=thresholds(limits, score, "cpu"),
+        score=score,
+        stop_ids=torch.tensor(stops, dtype=torch.int64),
+        room_R=torch.tensor(room or [ROOM] * len(ids)),
+    ).tolist()
+
+
+def matches(
+    ids: list[list[int]], drafts: list[list[int]], room: list[int] | None = None, stops: tuple[int, ...] = (STOP,)
+) -> list[int]:
+    return match_prefix(
+        torch.tensor(ids),
+        torch.tensor(drafts, dtype=torch.int64).reshape(len(ids), -1),
+        stop_ids=torch.tensor(stops, dtype=torch.int64),
+        room_R=torch.tensor(room or [ROOM] * len(ids)),
+    ).tolist()
 
 
 def test_probability_is_that_of_the_top_token() -> None:
-    assert score("probability") == pytest.approx([0.5, 0.8])
+    assert scores_of("probability") == pytest.approx([0.5, 0.8])
 
 
 def test_margin_is_the_lead_over_the_second() -> None:
-    assert score("margin") == pytest.approx([0.2, 0.7])
+    assert scores_of("margin") == pytest.approx([0.2, 0.7])
 
 
 def test_entropy_is_in_nats_and_takes_a_forbidden_token() -> None:
     expected = [-sum(p * math.log(p) for p in row if p) for row in PROBABILITIES[0].tolist()]
-    assert score("entropy") == pytest.approx(expected)
+    assert scores_of("entropy") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("probability", [True, True, False]), ("entropy", [False, True, True])])
-def test_a_score_equal_to_the_threshold_passes(name: str, expected: list[bool]) -> None:
-    assert passes(torch.tensor([0.9, 0.5, 0.1]), 0.5, name).tolist() == expected
+def test_the_probability_of_a_draw_is_the_models_own() -> None:
+    """Whatever the temperature and top-p it was drawn with."""
+    logits = PROBABILITIES.log().repeat(1, 50, 1)
+    made = read_of(logits, temperature=3.0, top_p=0.9, seed=1)
+    assert made.ids_RW.unique().tolist() == [0, 1, 2, 3]
+    expected = PROBABILITIES.repeat(1, 50, 1).gather(-1, made.ids_RW[..., None])[..., 0]
+    torch.testing.assert_close(made.scores_RW, expected.double())
+    assert torch.equal(made.ids_RW, pick_of(logits, temperature=3.0, top_p=0.9, seed=1))
+
+
+def pick_of(logits: torch.Tensor, **options: float) -> torch.Tensor:
+    return pick(logits, torch.arange(logits.shape[1])[None], Sampling.of([DecodingSettings(**options)], "cpu"))
+
+
+@pytest.mark.parametrize("name", ["margin", "entropy"])
+def test_margin_and_entropy_do_not_depend_on_the_draw(name: ScoreName) -> None:
+    assert scores_of(name, temperature=5.0, seed=3) == scores_of(name)
+
+
+def test_the_score_is_the_same_with_and_without_alternatives() -> None:
+    logits = torch.randn(3, 7, 500, generator=torch.Generator().manual_seed(0)) * 3
+    for name in SCORES:
+        assert torch.equal(read_of(logits, name).scores_RW, read_of(logits, name, alternatives=3).scores_RW)
 
 
 def test_scores_are_compared_as_a_reader_of_the_records_would() -> None:
     """0.95 in float32 is below 0.95: the test in float32 would let pass what `score >= threshold` refuses."""
-    below = torch.tensor([0.95])
-    assert passes(below, 0.95, "probability").tolist() == [below.item() >= 0.95] == [False]
+    below = torch.tensor([[0.95]])
+    limits = thresholds([0.95], "probability", "cpu")
+    assert passes(below, limits, "probability").tolist() == [[below.item() >= 0.95]] == [[False]]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("probability", [True, True, False]), ("entropy", [False, True, True])])
+def test_a_score_equal_to_the_threshold_passes(name: ScoreName, expected: list[bool]) -> None:
+    assert passes(torch.tensor([[0.9, 0.5, 0.1]]), thresholds([0.5], name, "cpu"), name).tolist() == [expected]
 
 
 def test_the_accepted_prefix_ends_before_the_first_score_that_fails() -> None:
     scores = [[0.1, 0.9, 0.9, 0.1, 0.9], [0.9, 0.1, 0.9, 0.9, 0.9], [0.9] * 5]
-    assert lengths(scores, [[5] * 5] * 3, 0.5) == [3, 1, 5]
+    assert lengths(scores, [[5] * 5] * 3, [0.5] * 3) == [3, 1, 5]
+
+
+def test_every_row_has_its_threshold() -> None:
+    scores = [[0.1, 0.9, 0.6, 0.3, 0.0]] * 5
+    assert lengths(scores, [[5] * 5] * 5, [0.95, 0.9, 0.5, 0.0, None]) == [1, 2, 3, 5, 1]
+
+
+def test_for_entropy_lower_is_surer() -> None:
+    scores = [[3.0, 0.0, 0.2, 0.4, 0.1]] * 4
+    assert lengths(scores, [[5] * 5] * 4, [0.0, 0.3, 9.0, None], score="entropy") == [2, 3, 5, 1]
+
+
+@pytest.mark.parametrize(("score", "surest"), [("probability", 1.0), ("margin", 1.0), ("entropy", 0.0)])
+def test_no_threshold_accepts_one(score: ScoreName, surest: float) -> None:
+    assert lengths([[surest] * 4] * 2, [[5] * 4] * 2, [None, None], score=score) == [1, 1]
 
 
 def test_the_accepted_prefix_ends_with_the_first_stop_token() -> None:
-    ids = [[2, 5, 5], [5, 2, 5], [5, 5, 2], [5, 5, 5]]
-    assert lengths([[1.0] * 3] * 4, ids, 0.0) == [1, 2, 3, 3]
+    ids = [[2, 5, 5], [5, 2, 5], [5, 5, 2], [5, 5, 5], [7, 2, 5]]
+    assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5) == [1, 2, 3, 3, 2]
+    assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5, stops=(2, 7)) == [1, 2, 3, 3, 1]
+    assert lengths([[1.0] * 3] * 5, ids, [0.0] * 5, stops=()) == [3] * 5
 
 
 def test_the_accepted_prefix_fits_the_room_of_its_row() -> None:
-    assert lengths([[1.0] * 4] * 3, [[5] * 4] * 3, 0.5, room=[1, 3, 9]) == [1, 3, 4]
+    assert lengths([[1.0] * 4] * 4, [[5] * 4] * 4, [0.5] * 4, room=[1, 3, 9, 0]) == [1, 3, 4, 0]
+    assert lengths([[1.0]] * 3, [[5]] * 3, [0.5] * 3, room=[1, 9, 0]) == [1, 1, 0]
 
 
-def test_no_threshold_accepts_one() -> None:
-    assert lengths([[1.0] * 4] * 2, [[5] * 4] * 2, None) == [1, 1]
+def test_drafts_are_accepted_as_far_as_they_are_the_proposals() -> None:
+    drafts = [[5, 6, 7]] * 4
+    assert matches([[5, 6, 7, 8], [5, 6, 9, 8], [9, 6, 7, 8], [5, 9, 7, 8]], drafts) == [4, 3, 1, 2]
 
 
-def test_no_stop_tokens() -> None:
-    judgement = judge(
-        PROBABILITIES.log(), threshold=0.0, score="probability", stop_token_ids=(), room=[5], alternatives=0
+def test_a_missing_draft_and_what_follows_it_are_not_accepted() -> None:
+    assert matches([[5, 6, 7], [5, 6, 7]], [[-1, -1], [5, -1]]) == [1, 2]
+
+
+def test_columns_without_a_draft_before_them_do_not_count() -> None:
+    assert matches([[5, 6, 7, 8, 9]], [[5, 6]]) == [3]
+    assert matches([[5, 6]], [[]]) == [1]
+
+
+def test_exact_verification_ends_with_the_first_stop_token_and_fits_the_room() -> None:
+    ids, drafts = [[2, 6, 7], [5, 2, 7], [5, 6, 2], [5, 6, 7]], [[2, 6], [5, 2], [5, 6], [5, 6]]
+    assert matches(ids, drafts) == [1, 2, 3, 3]
+    assert matches(ids, drafts, room=[3, 1, 2, 9]) == [1, 1, 2, 3]
+    assert matches(ids, drafts, stops=()) == [3] * 4
+
+
+def threshold_twin(ids: list[int], scores: list[float], limit: float | None, score: ScoreName, room: int) -> int:
+    accepted = 0
+    for token, value in zip(ids, scores, strict=True):
+        met = limit is not None and (value <= limit if score == "entropy" else value >= limit)
+        if accepted == room or (accepted and not met):
+            break
+        accepted += 1
+        if token == STOP:
+            break
+    return accepted
+
+
+def match_twin(ids: list[int], drafts: list[int], room: int) -> int:
+    accepted = 0
+    for column, token in enumerate(ids[: len(drafts) + 1]):
+        if accepted == room or (column and drafts[column - 1] != ids[column - 1]):
+            break
+        accepted += 1
+        if token == STOP:
+            break
+    return accepted
+
+
+@st.composite
+def passes_of_rows(draw: st.DrawFn) -> tuple[int, int, list]:
+    rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    tokens = st.integers(0, 3)
+    row = st.tuples(
+        st.lists(tokens, min_size=columns, max_size=columns),
+        st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=columns, max_size=columns),
+        st.none() | st.sampled_from([0.0, 0.25, 0.4, 1.0]),
+        st.integers(0, 7),
+        st.lists(st.booleans(), min_size=columns - 1, max_size=columns - 1),
     )
+    return rows, columns, draw(st.lists(row, min_size=rows, max_size=rows))
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn=passes_of_rows(), score=st.sampled_from(list(SCORES)))
+def test_thresholds_accept_what_the_plain_twin_accepts(drawn: tuple[int, int, list], score: ScoreName) -> None:
+    ids, scores, limits, room, _ = (list(part) for part in zip(*drawn[2], strict=True))
+    expected = [threshold_twin(*row[:3], score, row[3]) for row in drawn[2]]
+    assert lengths(scores, ids, limits, room, score) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn=passes_of_rows())
+def test_matching_accepts_what_the_plain_twin_accepts(drawn: tuple[int, int, list]) -> None:
+    ids, _, _, room, right = (list(part) for part in zip(*drawn[2], strict=True))
+    drafts = [
+        [token if good else -1 for token, good in zip(row, flags, strict=False)]
+        for row, flags in zip(ids, right, strict=True)
+    ]
+    assert matches(ids, drafts, room) == [match_twin(*row) for row in zip(ids, drafts, room, strict=True)]
+
+
+def test_drafts_drawn_with_the_same_noise_are_accepted() -> None:
+    """The coupling that keeps sampling exact: where draft and target agree, their draws are the same token."""
+    logits = torch.randn(1, 60, 50, generator=torch.Generator().manual_seed(1))
+    drawn = read_of(logits, temperature=1.0, seed=8).ids_RW
+    assert match_prefix(
+        drawn, drawn[:, :-1], stop_ids=torch.tensor([], dtype=torch.int64), room_R=torch.tensor([ROOM])
+    ).tolist() == [60]
+
+
+def test_everything_reaches_the_host() -> None:
+    made = read_of(PROBABILITIES.log(), alternatives=2)
+    judgement = to_host(torch.tensor([2]), made)
     assert (judgement.accepted, judgement.ids) == ([2], [[0, 1]])
-    assert judgement.alternatives == [[(), ()]]
+    assert judgement.scores == made.scores_RW.tolist()
+    listed = judgement.alternatives[0]
+    assert [token for token, _ in listed[0]] == [0, 1]
+    assert [[probability for _, probability in pairs] for pairs in listed] == [
+        pytest.approx([0.5, 0.3]),
+        pytest.approx([0.8, 0.1]),
+    ]
+
+
+def test_without_alternatives_every_list_is_empty() -> None:
+    assert judged(read_of(PROBABILITIES.log())).alternatives == [[(), ()]]
+
+
+def test_there_are_no_more_alternatives_than_tokens_that_can_be_proposed() -> None:
+    assert [len(pairs) for pairs in judged(read_of(PROBABILITIES.log(), alternatives=20)).alternatives[0]] == [3, 3]
 
 
 def test_large_token_ids_stay_exact() -> None:
     logits = torch.zeros(1, 1, 200_000)
     logits[0, 0, 151_643] = 9.0
-    judgement = judge(logits, threshold=None, score="margin", stop_token_ids=(), room=[1], alternatives=2)
+    judgement = judged(read_of(logits, "margin", alternatives=2))
     assert judgement.ids == [[151_643]]
     assert judgement.alternatives[0][0][0][0] == 151_643
+
+
+@pytest.mark.parametrize("score", list(SCORES))
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "top_p": 0.9}])
+def test_logits_that_are_not_numbers_are_an_error(score: ScoreName, options: dict) -> None:
+    logits = torch.full((1, 2, 5), math.nan)
+    with pytest.raises(ValueError, match=r"logits are not numbers \(NaN\): check the weights"):
+        judged(read_of(logits, score, **options))
