@@ -4,7 +4,7 @@
     list(sliding_window(model, [[3, 4]], DecodingSettings()))
 
 It is strict where a real model is patient: reading a slot that was never written, or a real token behind a mask, is
-an error.
+an error, and the predictions of padding columns are NaN.
 """
 
 from __future__ import annotations
@@ -126,8 +126,9 @@ class ScriptedRows:
         for index in range(window.rows):
             row = self._write(window.first + index, ids[index], slots[index], positions[index])
             kept = range(window.columns - window.keep, window.columns)
-            if row.prompt_length is None and kept:
-                row.prompt_length = positions[index][kept[0]] + 1
+            real = [column for column in kept if slots[index][column]]
+            if row.prompt_length is None and real:
+                row.prompt_length = positions[index][real[0]] + 1
             logits.append([self._predict(row, visible[index][column], positions[index][column]) for column in kept])
         return torch.tensor(logits).reshape(window.rows, window.keep, self._model.vocab_size)
 
@@ -147,8 +148,8 @@ class ScriptedRows:
     def _predict(self, row: _ScriptedRow, visible: list[bool], position: int) -> list[float]:
         mask = self._model.mask_token_id
         seen = [slot for slot, sees in enumerate(visible) if sees]
-        if not seen or seen[0] == 0:
-            raise ValueError(f"row {row.number} asks for a prediction at a padding column")
+        if seen == [0]:
+            return [math.nan] * self._model.vocab_size
         absent = [slot for slot in seen if slot not in row.tokens]
         if absent:
             raise ValueError(f"row {row.number} reads slot {absent[0]}, which was never written")

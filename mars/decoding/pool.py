@@ -20,7 +20,7 @@ from mars.decoding.base import Prompts
 from mars.decoding.method import Method
 from mars.decoding.sequences import Batch, Row, Sequences
 from mars.engine import Engine
-from mars.records import FinishReason, ForwardPass, Proposal, RowPass
+from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass
 from mars.window import Window, merge
 
 PREFILL_CHUNK = 512
@@ -37,7 +37,11 @@ class Group:
 
 
 class Pool:
-    """Up to `places` rows of up to `capacity` slots on one engine; `step` makes one call of the model."""
+    """Up to `places` rows of up to `capacity` slots on one engine; `step` makes one call of the model.
+
+    `shares` are the positions that the last call computed for each row that took part in it, by row number. It is empty
+    until that call is made, so that after an error in `step` it says whose it is.
+    """
 
     def __init__(self, engine: Engine, places: int, capacity: int, *, use_cache: bool = True):
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
@@ -50,6 +54,7 @@ class Pool:
         self._columns_left = 0  # of the prompts being read, which end in the same column
         self._decoded_last = False
         self._index = 0
+        self.shares: dict[int, int] = {}
 
     @property
     def rows(self) -> int:
@@ -67,6 +72,7 @@ class Pool:
 
         Returns: the record, or None when no row is left.
         """
+        self.shares = {}
         self._drop([place for place, row in enumerate(self._sequences.rows) if row.control.stopped])
         self._admit()
         if not self._sequences.rows:
@@ -78,8 +84,9 @@ class Pool:
         return record
 
     def _admit(self) -> None:
-        """Give waiting rows a place, unless prompts are still being read: rows that are read together start together."""
-        if self._decoding < len(self._sequences.rows):
+        """Give waiting rows a place, unless prompts are being read: rows that are read together start together."""
+        self._columns_left = min(self._columns_left, self._longest_prompt())
+        if self._columns_left:
             return
         while self._waiting and len(self._sequences.rows) < self._sequences.places:
             row = self._waiting.popleft()
@@ -102,29 +109,30 @@ class Pool:
         first, new = self._decoding, self._sequences.rows[self._decoding :]
         left = min(self._columns_left, self._longest_prompt())
         self._columns_left = max(left - PREFILL_CHUNK, 0)
+        read = [max(row.length - 1 - self._columns_left, 0) - max(row.length - 1 - left, 0) for row in new]
+        self.shares = {row.number: count for row, count in zip(new, read, strict=True) if count}
         with self._engine.clock() as clock:
             offsets_Q = torch.arange(-left, -self._columns_left, device=self._engine.device)
             slots_RQ = (self._sequences.length_R[first : first + len(new), None] + offsets_Q).clamp_min(0)
             ids_RQ = self._sequences.tokens_RK[first : first + len(new)].gather(1, slots_RQ)
             extent = max(row.length for row in new) - self._columns_left
             self._cache.forward(Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0, first=first))
-        read = [max(row.length - 1 - self._columns_left, 0) - max(row.length - 1 - left, 0) for row in new]
         records = [
             RowPass(row.number, 0, (), 0, row.threshold, "cancelled" if row.control.stopped else None)
-            for row, count in zip(new, read, strict=True)
-            if count
+            for row in new
+            if row.number in self.shares
         ]
         if not self._columns_left:
             self._decoding = len(self._sequences.rows)
-        return self._record("prefill", clock.seconds, sum(read), records)
+        return self._record("prefill", clock.seconds, records)
 
     def _decode(self) -> ForwardPass:
         """The next tokens of every row whose prompt is read."""
         with self._engine.clock() as clock:
             groups = self._groups()
+            self.shares = {number: share for group in groups for number, share in self._shares(group)}
             logits_RWV = self._cache.forward(merge([(group.places, group.window) for group in groups]))
             judgements = [self._judge(group, logits_RWV, len(groups) == 1) for group in groups]
-        query_tokens = sum(self._query_tokens(group) for group in groups)
         records = []
         done = []
         for group, judgement in zip(groups, judgements, strict=True):
@@ -138,8 +146,8 @@ class Pool:
             accepted = sum(record.accepted for record in records)
             group.method.observe(len(records), group.window.columns, clock.seconds, accepted)
         self._drop(done)
-        phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
-        return self._record(phase, clock.seconds, query_tokens, records)
+        phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
+        return self._record(phase, clock.seconds, records)
 
     def _groups(self) -> list[Group]:
         places: dict[Method, list[int]] = {}
@@ -180,21 +188,21 @@ class Pool:
             reason = "cancelled"
         return RowPass(row.number, start, proposals, accepted, threshold, reason)
 
-    def _query_tokens(self, group: Group) -> int:
-        """Positions computed: a row's own columns, padding left out; without a cache also everything before them."""
+    def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
+        """Each row's number and its own columns, padding left out; without a cache also everything before them."""
         extra = group.window.columns - group.batch.pending
-        if self._use_cache:
-            return sum(row.pending + extra for row in group.batch.rows)
-        return sum(row.length + extra for row in group.batch.rows)
+        for row in group.batch.rows:
+            yield row.number, extra + (row.pending if self._use_cache else row.length)
 
     def _drop(self, places: Sequence[int]) -> None:
         """Free these places; the last rows move into them, decoding rows before those whose prompts are read."""
         for place in sorted(places, reverse=True):
+            free = place
             if place < self._decoding:
                 self._decoding -= 1
                 self._move(self._decoding, place)
-                place = self._decoding
-            self._move(len(self._sequences.rows) - 1, place)
+                free = self._decoding
+            self._move(len(self._sequences.rows) - 1, free)
             self._sequences.drop_last()
 
     def _move(self, source: int, target: int) -> None:
@@ -202,9 +210,9 @@ class Pool:
             self._cache.move(source, target)
             self._sequences.move(source, target)
 
-    def _record(self, phase: str, seconds: float, query_tokens: int, rows: list[RowPass]) -> ForwardPass:
+    def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:
         rows.sort(key=lambda row: row.row)
-        return ForwardPass(self._index, phase, seconds, query_tokens, tuple(rows))
+        return ForwardPass(self._index, phase, seconds, sum(self.shares.values()), tuple(rows))
 
 
 def decode(

@@ -1,0 +1,225 @@
+"""Many people, one model: streams that share each forward pass, join at any time and leave at any time.
+
+    service = Service(engine)
+    for record in service.submit("sliding_window", prompt, settings):
+        ...
+
+There is no thread of its own. Whoever asks for its next record and finds none makes one pass for all streams, so that a
+stream whose reader is slow holds nobody up: its records wait for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import METHODS
+from mars.decoding.base import check_prompt
+from mars.decoding.method import Method
+from mars.decoding.pool import Pool
+from mars.decoding.sequences import Row
+from mars.engine import Engine
+from mars.records import ForwardPass
+
+PLACES = 8
+LONGEST = 4096
+LOOKAHEAD = 128
+ALONE = {
+    "block_cached": "its rows share the moment at which a block enters the cache",
+    "speculative": "its draft model has a cache of its own",
+}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Member:
+    """A row of the service, and what its stream has not read yet. `ended`: no pass will add to `records`."""
+
+    row: Row
+    records: deque[ForwardPass] = field(default_factory=deque)
+    passes: int = 0
+    ended: bool = False
+    error: BaseException | None = None
+
+    def leave(self) -> None:
+        """Take no part in later passes."""
+        if not self.ended:
+            self.ended = True
+            self.row.control.stop()
+
+    def take(self, record: ForwardPass, share: int) -> None:
+        """Keep this row's part of a pass, as if the row had been alone in it."""
+        [part] = [part for part in record.rows if part.row == self.row.number]
+        phase = record.phase if record.phase == "prefill" else self.row.method.phase
+        self.records.append(ForwardPass(self.passes, phase, record.seconds, share, (replace(part, row=0),)))
+        self.passes += 1
+        self.ended |= part.finish_reason is not None
+
+
+class Stream:
+    """The records of one prompt, its row numbered 0 and its passes from 0, as its decoder alone would yield them.
+
+    `seconds` are those of the whole pass, which other streams may share; `query_tokens` are this row's own. Closing a
+    stream that has not ended, or dropping it, stops its `control` and takes its row out before the next pass.
+    """
+
+    def __init__(self, service: Service, member: _Member):
+        self.control = member.row.control
+        self._service = service
+        self._member = member
+        self._closed = False
+        weakref.finalize(self, member.leave).atexit = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ForwardPass:
+        """The next record.
+
+        Raises:
+            Exception: a pass that this row took part in failed, with this error; the stream has ended.
+        """
+        record = None if self._closed else self._service.next_record(self._member)
+        if record is None:
+            raise StopIteration
+        return record
+
+    def close(self) -> None:
+        """Leave; records not read yet are dropped."""
+        self._closed = True
+        self._member.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Service:
+    """Up to `places` rows of one engine decode together; more wait for a place.
+
+    `capacity` is how many slots each has: tokens of prompt and answer, and the masks and drafts behind them. The
+    default takes prompts and answers of up to 4096 tokens. Use it from any number of threads.
+    """
+
+    def __init__(self, engine: Engine, places: int = PLACES, capacity: int | None = None):
+        if places < 1:
+            raise ValueError(f"places must be >= 1, got {places}")
+        self._engine = engine
+        self._places = places
+        self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
+        self._pool: Pool | None = None
+        self._numbers = itertools.count()
+        self._arrivals: deque[_Member] = deque()
+        self._members: dict[int, _Member] = {}
+        self._changed = threading.Condition()
+        self._stepping = False
+
+    def submit(
+        self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, control: Control | None = None
+    ) -> Stream:
+        """Decode `prompt` (token ids) beside whatever runs; nothing is computed before a record is asked for.
+
+        `control` changes this stream's threshold; give each stream its own.
+
+        Raises:
+            ValueError: one sentence: the decoder is unknown or cannot share passes, or the prompt is empty or does not
+                fit.
+        """
+        method = self._method(decoder, settings)
+        check_prompt(self._engine, prompt, settings)
+        slots = len(prompt) + settings.max_new_tokens + method.lookahead
+        if slots > self._capacity:
+            raise ValueError(
+                f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} and {decoder} looks "
+                f"{method.lookahead} ahead: that is {slots} slots, but each row of this service has {self._capacity}"
+            )
+        row = Row(
+            number=next(self._numbers),
+            prompt=tuple(prompt),
+            method=method,
+            settings=settings,
+            control=control or Control(settings.threshold, settings.score),
+        )
+        member = _Member(row=row)
+        stream = Stream(self, member)
+        self._arrivals.append(member)
+        return stream
+
+    def next_record(self, member: _Member) -> ForwardPass | None:
+        """The member's next record, after as many passes as that takes; None when it has ended."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: member.records or not self._stepping)
+                if member.records:
+                    return member.records.popleft()
+                if member.error is not None:
+                    error, member.error = member.error, None
+                    raise error.with_traceback(None)
+                if member.ended or member.row.control.stopped:
+                    return None
+                self._stepping = True
+            try:
+                self._step()
+            finally:
+                with self._changed:
+                    self._stepping = False
+                    self._changed.notify_all()
+
+    def _method(self, decoder: str, settings: DecodingSettings) -> Method:
+        if decoder in ALONE:
+            raise ValueError(f"{decoder} cannot share passes with others: {ALONE[decoder]}; call the decoder itself")
+        if decoder not in METHODS:
+            raise ValueError(f"decoder must be one of {', '.join(METHODS)} to share passes, got {decoder!r}")
+        if not settings.use_cache:
+            raise ValueError("use_cache=False cannot share passes with others: call the decoder itself")
+        return METHODS[decoder](self._engine, settings)
+
+    def _step(self) -> None:
+        """One pass for everyone; an error goes to those who took part in it."""
+        arrivals = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
+        self._members.update((member.row.number, member) for member in arrivals)
+        try:
+            if self._pool is None:
+                self._pool = Pool(self._engine, self._places, self._capacity)
+            for member in arrivals:
+                self._pool.join(member.row)
+            record = self._pool.step()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the readers get it
+            self._fail(error)
+            return
+        except BaseException:
+            self._fail(RuntimeError("the pass was interrupted: submit the prompt again"))
+            raise
+        self._hand_out(record)
+
+    def _hand_out(self, record: ForwardPass | None) -> None:
+        if record is not None:
+            shares = self._pool.shares if self._pool is not None else {}
+            for number, share in shares.items():
+                self._members[number].take(record, share)
+        for number, member in list(self._members.items()):
+            if record is None or member.ended or member.row.control.stopped:
+                member.ended = True
+                del self._members[number]
+
+    def _fail(self, error: Exception) -> None:
+        """Tell those who took part; without a call of the model nobody did, and everyone begins anew."""
+        _log.error("a pass failed: %s", error, exc_info=error)
+        struck = list(self._pool.shares) if self._pool is not None else []
+        if not struck:
+            struck, self._pool = list(self._members), None
+        for number in struck:
+            member = self._members.pop(number)
+            member.leave()
+            member.error = error
