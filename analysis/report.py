@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from analysis.evaluate import Evaluation, Score
@@ -13,7 +14,12 @@ def to_table(evaluation: Evaluation) -> str:
     """One line per family and one for their mean, columns aligned."""
     lines = [COLUMNS, *(_line(task, score) for task, score in evaluation.scores.items())]
     lines.append(_line("mean", evaluation.overall))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Cells in columns: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
             [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]

@@ -1,10 +1,16 @@
-"""Intervals for what was counted."""
+"""Intervals for what was counted, and for what was timed again and again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
 from scipy.stats import binomtest
 
 CONFIDENCE = 0.95
+RESAMPLES = 10_000
 
 
 def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -21,3 +27,27 @@ def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE)
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
     interval = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
     return float(interval.low), float(interval.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The median of repeated measurements with a 95 % percentile bootstrap interval of it."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """The estimate from one value per repeat; the same values always give the same interval.
+
+        Raises:
+            ValueError: there are no values.
+        """
+        if not values:
+            raise ValueError("an estimate needs at least one value, got none")
+        measured = np.asarray(values, dtype=float)
+        drawn = np.random.default_rng(0).choice(measured, size=(RESAMPLES, len(measured)))
+        tail = 50 * (1 - CONFIDENCE)
+        low, high = np.percentile(np.median(drawn, axis=1), [tail, 100 - tail])
+        return cls(float(np.median(measured)), float(low), float(high))

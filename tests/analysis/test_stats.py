@@ -1,12 +1,14 @@
-"""The Wilson interval: against its formula, at the ends, and for bad input."""
+"""The Wilson interval, against its formula, and the bootstrap interval of a median, against scipy's."""
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
-from analysis.stats import wilson_interval
+from analysis.stats import Estimate, wilson_interval
 
 Z = 1.959963984540054
 
@@ -40,3 +42,27 @@ def test_half_width_at_256_and_80_percent() -> None:
 def test_bad_input(successes: int, trials: int, confidence: float, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         wilson_interval(successes, trials, confidence)
+
+
+def test_estimate_is_the_median_with_an_interval_inside_what_was_measured() -> None:
+    estimate = Estimate.of([3.0, 1.0, 2.0, 5.0, 4.0])
+    assert estimate.median == 3.0
+    assert 1.0 <= estimate.low < 3.0 < estimate.high <= 5.0
+    assert estimate == Estimate.of([3.0, 1.0, 2.0, 5.0, 4.0])
+
+
+def test_estimate_of_equal_values_is_sure() -> None:
+    assert Estimate.of([2.5] * 5) == Estimate(2.5, 2.5, 2.5)
+    assert Estimate.of([1]) == Estimate(1.0, 1.0, 1.0)
+
+
+def test_estimate_agrees_with_scipy() -> None:
+    values = [0.9, 1.1, 1.0, 1.3, 1.2, 0.7, 1.05, 1.15, 0.95, 1.25, 1.01]
+    theirs = bootstrap((values,), np.median, method="percentile", n_resamples=20_000, rng=1).confidence_interval
+    ours = Estimate.of(values)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs), abs=0.051)
+
+
+def test_estimate_of_nothing() -> None:
+    with pytest.raises(ValueError, match="at least one value"):
+        Estimate.of([])
