@@ -65,8 +65,8 @@ def load_checkpoint(source: str | Path, *, dtype: str = "auto", device: str = "a
     Raises:
         CheckpointError: one sentence that names the file at fault and what to do.
     """
-    place = _device(device)
-    kind = _dtype(dtype, place)
+    place = choose_device(device)
+    kind = choose_dtype(dtype, place)
     folder, name = locate(source)
     record = _record(folder)
     model_type, config = read_config(folder)
@@ -94,7 +94,8 @@ def load_checkpoint(source: str | Path, *, dtype: str = "auto", device: str = "a
     )
 
 
-def _device(device: str) -> torch.device:
+def choose_device(device: str) -> torch.device:
+    """The device that auto, cpu or cuda stands for here; auto is CUDA where there is one."""
     if device not in DEVICES:
         raise CheckpointError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
     if device == "cuda" and not torch.cuda.is_available():
@@ -104,7 +105,8 @@ def _device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def _dtype(dtype: str, device: torch.device) -> torch.dtype:
+def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """The dtype that auto, float32 or bfloat16 stands for on `device`; auto is bfloat16 on CUDA, else float32."""
     if dtype == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     if dtype not in DTYPES:
