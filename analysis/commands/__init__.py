@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.commands import card, evaluate
+from analysis.commands import bench, card, evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,5 +20,6 @@ class Command:
 
 COMMANDS: dict[str, Command] = {
     "evaluate": Command(help=evaluate.HELP, add_options=evaluate.add_options, run=evaluate.run),
+    "bench": Command(help=bench.HELP, add_options=bench.add_options, run=bench.run),
     "card": Command(help=card.HELP, add_options=card.add_options, run=card.run),
 }

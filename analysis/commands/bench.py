@@ -1,0 +1,183 @@
+"""`python -m analysis bench`: wall-clock speed of decoders against each other and against `generate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from analysis.bandwidth import Traffic
+from analysis.bench import BenchPlan, Entrant, bench
+from analysis.bench_report import to_dict, to_markdown, to_text
+from analysis.commands import step_times
+from analysis.commands.shared import described_run, machine, parse_sizes
+from analysis.contestants import (
+    BASELINE,
+    GENERATE,
+    Contestant,
+    check_runnable,
+    default_contestants,
+    parse_contestants,
+    parse_threshold,
+)
+from analysis.timed import Generate, Prompts, Stopwatch, Timed, decode_timed
+from mars.checkpoint import DTYPES, Checkpoint, load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.decoding.base import check
+from mars.options import DEFAULT_BLOCK_SIZE
+from mars.tasks import Problem
+from mars.weights import load_model, locate, read_config
+
+HELP = "wall-clock speed of decoders against each other and against generate of transformers"
+DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add("--checkpoint", metavar="DIR", help=f"checkpoint folder or Hub id (default: {DEFAULT_CHECKPOINT})")
+    add("--ar", metavar="DIR", help="another checkpoint, decoded autoregressively as one more contestant")
+    add(
+        "--decoders",
+        metavar="A,B",
+        help="contestants beside generate and autoregressive, such as sliding_window@0.9/b4, block_cached/c16, "
+        "self_speculative/linear or jacobi/k4 (default: all that the checkpoint can run)",
+    )
+    add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="default: 1,4,8,16")
+    add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
+    add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
+    add("--threshold", default="0.95", metavar="T", help="for contestants that name none (default: 0.95)")
+    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 on CUDA only")
+    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add("--markdown", action="store_true", help="print Markdown instead of plain text")
+    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    step_times.add_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure and print the tables; a progress bar goes to stderr.
+
+    Raises:
+        ValueError: one sentence about the option or file at fault.
+    """
+    if options.shape or options.replay:
+        step_times.run(options)
+        return
+    plan = BenchPlan(
+        problems=options.problems,
+        seed=options.seed,
+        batch_sizes=parse_sizes(options.batch_sizes),
+        repeats=options.repeats,
+    )
+    _check_settings(options)
+    source = options.checkpoint or DEFAULT_CHECKPOINT
+    checkpoint = load_checkpoint(source, dtype=options.dtype, device=options.device)
+    other = load_checkpoint(options.ar, dtype=options.dtype, device=options.device) if options.ar else None
+    settings = _settings(options, checkpoint.block_size)
+    contestants = _contestants(options.decoders, settings, checkpoint)
+    model = _plain(source, checkpoint)
+    problems = plan.sample()
+    entrants = [_entrant(contestant, checkpoint, model, settings, problems) for contestant in contestants]
+    if other is not None:
+        entrants.append(_other(other, settings, problems))
+    traffic = Traffic.of(model)
+    total = len(entrants) * (plan.repeats + 1) * len(plan.batch_sizes)
+    with tqdm(total=total, unit="round", file=sys.stderr) as bar:
+        results = bench(entrants, plan, traffic, bar.update)
+    device = checkpoint.engine.device
+    sys.stdout.write((to_markdown if options.markdown else to_text)(results, plan) + "\n")
+    sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, device)}.\n")
+    if options.json:
+        found = {
+            **to_dict(results, plan),
+            "checkpoint": str(source),
+            "ar": options.ar,
+            "settings": asdict(settings),
+            "contestants": {contestant.label: dict(contestant.changes) for contestant in contestants},
+            "traffic": asdict(traffic),
+            **described_run(checkpoint.dtype, device),
+        }
+        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+
+
+def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSettings:
+    return DecodingSettings(
+        block_size=block_size or DEFAULT_BLOCK_SIZE,
+        threshold=parse_threshold(options.threshold),
+        max_new_tokens=options.max_new_tokens,
+    )
+
+
+def _check_settings(options: argparse.Namespace) -> None:
+    """Say what is wrong with the settings before any weights are read."""
+    settings = _settings(options, None)
+    if options.decoders is not None:
+        for contestant in parse_contestants(options.decoders, settings.threshold):
+            contestant.settings(settings)
+
+
+def _contestants(text: str | None, settings: DecodingSettings, checkpoint: Checkpoint) -> list[Contestant]:
+    masks = checkpoint.supports_masks
+    if text is None:
+        return default_contestants(settings.threshold, masks=masks)
+    contestants = parse_contestants(text, settings.threshold)
+    check_runnable(contestants, checkpoint.name, masks=masks)
+    return contestants
+
+
+def _plain(source: str, checkpoint: Checkpoint) -> PreTrainedModel:
+    """The same weights as transformers runs them, loaded apart from those that the engine drives."""
+    folder, _ = locate(source)
+    model = load_model(folder, *read_config(folder), DTYPES[checkpoint.dtype])
+    return model.to(checkpoint.engine.device)
+
+
+def _entrant(
+    contestant: Contestant,
+    checkpoint: Checkpoint,
+    model: PreTrainedModel,
+    settings: DecodingSettings,
+    problems: Sequence[Problem],
+) -> Entrant:
+    watch = Stopwatch.of(checkpoint.engine.device)
+    if contestant.decoder == GENERATE:
+        plain = Generate(model, checkpoint.engine.stop_token_ids, settings.max_new_tokens)
+        decode: Callable[[Prompts], Timed] = partial(plain.timed, watch=watch)
+    else:
+        decode = _decoding(checkpoint, contestant.decoder, contestant.settings(settings), watch)
+    return Entrant(
+        label=contestant.label,
+        decode=decode,
+        prompts=_prompts(checkpoint, problems, settings),
+        lossless=contestant.lossless,
+    )
+
+
+def _other(checkpoint: Checkpoint, settings: DecodingSettings, problems: Sequence[Problem]) -> Entrant:
+    return Entrant(
+        label=f"{BASELINE} on {checkpoint.name}",
+        decode=_decoding(checkpoint, BASELINE, settings, Stopwatch.of(checkpoint.engine.device)),
+        prompts=_prompts(checkpoint, problems, settings),
+        comparable=False,
+    )
+
+
+def _decoding(
+    checkpoint: Checkpoint, decoder: str, settings: DecodingSettings, watch: Stopwatch
+) -> Callable[[Prompts], Timed]:
+    return lambda prompts: decode_timed(checkpoint.engine, DECODERS[decoder], settings, prompts, watch)
+
+
+def _prompts(checkpoint: Checkpoint, problems: Sequence[Problem], settings: DecodingSettings) -> list[list[int]]:
+    prompts = [checkpoint.encode(problem.prompt) for problem in problems]
+    check(checkpoint.engine, prompts, settings)  # generate would only warn of what does not fit the context
+    return prompts
