@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -20,6 +21,9 @@ from mars.window import Window
 
 Script = Callable[[int, int, int], tuple[int, float]]
 """(row, position in the response, masks read) -> (token id, its probability); no masks read: the real prefix."""
+
+Reader = Callable[[tuple[int, ...], int], tuple[int, float]]
+"""(real tokens read, masks read behind them) -> (token id, its probability)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,12 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class _ScriptedRow:
-    number: int
+    """A cached row: slot -> (token, position). `asked` is the position that predictions were last wanted from."""
+
+    number: int | None = None
     tokens: dict[int, tuple[int, int]] = field(default_factory=dict)
     prompt_length: int | None = None
+    asked: int = -1
 
 
 class ScriptedModel:
@@ -79,9 +86,16 @@ class ScriptedModel:
         self.calls.append(call)
         self._seconds += self._seconds_per_pass
 
+    def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
+        """Logits [V] after `tokens`, which end in `masks_read` masks: those for `position` in the response of `row`."""
+        return self.logits(row, position, masks_read)
+
     def logits(self, row: int, position: int, masks_read: int) -> list[float]:
-        """Logits [V] under which the scripted token has the scripted probability; -inf for the mask token."""
-        token, probability = self._script(row, position, masks_read)
+        """Logits [V] of the script's answer."""
+        return self.spread(*self._script(row, position, masks_read))
+
+    def spread(self, token: int, probability: float) -> list[float]:
+        """Logits [V] under which `token` has this probability; the others share the rest, but for the mask token."""
         if not 1 / self.vocab_size < probability <= 1:
             raise ValueError(f"a scripted probability must be > 1/{self.vocab_size} and <= 1, got {probability}")
         others = self.vocab_size - 1 - (self.mask_token_id is not None)
@@ -100,17 +114,30 @@ class ScriptedModel:
         return recite
 
 
+class ReadingModel(ScriptedModel):
+    """A scripted model whose answer depends on the tokens that it has read, as a real model's does, and on no row."""
+
+    def __init__(self, reader: Reader, **options: Any):
+        super().__init__((), **options)
+        self._reader = reader
+
+    def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
+        """Logits [V] after `tokens`, which end in `masks_read` masks."""
+        return self.spread(*self._reader(tokens[: len(tokens) - masks_read], masks_read))
+
+
 class ScriptedRows:
     """The rows of one run of a `ScriptedModel`; the prompt ends where the first prediction is asked for.
 
-    A row whose first slot is written again is a new one: rows are numbered in the order in which they begin.
+    Rows are numbered as they begin, neighbours in order. A row begins with the first window that it is part of, or
+    with one that writes the first slot of its place again, but for a window that reads the whole row once more.
     """
 
     def __init__(self, model: ScriptedModel, rows: int, capacity: int):
         self._model = model
         self._capacity = capacity
-        self._begun = rows
-        self._rows = [_ScriptedRow(number=number) for number in range(rows)]
+        self._begun = 0
+        self._rows = [_ScriptedRow() for _ in range(rows)]
 
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V]; the contract is that of `engine.Rows`."""
@@ -124,40 +151,53 @@ class ScriptedRows:
         visible = window.visible(torch.arange(window.extent)).tolist()
         logits = []
         for index in range(window.rows):
-            row = self._write(window.first + index, ids[index], slots[index], positions[index])
             kept = range(window.columns - window.keep, window.columns)
             real = [column for column in kept if slots[index][column]]
-            if row.prompt_length is None and real:
-                row.prompt_length = positions[index][real[0]] + 1
-            logits.append([self._predict(row, visible[index][column], positions[index][column]) for column in kept])
+            asked = positions[index][real[0]] if real else None
+            row = self._write(window.first + index, ids[index], slots[index], positions[index], asked)
+            predicted = [[math.nan] * self._model.vocab_size] * (window.keep - len(real))
+            predicted += [self._predict(row, visible[index][column], positions[index][column]) for column in real]
+            logits.append(predicted)
         return torch.tensor(logits).reshape(window.rows, window.keep, self._model.vocab_size)
 
     def move(self, source: int, target: int) -> None:
-        """Put what row `source` has cached into row `target`."""
-        self._rows[target] = replace(self._rows[source], tokens=dict(self._rows[source].tokens))
+        """Put what row `source` has cached into row `target`; another may begin at `source`."""
+        self._rows[target], self._rows[source] = self._rows[source], _ScriptedRow()
 
-    def _write(self, place: int, ids: list[int], slots: list[int], positions: list[int]) -> _ScriptedRow:
-        if 1 in slots and 1 in self._rows[place].tokens:
-            self._rows[place] = _ScriptedRow(number=self._begun)
-            self._begun += 1
+    def _write(
+        self, place: int, ids: list[int], slots: list[int], positions: list[int], asked: int | None
+    ) -> _ScriptedRow:
+        columns = list(zip(slots, ids, positions, strict=True))
         row = self._rows[place]
-        columns = zip(slots, ids, positions, strict=True)
+        if row.number is None or (row.tokens and self._begins(row, columns, asked)):
+            row = self._rows[place] = _ScriptedRow(number=self._begun)
+            self._begun += 1
         row.tokens.update((slot, (token, position)) for slot, token, position in columns if slot)
+        if asked is not None:
+            row.asked = asked
+            row.prompt_length = asked + 1 if row.prompt_length is None else row.prompt_length
         return row
+
+    def _begins(self, row: _ScriptedRow, columns: list[tuple[int, int, int]], asked: int | None) -> bool:
+        """Whether these columns belong to another row than the one whose tokens are in this place."""
+        if not any(slot == 1 for slot, _, _ in columns):
+            return False
+        known = [(slot, token) for slot, token, _ in columns if 0 < slot <= row.asked + 1]
+        again = asked is not None and 0 <= row.asked < asked
+        return not again or any(row.tokens[slot][0] != token for slot, token in known)
 
     def _predict(self, row: _ScriptedRow, visible: list[bool], position: int) -> list[float]:
         mask = self._model.mask_token_id
         seen = [slot for slot, sees in enumerate(visible) if sees]
-        if seen == [0]:
-            return [math.nan] * self._model.vocab_size
         absent = [slot for slot in seen if slot not in row.tokens]
         if absent:
             raise ValueError(f"row {row.number} reads slot {absent[0]}, which was never written")
         path = sorted((row.tokens[slot][1], row.tokens[slot][0]) for slot in seen)
         if [place for place, _ in path] != list(range(position + 1)):
             raise ValueError(f"row {row.number} reads positions {[place for place, _ in path]} at position {position}")
-        read = [token == mask for _, token in path]
+        tokens = tuple(token for _, token in path)
+        read = [token == mask for token in tokens]
         masks_read = read[::-1].index(False)
         if any(read[: len(read) - masks_read]):
             raise ValueError(f"row {row.number} reads a real token behind a mask at position {read.index(True)}")
-        return self._model.logits(row.number, position + 1 - (row.prompt_length or 0), masks_read)
+        return self._model.predict(row.number or 0, position + 1 - (row.prompt_length or 0), tokens, masks_read)
