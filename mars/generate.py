@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -27,6 +28,7 @@ EPILOG = """\
 examples:
   python -m mars.generate --checkpoint assets/checkpoints/mars-b8 --decoder sliding_window --threshold 0.9 \\
       --prompt "Tom has 3 apples and buys 4 more. How many has he?" --records run.jsonl
+  python -m mars.generate --checkpoint assets/checkpoints/mars-b8 --decoder self_speculative --prompt "..."
   python -m mars.generate --checkpoint assets/checkpoints/ar-sft --decoder autoregressive --prompt "..."
 
 On a terminal the colour changes with every forward pass. NO_COLOR=1 turns colours off.
@@ -88,31 +90,36 @@ def _run(options: argparse.Namespace) -> int:
     if options.records is not None and not options.records.parent.is_dir():
         raise ValueError(f"--records {options.records} cannot be written: there is no folder {options.records.parent}")
     # Imported late, so that --help and a wrong option answer at once.
-    from mars.checkpoint import load_checkpoint
     from mars.decoding import DECODERS
+    from mars.loading import load
 
     if options.decoder not in DECODERS:
         raise ValueError(f"--decoder must be one of {', '.join(DECODERS)}, got {options.decoder!r}")
-    checkpoint = load_checkpoint(options.checkpoint, dtype=options.dtype, device=options.device)
+    checkpoint = load(options)
     settings = decoding_settings(options, checkpoint.block_size)
     passes = DECODERS[options.decoder](checkpoint.engine, [checkpoint.encode(options.prompt)], settings)
     with _open(options.records) as records:
-        tally = _write(passes, checkpoint, records)
-    sys.stderr.write(_summary(tally, checkpoint))
+        tally, phases = _write(passes, checkpoint, records)
+    sys.stderr.write(_summary(tally, phases, checkpoint))
     return 0
 
 
-def _write(passes: Iterator[ForwardPass], checkpoint: Checkpoint, records: TextIO | None) -> Tally:
+def _write(passes: Iterator[ForwardPass], checkpoint: Checkpoint, records: TextIO | None) -> tuple[Tally, Counter[str]]:
+    """Write the text as it comes; what was counted, and how many passes of each phase there were."""
     tally, pieces, painter = Tally(), TextPieces(checkpoint.decode), Painter(sys.stdout, dict(os.environ))
+    phases: Counter[str] = Counter()
     for record in passes:
         tally.add(record)
+        phases[record.phase] += 1
         if records is not None:
             records.write(to_json(record) + "\n")
-        painter.write("".join(map(pieces.add, record.rows[0].accepted_ids)), record.index)
-    painter.write(pieces.flush(), tally.model_calls)
+        # Passes that write are numbered on their own: by `index`, those with one draft pass between would look alike.
+        for row in record.rows:
+            painter.write("".join(map(pieces.add, row.accepted_ids)), tally.passes)
+    painter.write(pieces.flush(), tally.passes)
     sys.stdout.write("\n")
     sys.stdout.flush()
-    return tally
+    return tally, phases
 
 
 def _open(path: Path | None) -> TextIO | nullcontext[None]:
@@ -124,9 +131,10 @@ def _open(path: Path | None) -> TextIO | nullcontext[None]:
         raise ValueError(f"--records {path} cannot be written: {error.strerror}") from error
 
 
-def _summary(tally: Tally, checkpoint: Checkpoint) -> str:
+def _summary(tally: Tally, phases: Counter[str], checkpoint: Checkpoint) -> str:
+    more = "".join(f" (+ {phases[phase]} {phase})" for phase in ("commit", "draft") if phases[phase])
     return (
-        f"{checkpoint.name}: {tally.tokens} tokens in {tally.passes} passes, "
+        f"{checkpoint.name}: {tally.tokens} tokens in {tally.passes} passes{more}, "
         f"{tally.tokens_per_forward:.2f} tokens/forward, {tally.tokens_per_second:.0f} tok/s, "
         f"ended by {ENDINGS[tally.rows[0].finish_reason]}\n"
     )

@@ -17,7 +17,13 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="DIR", help="checkpoint folder or Hub id")
     add("--draft", metavar="DIR", help="checkpoint folder or Hub id of the model that drafts, for speculative decoding")
-    add("--decoder", required=True, metavar="NAME", help="autoregressive, or sliding_window for a MARS checkpoint")
+    add(
+        "--decoder",
+        required=True,
+        metavar="NAME",
+        help="autoregressive, jacobi or (with --draft) speculative; for a MARS checkpoint also sliding_window, "
+        "block_cached or self_speculative",
+    )
     add(
         "--threshold",
         type=parse_threshold,

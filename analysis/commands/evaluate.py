@@ -12,8 +12,9 @@ from tqdm import tqdm
 
 from analysis.evaluate import Evaluation, Plan, evaluate, find_decoder
 from analysis.report import to_dict, to_table
-from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
+from mars.loading import load
 from mars.options import add_decoding_options, decoding_settings
 from mars.provenance import provenance
 from mars.tasks import TASKS
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     )
     find_decoder(options.decoder)
     decoding_settings(options, None)
-    checkpoint = load_checkpoint(options.checkpoint, dtype=options.dtype, device=options.device)
+    checkpoint = load(options)
     settings = decoding_settings(options, checkpoint.block_size)
     with tqdm(total=plan.problems * len(plan.tasks), unit="problem", file=sys.stderr) as bar:
         evaluation = evaluate(checkpoint, options.decoder, settings, plan, bar.update)
@@ -63,6 +64,7 @@ def _described(
     return {
         **to_dict(evaluation),
         "checkpoint": str(options.checkpoint),
+        "draft": options.draft,
         "decoder": options.decoder,
         "settings": {**asdict(settings), "threshold": evaluation.threshold},
         "seed": plan.seed,

@@ -11,6 +11,7 @@ from analysis.__main__ import main
 from analysis.evaluate import Plan, evaluate
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
+from mars.decoding import DECODERS
 from mars.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,6 +40,23 @@ def test_json_is_the_last_line_of_stdout(tiny_folder: Path, capsys: pytest.Captu
     assert "6/6" in output.err
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_every_decoder_is_reached_with_its_options(
+    decoder: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
+    given = "--layout linear --cache-block-size 12 --draft-tokens 3 --temperature 0.5 --top-p 0.9 --sampling-seed 11"
+    more = ["--decoder", decoder, "--tasks", "logic", "--json", *draft, *given.split()]
+    assert main(command(tiny_folder, *more)) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["decoder"], found["draft"]) == (decoder, draft[1] if draft else None)
+    settings = found["settings"]
+    assert (settings["layout"], settings["cache_block_size"], settings["draft_tokens"]) == ("linear", 12, 3)
+    assert (settings["temperature"], settings["top_p"], settings["seed"]) == (0.5, 0.9, 11)
+    assert settings["continuation"] is False
+    assert found["seed"] == 3, "the problems' seed is another one"
+
+
 def test_some_tasks_one_token_mode_no_json(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(tiny_folder, "--tasks", "table_lookup, logic", "--threshold", "none")) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -60,6 +78,11 @@ def test_some_tasks_one_token_mode_no_json(tiny_folder: Path, capsys: pytest.Cap
         (["--score", "luck"], "score must be one of"),
         (["--max-new-tokens", "0"], "max_new_tokens must be >= 1, got 0"),
         (["--max-new-tokens", "100000"], "max_new_tokens must be < the context length"),
+        (["--temperature", "-1"], "temperature must be a finite number >= 0"),
+        (["--top-p", "2"], "top_p must be above 0 and at most 1"),
+        (["--sampling-seed", "-1"], "seed must be between 0 and"),
+        (["--cache-block-size", "0"], "cache_block_size must be between 1 and"),
+        (["--draft", "no/such/folder"], "--draft is for --decoder speculative"),
         (["--block-size", "0"], "block_size must be between 1 and"),
         (["--checkpoint", "no/such/folder"], "no/such/folder"),
     ],

@@ -6,14 +6,18 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import mars.generate
 from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
 from mars.generate import COLOURS, RESET, Painter, main
 from mars.metrics import output_ids
-from mars.records import read_jsonl
+from mars.records import ForwardPass, Proposal, RowPass, read_jsonl
 from mars.text import printable
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +56,46 @@ def test_text_records_and_summary(
     )
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_every_decoder_is_reached(
+    decoder: str, options: list[str], tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
+    assert main([*options, "--decoder", decoder, "--records", str(path), *draft]) == 0
+    with path.open(encoding="utf-8") as file:
+        phases = [record.phase for record in read_jsonl(file)]
+    passes = sum(phase in ("decode", "verify") for phase in phases)
+    assert f" in {passes} passes" in capsys.readouterr().err
+
+
+def test_every_setting_has_its_option(
+    options: list[str], tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[tuple[object, DecodingSettings]] = []
+
+    def spy(engine: object, prompts: object, settings: DecodingSettings) -> Iterator[ForwardPass]:
+        seen.append((engine, settings))
+        yield ForwardPass(0, "verify", 0.1, 1, (RowPass(0, 0, (Proposal(5, 1.0, "clean"),), 1, None, "length"),))
+
+    monkeypatch.setitem(DECODERS, "spy", spy)
+    given = "--layout linear --cache-block-size 12 --draft-tokens 3 --continuation --temperature 0.5 --top-p 0.9"
+    assert main([*options, "--decoder", "spy", *given.split(), "--sampling-seed", "11"]) == 0
+    settings = seen[0][1]
+    assert (settings.layout, settings.cache_block_size, settings.draft_tokens) == ("linear", 12, 3)
+    assert (settings.continuation, settings.temperature, settings.top_p, settings.seed) == (True, 0.5, 0.9, 11)
+
+
+@pytest.mark.skipif("speculative" not in DECODERS, reason="needs the speculative decoder")
+def test_the_draft_is_checked_before_anything_is_read(
+    options: list[str], tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*options, "--decoder", "speculative"]) == 2
+    assert "--decoder speculative needs --draft DIR" in capsys.readouterr().err
+    assert main([*options, "--decoder", "autoregressive", "--draft", str(tiny_folder)]) == 2
+    assert "--draft is for --decoder speculative, got --decoder autoregressive" in capsys.readouterr().err
+
+
 def test_one_token_mode_writes_what_autoregressive_does(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
     for decoder in (["sliding_window", "--threshold", "none"], ["autoregressive"]):
@@ -81,13 +125,17 @@ def test_options(options: list[str], extra: list[str], proposals: int, tmp_path:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (["--decoder", "magic"], "--decoder must be one of autoregressive, sliding_window, got 'magic'"),
+        (["--decoder", "magic"], f"--decoder must be one of {', '.join(DECODERS)}, got 'magic'"),
         (["--prompt", " \n"], "--prompt is empty"),
         (["--prompt", "x" * 100_000], "at most 360 fit with max_new_tokens=24"),
         (["--threshold", "1.5"], "threshold must be between 0 and 1 for probability"),
         (["--score", "luck"], "score must be one of probability, margin, entropy, got 'luck'"),
         (["--block-size", "0"], "block_size must be between 1 and 64, got 0"),
         (["--max-new-tokens", "0"], "max_new_tokens must be >= 1, got 0"),
+        (["--temperature", "-1"], "temperature must be a finite number >= 0"),
+        (["--top-p", "0"], "top_p must be above 0 and at most 1, got 0.0"),
+        (["--draft-tokens", "0"], "draft_tokens must be between 1 and"),
+        (["--draft", "no/such/folder"], "--draft is for --decoder speculative"),
         (["--max-new-tokens", "9999"], "max_new_tokens must be < the context length of 384, got 9999"),
         (["--checkpoint", "no/such/folder"], "there is no folder no/such/folder"),
         (
@@ -119,7 +167,9 @@ def test_bad_input_leaves_earlier_records_alone(options: list[str], tmp_path: Pa
     assert path.read_text() == "earlier"
 
 
-@pytest.mark.parametrize("wrong", [["--threshold", "high"], ["--thresh", "1"], ["--dtype", "float16"]])
+@pytest.mark.parametrize(
+    "wrong", [["--threshold", "high"], ["--thresh", "1"], ["--dtype", "float16"], ["--layout", "round"]]
+)
 def test_wrong_options_exit_with_2(options: list[str], wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([*options, "--decoder", "autoregressive", *wrong])
@@ -133,6 +183,34 @@ def test_colours_change_with_every_pass_on_a_terminal() -> None:
     for number, text in enumerate(("one", "", "three")):
         painter.write(text, number)
     assert stream.getvalue() == f"{COLOURS[0]}one{RESET}{COLOURS[0]}three{RESET}"
+
+
+def test_verify_passes_are_painted_and_draft_passes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Letters:
+        name = "letters"
+
+        def decode(self, ids: list[int]) -> str:
+            return "".join(chr(token) for token in ids)
+
+    def part(text: str, accepted: int) -> tuple[RowPass, ...]:
+        return (RowPass(0, 0, tuple(Proposal(ord(letter), 1.0, "draft") for letter in text), accepted, None),)
+
+    passes = [
+        ForwardPass(0, "draft", 0.1, 1, part("ab", 0)),
+        ForwardPass(1, "verify", 0.1, 3, part("abc", 2)),
+        ForwardPass(2, "draft", 0.1, 1, ()),
+        ForwardPass(3, "verify", 0.1, 3, part("cd", 2)),
+        ForwardPass(4, "commit", 0.1, 3, ()),
+    ]
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    tally, phases = mars.generate._write(iter(passes), Letters(), None)
+    assert stream.getvalue() == f"{COLOURS[1]}ab{RESET}{COLOURS[0]}cd{RESET}\n"
+    assert " 4 tokens in 2 passes (+ 1 commit) (+ 2 draft), 2.00 tokens/forward" in mars.generate._summary(
+        tally, phases, Letters()
+    )
 
 
 @pytest.mark.parametrize(
