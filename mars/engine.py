@@ -14,7 +14,10 @@ from typing import Protocol, Self
 import torch
 from transformers import PreTrainedModel
 
-from mars.cache import CachedRows, RecomputedRows, Transformer
+from mars.cache import CachedRows, RecomputedRows
+from mars.memory import Memory, Model
+from mars.network import Network, supports
+from mars.transformer import Transformer
 from mars.window import Window
 
 
@@ -81,7 +84,10 @@ class Engine(Protocol):
 
 
 class ModelEngine:
-    """An engine on a causal `transformers` model with full attention (Qwen2, Llama)."""
+    """An engine on a causal `transformers` model with full attention.
+
+    Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
+    """
 
     def __init__(self, model: PreTrainedModel, *, stop_token_ids: frozenset[int], mask_token_id: int | None = None):
         self.mask_token_id = mask_token_id
@@ -91,11 +97,13 @@ class ModelEngine:
         self.device: torch.device = model.device
         self.static_shapes = self.device.type == "cuda"
         self._transformer = Transformer(model.eval(), mask_token_id)
+        self._model: Model = Network(model, mask_token_id) if supports(model) else self._transformer
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
         """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
-        kind = CachedRows if use_cache else RecomputedRows
-        return kind(self._transformer, rows, capacity)
+        if not use_cache:
+            return RecomputedRows(self._transformer, rows, capacity)
+        return CachedRows(Memory(self._model, rows, capacity + 1), rows, capacity)
 
     def clock(self) -> Clock:
         """A clock for one pass, synchronised with the device."""

@@ -1,0 +1,63 @@
+"""Attention over cached keys and values: the mask of a pass, and queries that share a key-value head.
+
+Shapes: R rows, Q queries, K slots 1 to extent - 1, H key-value heads, G query heads for each of them, D head size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from mars.window import Window
+
+# Added to a hidden score. Finite, so that a padding column, which sees nothing, gets the mean of all values and no NaN:
+# slot 0 need not be attended at all.
+HIDDEN = -1e30
+
+
+def attention_mask(window: Window, numbers_S: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to the scores, [R, 1, Q, K]: 0 where `window.visible` says so for a column that is no padding.
+
+    `numbers_S` counts the slots from 0, at least to the window's extent.
+    """
+    if window.sees_RQQ is None:
+        return _hide(numbers_S[1 : window.extent] > window.slots_RQ[..., None], dtype)[:, None]
+    first_R1 = window.slots_RQ.masked_fill(window.slots_RQ == 0, window.extent).amin(1, keepdim=True)
+    hidden_RQS = (numbers_S[: window.extent] >= first_R1)[:, None].repeat(1, window.columns, 1)
+    slots_RQQ = window.slots_RQ[:, None].expand(-1, window.columns, -1)
+    # What is said of padding columns lands on slot 0, which is left out.
+    hidden_RQS.scatter_(2, slots_RQQ, ~window.sees_RQQ.expand(window.rows, -1, -1))
+    return _hide(hidden_RQS[..., 1:], dtype)[:, None]
+
+
+def _hide(hidden_RQK: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Contiguous, because GPU kernels want the rows of a mask aligned and would copy it in every layer."""
+    return hidden_RQK.to(dtype, memory_format=torch.contiguous_format).mul_(HIDDEN)
+
+
+def share_mask(mask: torch.Tensor | None, groups: int) -> torch.Tensor | None:
+    """The mask [R, 1, G * Q, K] for `attend`, of [R, 1, Q, K]; None stays None."""
+    if mask is None or groups == 1:
+        return mask
+    return mask.expand(-1, groups, -1, -1).flatten(1, 2)[:, None]
+
+
+def attend(
+    queries_RQHD: torch.Tensor, keys_RHKD: torch.Tensor, values_RHKD: torch.Tensor, shared_mask: torch.Tensor | None
+) -> torch.Tensor:
+    """Attention of queries [R, Q, G * H, D], whose heads g + G * h share key-value head h; returns [R * Q, G * H * D].
+
+    The G heads of a group stand one behind the other on the query axis, so that keys and values are not repeated.
+    `shared_mask` comes from `share_mask`; None hides nothing.
+    """
+    rows, columns, heads, size = queries_RQHD.shape
+    shared = keys_RHKD.shape[1]
+    if shared == heads:
+        found = functional.scaled_dot_product_attention(
+            queries_RQHD.transpose(1, 2), keys_RHKD, values_RHKD, shared_mask
+        )
+        return found.transpose(1, 2).reshape(rows * columns, heads * size)
+    groups = heads // shared
+    folded = queries_RQHD.unflatten(2, (shared, groups)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+    found = functional.scaled_dot_product_attention(folded, keys_RHKD, values_RHKD, shared_mask)
+    return found.unflatten(2, (groups, columns)).permute(0, 3, 1, 2, 4).reshape(rows * columns, heads * size)

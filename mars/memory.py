@@ -1,0 +1,102 @@
+"""Keys and values of all layers in one preallocated tensor, and how one pass uses them.
+
+Shapes: L layers, R rows, S slots, T = R * Q columns of a pass, K slots 1 to extent - 1, H key-value heads, D head size.
+Slot p + 1 holds position p; padding is written to slot 0, which nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from mars.attention import attention_mask
+from mars.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The cache as one pass sees it. Keys and values alternate, layer by layer.
+
+    `stores` are tensors [R * S, H, D] to write at `places_T`, `views` [R, H, K, D] of the window's rows to read.
+    `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden. `turns` is what the model's method of that
+    name gave for these rows.
+    """
+
+    stores: Sequence[torch.Tensor]
+    places_T: torch.Tensor
+    views: Sequence[torch.Tensor]
+    mask: torch.Tensor | None
+    turns: torch.Tensor
+
+    def write(self, layer: int, keys_THD: torch.Tensor, values_THD: torch.Tensor) -> None:
+        """Put the pass's own keys and values of a layer in their places."""
+        self.stores[2 * layer].index_copy_(0, self.places_T, keys_THD)
+        self.stores[2 * layer + 1].index_copy_(0, self.places_T, values_THD)
+
+    def read(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values [R, H, K, D] of a layer."""
+        return self.views[2 * layer], self.views[2 * layer + 1]
+
+
+class Model(Protocol):
+    """A network that reads windows with the help of a cache."""
+
+    layers: int
+    key_value_heads: int
+    head_size: int
+    dtype: torch.dtype
+    device: torch.device
+    maskless: bool  # whether it takes a None mask to mean that nothing is hidden
+
+    def turns(self, positions: int) -> torch.Tensor:
+        """A table of rotations for at least so many positions; empty if it needs none."""
+
+    def read(self, window: Window, access: Access) -> torch.Tensor:
+        """Float32 logits [R, keep, V], -inf for the mask token."""
+
+
+class Memory:
+    """Room for `rows` rows of `slots` slots, slot 0 included, and the model that fills it."""
+
+    def __init__(self, model: Model, rows: int, slots: int):
+        self.rows, self.slots = rows, slots
+        shape = (2 * model.layers, rows, slots, model.key_value_heads, model.head_size)
+        # Zeros, not empty: a hidden slot still meets its attention weight as 0 * value, and 0 * NaN is NaN.
+        self._tensor = torch.zeros(shape, dtype=model.dtype, device=model.device)
+        self._stores = self._tensor.flatten(1, 2).unbind()
+        self._numbers = torch.arange(slots, device=model.device)
+        self._offsets_R1 = torch.arange(rows, device=model.device)[:, None] * slots
+        self._turns = model.turns(slots)
+        self._model = model
+
+    def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
+        """Logits [R, keep, V] of a window within these rows and slots; `static` looks at no value on the device."""
+        hides = static or not self._model.maskless or not _sees_everything(window)
+        first, end = window.first, window.first + window.rows
+        slots_RQ = window.slots_RQ
+        access = Access(
+            stores=self._stores,
+            places_T=(slots_RQ + self._offsets_R1[first:end] if end > 1 else slots_RQ).flatten(),
+            views=self._tensor[:, first:end, 1 : window.extent].transpose(2, 3).unbind(),
+            mask=attention_mask(window, self._numbers, self._model.dtype) if hides else None,
+            turns=self._turns,
+        )
+        return self._model.read(window, access)
+
+    def move(self, source: int, target: int, extent: int) -> None:
+        """Copy the slots before `extent` of one row to another."""
+        self._tensor[:, target, :extent] = self._tensor[:, source, :extent]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._tensor.zero_()
+
+
+def _sees_everything(window: Window) -> bool:
+    """Whether the only column sees all slots up to the extent; on a GPU it is not worth waiting for the answer."""
+    if window.rows * window.columns > 1 or window.slots_RQ.device.type != "cpu":
+        return False
+    return int(window.slots_RQ) == window.extent - 1

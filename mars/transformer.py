@@ -1,0 +1,105 @@
+"""A `transformers` model of any architecture as the cache needs it: the general path, and the slow twin of `Network`.
+
+Shapes: R rows, Q columns, T = R * Q, K slots, H key-value heads, D head size, E hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, CacheLayerMixin
+from typing_extensions import override
+
+from mars.memory import Access
+from mars.window import Window
+
+
+class Transformer:
+    """The modules of a causal model, called with explicit positions and an explicit mask.
+
+    With `attention_mask=None` they would take a preallocated cache for one filled from its start.
+    """
+
+    maskless = False
+
+    def __init__(self, model: PreTrainedModel, mask_token_id: int | None = None):
+        config = model.config
+        self.layers: int = config.num_hidden_layers
+        self.key_value_heads: int = config.num_key_value_heads
+        self.head_size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.dtype: torch.dtype = model.dtype
+        self.device: torch.device = model.device
+        self._backbone = model.base_model
+        self._head = model.get_output_embeddings()
+        self._mask_token_id = mask_token_id
+
+    def turns(self, positions: int) -> torch.Tensor:
+        """Empty: the modules turn queries and keys by themselves."""
+        return torch.empty(0)
+
+    def read(self, window: Window, access: Access) -> torch.Tensor:
+        """Float32 logits [R, keep, V] of the last columns, -inf for the mask token."""
+        if access.mask is None:
+            raise ValueError("a Transformer needs a mask, also one that hides nothing")
+        cache = Cache(layers=[_Layer(access, number) for number in range(self.layers)])
+        hidden_RQE = self.hidden(window.ids_RQ, window.positions, access.mask, cache)
+        return self.logits(hidden_RQE[:, window.columns - window.keep :])
+
+    def hidden(
+        self, ids_RQ: torch.Tensor, positions_RQ: torch.Tensor, mask_R1QK: torch.Tensor, cache: Cache | None = None
+    ) -> torch.Tensor:
+        """Last hidden states [R, Q, E]; `mask` is bool, True where a query sees a key, or added to the scores."""
+        output = self._backbone(
+            input_ids=ids_RQ,
+            position_ids=positions_RQ,
+            attention_mask=mask_R1QK,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        hidden: torch.Tensor = output.last_hidden_state
+        return hidden
+
+    def logits(self, hidden_RQE: torch.Tensor) -> torch.Tensor:
+        """Float32 logits [R, Q, V], -inf for the mask token."""
+        logits: torch.Tensor = self._head(hidden_RQE).float()
+        if self._mask_token_id is not None:
+            logits[..., self._mask_token_id] = -torch.inf
+        return logits
+
+
+class _Layer(CacheLayerMixin):
+    """One layer of one pass, as `transformers` asks for it."""
+
+    is_sliding = False
+
+    def __init__(self, access: Access, number: int):
+        super().__init__()
+        self.is_initialized = True
+        self._access = access
+        self._number = number
+
+    @override
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing: the memory is there."""
+
+    @override
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write [R, H, Q, D]; return all keys and values that the pass may see."""
+        keys_THD, values_THD = (states.transpose(1, 2).flatten(0, 1) for states in (key_states, value_states))
+        self._access.write(self._number, keys_THD, values_THD)
+        return self._access.read(self._number)
+
+    @override
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.get_seq_length(), 0
+
+    def get_seq_length(self) -> int:
+        return self._access.read(self._number)[0].shape[2]
+
+    def get_max_length(self) -> int:
+        return self.get_seq_length()
+
+    def get_max_cache_shape(self) -> int:  # the name of get_max_length in earlier transformers 5
+        return self.get_seq_length()
