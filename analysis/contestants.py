@@ -23,6 +23,7 @@ _WORDS = {
     "c": "/cN (cache block size)",
     "k": "/kN (draft tokens)",
     "layout": f"/{'|'.join(LAYOUTS)} (layout)",
+    "continuation": "/continuation (the target's masks after the verified drafts)",
 }
 _FORM = re.compile(r"(?P<name>[^@/]+)(?:@(?P<threshold>[^@/]+))?(?P<rest>(?:/[^@/]+)*)")
 _COUNT = re.compile(r"([a-z])([0-9]{1,6})")
@@ -44,7 +45,7 @@ TRAITS = {
     "block_cached": Traits(takes=("@", "b", "c"), masks=True),
     "self_speculative": Traits(takes=("b", "layout"), masks=True, lossless=True),
     "jacobi": Traits(takes=("k",), lossless=True),
-    "speculative": Traits(takes=("k",), draft=True, lossless=True),
+    "speculative": Traits(takes=("k", "b", "continuation"), draft=True, lossless=True),
 }
 """A decoder that is not listed here takes part with the settings of the run and no claim about its output."""
 
@@ -65,7 +66,8 @@ class Contestant:
     @property
     def lossless(self) -> bool:
         """Whether its output must be that of autoregressive decoding; the threshold none is one-token mode."""
-        return self.traits.lossless or dict(self.changes).get("threshold", "") is None
+        changes = dict(self.changes)
+        return (self.traits.lossless and "continuation" not in changes) or changes.get("threshold", "") is None
 
     def settings(self, base: DecodingSettings) -> DecodingSettings:
         """The settings it runs with.
@@ -88,26 +90,26 @@ def parse_contestants(text: str, threshold: float | None) -> list[Contestant]:
     return list(dict.fromkeys(_parse(word, threshold) for word in [GENERATE, BASELINE, *words]))
 
 
-def default_contestants(threshold: float | None, *, masks: bool) -> list[Contestant]:
-    """`generate`, the baseline, and every decoder that a model with or without trained masks runs by itself."""
+def default_contestants(threshold: float | None, *, masks: bool, draft: bool = False) -> list[Contestant]:
+    """`generate`, the baseline, and every decoder that runs with or without trained masks and a draft model."""
     words = []
     for name in DECODERS:
         traits = TRAITS.get(name, Traits())
-        if not traits.draft and (masks or not traits.masks):
+        if (draft or not traits.draft) and (masks or not traits.masks):
             words += [f"{name}/{layout}" for layout in LAYOUTS] if "layout" in traits.takes else [name]
     return parse_contestants(",".join(words), threshold)
 
 
-def check_runnable(contestants: Sequence[Contestant], name: str, *, masks: bool) -> None:
-    """Raise ValueError if one of the contestants cannot run on checkpoint `name`, trained with `masks` or not."""
+def check_runnable(contestants: Sequence[Contestant], name: str, *, masks: bool, draft: bool = False) -> None:
+    """Raise ValueError if a contestant cannot run on checkpoint `name`, trained with `masks` or not, with a `draft`."""
     for contestant in contestants:
-        if contestant.traits.masks and not masks:
+        if (contestant.traits.masks or "continuation" in dict(contestant.changes)) and not masks:
             raise ValueError(
                 f"{contestant.label} reads masks, which {name} was not trained to fill: give a MARS checkpoint, or "
                 f"decoders of {', '.join(word for word in DECODERS if not TRAITS.get(word, Traits()).masks)}"
             )
-        if contestant.traits.draft:
-            raise ValueError(f"{contestant.label} needs a draft model, which bench cannot be given: leave it out")
+        if contestant.traits.draft and not draft:
+            raise ValueError(f"{contestant.label} needs --draft DIR: a smaller checkpoint with the same vocabulary")
 
 
 def parse_threshold(text: str) -> float | None:
@@ -150,6 +152,8 @@ def _change(part: str, takes: Sequence[str], word: str) -> tuple[str, Any]:
         return COUNTS[count[1]], int(count[2])
     if part in LAYOUTS and "layout" in takes:
         return "layout", part
+    if part == "continuation" and part in takes:
+        return part, True
     raise ValueError(_allowed(word))
 
 

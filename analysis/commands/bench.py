@@ -5,35 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import partial
 
 from tqdm import tqdm
-from transformers import PreTrainedModel
 
 from analysis.bandwidth import Traffic
-from analysis.bench import BenchPlan, Entrant, bench
+from analysis.bench import BenchPlan, bench
 from analysis.bench_report import to_dict, to_markdown, to_text
 from analysis.commands import step_times
+from analysis.commands.entrants import Models, entrants_of
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.contestants import (
-    BASELINE,
-    GENERATE,
     Contestant,
     check_runnable,
     default_contestants,
     parse_contestants,
     parse_threshold,
 )
-from analysis.timed import Generate, Prompts, Stopwatch, Timed, decode_timed
-from mars.checkpoint import DTYPES, Checkpoint, load_checkpoint
+from mars.checkpoint import DTYPES
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
-from mars.decoding.base import check
 from mars.options import DEFAULT_BLOCK_SIZE
-from mars.tasks import Problem
-from mars.weights import load_model, locate, read_config
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
@@ -44,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--checkpoint", metavar="DIR", help=f"checkpoint folder or Hub id (default: {DEFAULT_CHECKPOINT})")
     add("--ar", metavar="DIR", help="another checkpoint, decoded autoregressively as one more contestant")
+    add("--draft", metavar="DIR", help="a smaller checkpoint with the same vocabulary, which speculative needs")
     add(
         "--decoders",
         metavar="A,B",
@@ -80,20 +72,15 @@ def run(options: argparse.Namespace) -> None:
     )
     _check_settings(options)
     source = options.checkpoint or DEFAULT_CHECKPOINT
-    checkpoint = load_checkpoint(source, dtype=options.dtype, device=options.device)
-    other = load_checkpoint(options.ar, dtype=options.dtype, device=options.device) if options.ar else None
+    models = Models.load(options, source)
+    checkpoint, device = models.checkpoint, models.checkpoint.engine.device
     settings = _settings(options, checkpoint.block_size)
-    contestants = _contestants(options.decoders, settings, checkpoint)
-    model = _plain(source, checkpoint)
-    problems = plan.sample()
-    entrants = [_entrant(contestant, checkpoint, model, settings, problems) for contestant in contestants]
-    if other is not None:
-        entrants.append(_other(other, settings, problems))
-    traffic = Traffic.of(model)
+    contestants = _contestants(options.decoders, settings, models)
+    entrants = entrants_of(contestants, models, settings, plan.sample())
+    traffic = Traffic.of(models.plain)
     total = len(entrants) * (plan.repeats + 1) * len(plan.batch_sizes)
     with tqdm(total=total, unit="round", file=sys.stderr) as bar:
         results = bench(entrants, plan, traffic, bar.update)
-    device = checkpoint.engine.device
     sys.stdout.write((to_markdown if options.markdown else to_text)(results, plan) + "\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, device)}.\n")
     if options.json:
@@ -101,6 +88,7 @@ def run(options: argparse.Namespace) -> None:
             **to_dict(results, plan),
             "checkpoint": str(source),
             "ar": options.ar,
+            "draft": options.draft,
             "settings": asdict(settings),
             "contestants": {contestant.label: dict(contestant.changes) for contestant in contestants},
             "traffic": asdict(traffic),
@@ -125,59 +113,10 @@ def _check_settings(options: argparse.Namespace) -> None:
             contestant.settings(settings)
 
 
-def _contestants(text: str | None, settings: DecodingSettings, checkpoint: Checkpoint) -> list[Contestant]:
-    masks = checkpoint.supports_masks
+def _contestants(text: str | None, settings: DecodingSettings, models: Models) -> list[Contestant]:
+    masks, draft = models.checkpoint.supports_masks, models.paired is not None
     if text is None:
-        return default_contestants(settings.threshold, masks=masks)
+        return default_contestants(settings.threshold, masks=masks, draft=draft)
     contestants = parse_contestants(text, settings.threshold)
-    check_runnable(contestants, checkpoint.name, masks=masks)
+    check_runnable(contestants, models.checkpoint.name, masks=masks, draft=draft)
     return contestants
-
-
-def _plain(source: str, checkpoint: Checkpoint) -> PreTrainedModel:
-    """The same weights as transformers runs them, loaded apart from those that the engine drives."""
-    folder, _ = locate(source)
-    model = load_model(folder, *read_config(folder), DTYPES[checkpoint.dtype])
-    return model.to(checkpoint.engine.device)
-
-
-def _entrant(
-    contestant: Contestant,
-    checkpoint: Checkpoint,
-    model: PreTrainedModel,
-    settings: DecodingSettings,
-    problems: Sequence[Problem],
-) -> Entrant:
-    watch = Stopwatch.of(checkpoint.engine.device)
-    if contestant.decoder == GENERATE:
-        plain = Generate(model, checkpoint.engine.stop_token_ids, settings.max_new_tokens)
-        decode: Callable[[Prompts], Timed] = partial(plain.timed, watch=watch)
-    else:
-        decode = _decoding(checkpoint, contestant.decoder, contestant.settings(settings), watch)
-    return Entrant(
-        label=contestant.label,
-        decode=decode,
-        prompts=_prompts(checkpoint, problems, settings),
-        lossless=contestant.lossless,
-    )
-
-
-def _other(checkpoint: Checkpoint, settings: DecodingSettings, problems: Sequence[Problem]) -> Entrant:
-    return Entrant(
-        label=f"{BASELINE} on {checkpoint.name}",
-        decode=_decoding(checkpoint, BASELINE, settings, Stopwatch.of(checkpoint.engine.device)),
-        prompts=_prompts(checkpoint, problems, settings),
-        comparable=False,
-    )
-
-
-def _decoding(
-    checkpoint: Checkpoint, decoder: str, settings: DecodingSettings, watch: Stopwatch
-) -> Callable[[Prompts], Timed]:
-    return lambda prompts: decode_timed(checkpoint.engine, DECODERS[decoder], settings, prompts, watch)
-
-
-def _prompts(checkpoint: Checkpoint, problems: Sequence[Problem], settings: DecodingSettings) -> list[list[int]]:
-    prompts = [checkpoint.encode(problem.prompt) for problem in problems]
-    check(checkpoint.engine, prompts, settings)  # generate would only warn of what does not fit the context
-    return prompts

@@ -40,15 +40,16 @@ def run(options: argparse.Namespace) -> None:
     """
     if not options.shape:
         raise ValueError("--replay needs --shape: it predicts the speed of a shape")
-    if options.checkpoint or options.ar or options.decoders:
-        raise ValueError("--shape measures random weights: leave out --checkpoint, --ar and --decoders")
+    if options.checkpoint or options.ar or options.draft or options.decoders:
+        raise ValueError("--shape measures random weights: leave out --checkpoint, --ar, --draft and --decoders")
     replay = read_replay(options.replay) if options.replay else None
     plan = StepPlan.of(options.block_size, parse_sizes(options.batch_sizes), options.context, options.repeats, replay)
     config = read_shape(options.shape)
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
     model = random_model(config, dtype, device)
-    engine, traffic = ModelEngine(model, stop_token_ids=frozenset()), Traffic.of(model)
+    traffic = Traffic.of(model)  # before the engine lays the weights out anew
+    engine = ModelEngine(model, stop_token_ids=frozenset())
     with tqdm(total=len(plan.batch_sizes) * (plan.repeats + 1), unit="round", file=sys.stderr) as bar:
         steps = step_times(engine, traffic, plan, bar.update)
     name = str(dtype).removeprefix("torch.")

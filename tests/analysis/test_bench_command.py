@@ -1,12 +1,20 @@
 """`python -m analysis bench` on a tiny checkpoint with random weights: output, JSON, refusals. No time is asserted."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from analysis.__main__ import main
 from analysis.commands import bench as command
+from analysis.commands import entrants
+from analysis.timed import Prompts
+from mars.checkpoint import load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.engine import Engine
+from mars.records import ForwardPass
 
 SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype", "float32", "--batch-sizes", "6"]
 FIGURES = {
@@ -88,7 +96,7 @@ def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--checkpoint", "no/such/folder"], "no/such/folder"),
         (["--ar", "no/such/folder"], "no/such/folder"),
         (["--replay", "run.jsonl"], "--replay needs --shape"),
-        (["--shape", "qwen2.5-0.5b"], "leave out --checkpoint, --ar and --decoders"),
+        (["--shape", "qwen2.5-0.5b"], "leave out --checkpoint, --ar, --draft and --decoders"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -114,3 +122,25 @@ def test_control_c(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_default_checkpoint_is_shipped() -> None:
     assert (Path(__file__).parent.parent.parent / command.DEFAULT_CHECKPOINT / "config.json").is_file()
+
+
+def test_speculative_runs_on_the_pair(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pair is stood in for by a second engine, speculative decoding by the baseline."""
+    paired = load_checkpoint(tiny_folder, dtype="float32", device="cpu")
+    engines: list[object] = []
+
+    def speculative(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> Iterator[ForwardPass]:
+        engines.append(engine)
+        return DECODERS["autoregressive"](engine, prompts, settings)
+
+    monkeypatch.setattr(entrants, "_load_pair", lambda options, source: paired)
+    monkeypatch.setitem(DECODERS, "speculative", speculative)  # type: ignore[arg-type]
+    chosen = ["--draft", str(tiny_folder), "--decoders", "speculative/k2", "--json"]
+    assert main(words(tiny_folder, *chosen)) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["results"][-1]["contestant"] == "speculative/k2"
+    assert found["lossless_identical"] is True
+    assert found["draft"] == str(tiny_folder)
+    assert engines == [paired.engine] * 6

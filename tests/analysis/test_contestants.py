@@ -46,6 +46,7 @@ def parsed(word: str) -> Contestant:
         ("self_speculative/b2/auto", "self_speculative/b2/auto", {"layout": "auto", "block_size": 2}),
         ("jacobi/k3", "jacobi/k3", {"draft_tokens": 3}),
         ("self_speculative", "self_speculative", {}),
+        ("speculative/k2/continuation", "speculative/k2/continuation", {"draft_tokens": 2, "continuation": True}),
     ],
 )
 def test_words(word: str, label: str, changes: dict[str, object]) -> None:
@@ -113,12 +114,14 @@ def test_the_two_baselines_come_first_and_everybody_once() -> None:
 
 
 def test_who_must_write_what_the_baseline_writes() -> None:
-    words = "sliding_window,sliding_window@none,block_cached,self_speculative/linear,jacobi"
+    words = "sliding_window,sliding_window@none,block_cached,self_speculative/linear,jacobi,speculative"
+    words += ",speculative/continuation"
     assert [contestant.label for contestant in parse_contestants(words, 0.9) if contestant.lossless] == [
         "autoregressive",
         "sliding_window@none",
         "self_speculative/linear",
         "jacobi",
+        "speculative",
     ]
 
 
@@ -134,13 +137,18 @@ def test_default_is_what_the_checkpoint_can_run() -> None:
     plain = default_contestants(0.9, masks=False)
     assert [contestant.label for contestant in plain] == ["generate", "autoregressive", "jacobi"]
     check_runnable(plain, "ar-sft", masks=False)
+    drafted = default_contestants(0.9, masks=False, draft=True)
+    assert [contestant.label for contestant in drafted[-2:]] == ["jacobi", "speculative"]
+    check_runnable(drafted, "ar-sft", masks=False, draft=True)
     check_runnable(default_contestants(0.9, masks=True), "mars-b8", masks=True)
 
 
 def test_what_a_checkpoint_cannot_run() -> None:
     with pytest.raises(ValueError, match=r"sliding_window@0.9 reads masks, which ar-sft .*autoregressive, jacobi"):
         check_runnable(parse_contestants("sliding_window", 0.9), "ar-sft", masks=False)
-    with pytest.raises(ValueError, match="speculative needs a draft model"):
+    with pytest.raises(ValueError, match="speculative/continuation reads masks"):
+        check_runnable(parse_contestants("speculative/continuation", 0.9), "ar-sft", masks=False, draft=True)
+    with pytest.raises(ValueError, match="speculative needs --draft DIR"):
         check_runnable(parse_contestants("speculative", 0.9), "mars-b8", masks=True)
 
 

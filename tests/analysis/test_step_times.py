@@ -185,7 +185,7 @@ def test_command_with_replay(tiny_config: Path, tmp_path: Path, capsys: pytest.C
         (["--shape", "gpt"], "shape must be qwen2.5-0.5b, qwen2.5-7b or the path of a config.json"),
         (["--context", "100000"], "context + queries must be <= the context length of 384"),
         (["--block-size", "0"], "block_size must be >= 1"),
-        (["--decoders", "jacobi"], "leave out --checkpoint, --ar and --decoders"),
+        (["--decoders", "jacobi"], "leave out --checkpoint, --ar, --draft and --decoders"),
     ],
 )
 def test_command_refusals(
