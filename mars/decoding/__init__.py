@@ -9,6 +9,8 @@ from mars.config import DecodingSettings
 from mars.decoding.autoregressive import autoregressive
 from mars.decoding.autoregressive import method_of as autoregressive_method
 from mars.decoding.base import Decoder
+from mars.decoding.jacobi import jacobi
+from mars.decoding.jacobi import method_of as jacobi_method
 from mars.decoding.method import Method
 from mars.decoding.self_speculative import method_of as self_speculative_method
 from mars.decoding.self_speculative import self_speculative
@@ -20,12 +22,14 @@ DECODERS: dict[str, Decoder] = {
     "autoregressive": autoregressive,
     "sliding_window": sliding_window,
     "self_speculative": self_speculative,
+    "jacobi": jacobi,
 }
 
 METHODS: dict[str, Callable[[Engine, DecodingSettings], Method]] = {
     "autoregressive": autoregressive_method,
     "sliding_window": sliding_window_method,
     "self_speculative": self_speculative_method,
+    "jacobi": jacobi_method,
 }
 
 __all__ = ["DECODERS", "METHODS", "Decoder"]

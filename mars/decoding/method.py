@@ -56,8 +56,8 @@ class Method(ABC):
         """The most tokens of a row that one pass can leave uncached."""
         return 1
 
-    def begin(self, tokens_K: torch.Tensor, length: int) -> None:
-        """Prepare the slots past the `length` tokens of a new row's prompt, in place."""
+    def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
+        """Prepare the slots past the prompt of a new row, in place."""
 
     @abstractmethod
     def window(self, batch: Batch) -> Window:

@@ -95,7 +95,7 @@ class Pool:
             place = len(self._sequences.rows)
             row.pending = 1 if self._use_cache else row.length
             self._sequences.join(row)
-            row.method.begin(self._sequences.tokens_RK[place], row.length)
+            row.method.begin(row, self._sequences.tokens_RK[place])
         self._columns_left = self._longest_prompt()
         if self._columns_left == 0 or not self._use_cache:
             self._decoding = len(self._sequences.rows)
@@ -178,6 +178,7 @@ class Pool:
         proposals = tuple(Proposal(*column) for column in columns)
         start, room = row.written, row.room
         row.written += accepted
+        row.gained = accepted
         row.pending = 1 if group.method.caches_accepted else accepted
         reason: FinishReason | None = None
         if ids[accepted - 1] in self._engine.stop_token_ids:

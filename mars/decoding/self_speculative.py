@@ -54,9 +54,9 @@ class SelfSpeculative(Method):
     def lookahead(self) -> int:
         return columns_of("quadratic" if self.layout is None else self.layout, self.drafts) + 1
 
-    def begin(self, tokens_K: torch.Tensor, length: int) -> None:
+    def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
         # A mask is never predicted, so it is a draft that always misses; the columns that read it make proposals.
-        tokens_K[length + 1 : length + self.drafts + 1] = self.mask_token_id
+        tokens_K[row.length + 1 : row.length + self.drafts + 1] = self.mask_token_id
 
     def window(self, batch: Batch) -> Window:
         layout = self.layout if self.chooser is None else self.chooser.choose(len(batch.rows))

@@ -25,7 +25,7 @@ class Row:
     """One sequence as the host knows it.
 
     `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
-    yet, `written` those of the response.
+    yet, `written` those of the response, `gained` those of them that the last pass added.
     """
 
     number: int
@@ -34,6 +34,7 @@ class Row:
     settings: DecodingSettings
     control: Control
     written: int = 0
+    gained: int = 0
     pending: int = 1
 
     @property

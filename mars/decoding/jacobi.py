@@ -1,0 +1,112 @@
+"""Jacobi decoding (arXiv 2604.07023, appendix C): guess the next tokens, and let each pass put its predictions there.
+
+No training and no masks: any checkpoint will do. A pass reads the last real token (the root) and K guesses behind it.
+What the model predicts at a column takes the place of the next guess, and the guesses that equal the prediction before
+them are accepted, with the prediction behind the last of them: that is what `autoregressive` writes there, also under
+sampling, since noise belongs to the seed and the position (mars/sampling.py).
+
+Guesses at the end, where no pass has predicted yet, are pseudo-random tokens: of the seed and the position and of
+nothing else, never a stop token or the mask token.
+
+Shapes: K guesses, W = K + 1 proposals, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from mars.acceptance import match_prefix
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.base import Prompts, check
+from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.pool import decode
+from mars.decoding.sequences import Batch, Row
+from mars.engine import Engine
+from mars.records import ForwardPass, Phase, Source
+from mars.window import Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jacobi(Method):
+    """`guesses` is K; `vocab_size` and the ids `never` guessed, ascending, say what a fresh guess may be."""
+
+    phase: ClassVar[Phase] = "verify"
+    caches_accepted: ClassVar[bool] = True
+
+    guesses: int
+    vocab_size: int
+    never: tuple[int, ...]
+
+    @property
+    def lookahead(self) -> int:
+        return self.guesses + 1
+
+    def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
+        # Predictions take the place of these from the left, so that what is left of them is always at the end.
+        first = row.length + 1
+        count = min(row.room + self.guesses, len(tokens_K) - first)
+        tokens_K[first : first + count] = torch.tensor(self.fresh(row.settings.seed, count), device=tokens_K.device)
+
+    def fresh(self, seed: int, count: int) -> list[int]:
+        """The guesses for the first `count` positions of the response."""
+        draws = random.Random(seed)
+        return [self._allowed(draws.randrange(self.vocab_size - len(self.never))) for _ in range(count)]
+
+    def _allowed(self, token: int) -> int:
+        """Token number `token` of those that may be guessed."""
+        for forbidden in self.never:
+            token += token >= forbidden
+        return token
+
+    def window(self, batch: Batch) -> Window:
+        guesses = min(self.guesses, batch.room - 1)
+        slots_RQ = slots_of(batch, guesses)
+        return Window(
+            ids_RQ=batch.tokens_RK.gather(1, slots_RQ),
+            slots_RQ=slots_RQ,
+            extent=batch.extent + guesses,
+            keep=1 + guesses,
+        )
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        found = self.read(batch, logits_RWV)
+        offsets_W = torch.arange(1, logits_RWV.shape[1], device=logits_RWV.device)
+        guesses_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_W)
+        accepted_R = match_prefix(found.ids_RW, guesses_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
+        return Verdict(found, accepted_R)
+
+    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
+        """The pass before predicted K + 1 positions on from where it began: guesses further on are fresh."""
+        predicted = self.guesses - row.gained + 1 if row.written else 0
+        guesses: tuple[Source, ...] = (*("draft",) * predicted, *("random",) * self.guesses)
+        return ("clean", *guesses[: min(columns, row.room) - 1])
+
+
+def jacobi(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+) -> Iterator[ForwardPass]:
+    """Exactly the text of `autoregressive`; K is `draft_tokens`. Thresholds are ignored: every record carries None.
+
+    Raises:
+        ValueError: at the call, for prompts that are empty or do not fit the context.
+    """
+    check(engine, prompts, settings)
+    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
+
+
+def method_of(engine: Engine, settings: DecodingSettings) -> Jacobi:
+    """The method that these settings ask for."""
+    masks = () if engine.mask_token_id is None else (engine.mask_token_id,)
+    return Jacobi(
+        guesses=settings.draft_tokens,
+        vocab_size=engine.vocab_size,
+        never=tuple(sorted({*engine.stop_token_ids, *masks})),
+        score=settings.score,
+        alternatives=settings.alternatives,
+    )

@@ -1,0 +1,171 @@
+"""Jacobi decoding against the iteration in plain Python, and against the autoregressive text."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.decoding.jacobi import method_of
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ReadingModel
+
+STOP, MASK, VOCAB = 2, 11, 12
+SETTINGS = DecodingSettings(draft_tokens=4, max_new_tokens=12)
+
+
+def short_memory(seed: int, memory: int = 2, stop_share: float = 0.05) -> ReadingModel:
+    """The next token depends on the last `memory` tokens, so that guesses settle from the left."""
+
+    def reader(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+        chance = random.Random(f"{seed} {tokens[-memory:]} {masks}")
+        token = STOP if chance.random() < stop_share else chance.randrange(3, MASK)
+        return token, chance.choice((0.3, 0.6, 0.9))
+
+    return ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=frozenset({STOP}))
+
+
+def run(model: ReadingModel, prompts: list[list[int]], options: DecodingSettings = SETTINGS) -> list[ForwardPass]:
+    return list(DECODERS["jacobi"](model, prompts, options))
+
+
+def parts(records: list[ForwardPass], row: int = 0) -> list[tuple[object, ...]]:
+    return [
+        (part.start, part.proposals, part.accepted, part.threshold, part.finish_reason)
+        for record in records
+        for part in record.rows
+        if part.row == row and record.phase == "verify"
+    ]
+
+
+def by_the_rules(model: ReadingModel, prompt: list[int], options: DecodingSettings) -> list[tuple[object, ...]]:
+    """(start, proposed tokens, sources, accepted) of each pass: the whole text is read again and again."""
+    fresh = method_of(model, options).fresh(options.seed, options.max_new_tokens + options.draft_tokens)
+    text: list[int] = []
+    settled: dict[int, int] = {}  # what the pass before predicted at a position
+    expected = []
+    while len(text) < options.max_new_tokens and STOP not in text:
+        start = len(text)
+        places = range(start, start + min(options.draft_tokens, options.max_new_tokens - start - 1))
+        guesses = [settled.get(place, fresh[place]) for place in places]
+        whole = (*prompt, *text, *guesses)
+        proposals = [model._reader(whole[: len(prompt) + start + count], 0)[0] for count in range(len(guesses) + 1)]
+        accepted = 1
+        while accepted <= len(guesses) and proposals[accepted - 1] == guesses[accepted - 1] != STOP:
+            accepted += 1
+        sources = ["clean", *("draft" if place in settled else "random" for place in places)]
+        expected.append((start, proposals, sources, accepted))
+        settled = {start + offset: token for offset, token in enumerate(proposals)}
+        text += proposals[:accepted]
+    return expected
+
+
+prompts_of_tests = st.lists(st.lists(st.integers(3, 10), min_size=1, max_size=5), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    prompts=prompts_of_tests,
+    options=st.builds(
+        DecodingSettings,
+        draft_tokens=st.integers(1, 6),
+        max_new_tokens=st.integers(1, 12),
+        seed=st.integers(0, 99),
+        use_cache=st.booleans(),
+    ),
+)
+def test_every_pass_is_one_jacobi_iteration(seed: int, prompts: list[list[int]], options: DecodingSettings) -> None:
+    model = short_memory(seed)
+    records = run(model, prompts, options)
+    assert len(records) == len(model.calls)
+    for row, prompt in enumerate(prompts):
+        found = [
+            (start, [one.token_id for one in proposals], [one.source for one in proposals], accepted)
+            for start, proposals, accepted, _, _ in parts(records, row)
+        ]
+        assert found == by_the_rules(model, prompt, options)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    prompts=prompts_of_tests,
+    temperature=st.sampled_from((0.0, 0.7, 1.5)),
+    drafts=st.integers(1, 6),
+)
+def test_the_text_is_autoregressive(seed: int, prompts: list[list[int]], temperature: float, drafts: int) -> None:
+    options = DecodingSettings(draft_tokens=drafts, max_new_tokens=10, temperature=temperature, top_p=0.9, seed=seed)
+    model = short_memory(seed)
+    expected = list(DECODERS["autoregressive"](model, prompts, options))
+    found = run(model, prompts, options)
+    for row in range(len(prompts)):
+        assert output_ids(found, row) == output_ids(expected, row)
+
+
+def test_a_batch_gives_each_row_what_it_gets_alone() -> None:
+    prompts = [[3, 4, 5], [6], [7, 8, 9, 10]]
+    together = run(short_memory(1), prompts)
+    for row, prompt in enumerate(prompts):
+        assert parts(together, row) == parts(run(short_memory(1), [prompt]))
+
+
+def test_guesses_that_settled_are_accepted_together() -> None:
+    """A model that reads only how long the text is makes every guess right in one pass."""
+    model = ReadingModel(lambda tokens, masks: (3 + len(tokens) % 7, 0.9))
+    options = DecodingSettings(draft_tokens=3, max_new_tokens=10)
+    found = run(model, [[30]], options)
+    assert [part.accepted for record in found for part in record.rows] == [1, 4, 1, 4]
+    sources = [[proposal.source for proposal in record.rows[0].proposals] for record in found]
+    assert sources == [["clean", *["random"] * 3], ["clean", *["draft"] * 3]] * 2
+    assert {record.phase for record in found} == {"verify"}
+
+
+def test_fresh_guesses_are_fixed_by_seed_and_position_and_never_special() -> None:
+    method = method_of(short_memory(0), SETTINGS)
+    assert method.fresh(5, 40) == method.fresh(5, 60)[:40] != method.fresh(6, 40)
+    assert set(method.fresh(0, 500)) == set(range(VOCAB)) - {STOP, MASK}
+
+
+def test_all_passes_have_the_same_columns_where_shapes_are_static() -> None:
+    model = short_memory(4, stop_share=0)
+    model.static_shapes = True
+    records = run(model, [[3], [4]])
+    assert {len(call.ids[0]) for call in model.calls} == {SETTINGS.draft_tokens + 1}
+    assert parts(records, 1) == parts(run(short_memory(4, stop_share=0), [[4]]))
+
+
+def test_no_guess_is_read_that_has_no_room() -> None:
+    model = short_memory(4, stop_share=0)
+    records = run(model, [[3, 4]], DecodingSettings(draft_tokens=8, max_new_tokens=3))
+    assert len(model.calls[1].ids[0]) == 3
+    assert [record.query_tokens for record in records[:2]] == [1, 3]
+    assert records[-1].rows[0].finish_reason == "length"
+    assert len(output_ids(records)) == 3
+
+
+def test_stop_between_passes_ends_the_run() -> None:
+    model, control = short_memory(4, stop_share=0), Control(None)
+    stream = DECODERS["jacobi"](model, [[3]], SETTINGS, control)
+    next(stream)
+    control.stop()
+    assert list(stream) == []
+    assert len(model.calls) == 1
+
+
+def test_no_masks_are_needed() -> None:
+    model = short_memory(4)
+    model.mask_token_id = None
+    assert output_ids(run(model, [[3]])) == output_ids(DECODERS["autoregressive"](model, [[3]], SETTINGS))
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_thresholds_are_ignored(threshold: float | None) -> None:
+    found = list(DECODERS["jacobi"](short_memory(4), [[3]], SETTINGS, Control(threshold)))
+    assert {part.threshold for record in found for part in record.rows} == {None}
