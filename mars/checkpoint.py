@@ -68,7 +68,7 @@ def load_checkpoint(source: str | Path, *, dtype: str = "auto", device: str = "a
     place = choose_device(device)
     kind = choose_dtype(dtype, place)
     folder, name = locate(source)
-    record = _record(folder)
+    record = read_record(folder)
     model_type, config = read_config(folder)
     tokenizer = load_tokenizer(folder)
     if len(tokenizer) > config.vocab_size:
@@ -76,8 +76,7 @@ def load_checkpoint(source: str | Path, *, dtype: str = "auto", device: str = "a
             f"{folder / 'tokenizer.json'} has {len(tokenizer)} tokens, but config.json says vocab_size "
             f"{config.vocab_size}: take the tokenizer that belongs to these weights"
         )
-    block_size = _block_size(record, name)
-    trained = record["stage"] == "mars" if record else block_size is not None or _published_mars(model_type, name)
+    trained, block_size = mask_training(record, model_type, name)
     model = load_model(folder, model_type, config, kind).to(place)
     engine = ModelEngine(
         model,
@@ -114,7 +113,12 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> dict[str, Any]:
+    """The training record of a folder; empty if it has none.
+
+    Raises:
+        CheckpointError: it is not what our training writes.
+    """
     path = folder / RECORD_FILE
     if not path.is_file():
         return {}
@@ -127,16 +131,16 @@ def _record(folder: Path) -> dict[str, Any]:
     return record
 
 
-def _block_size(record: dict[str, Any], name: str) -> int | None:
+def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[bool, int | None]:
+    """Whether masks were trained, and at which block size.
+
+    Published folders carry no record; the AR ones share the MARS config and say so in their name only.
+    """
     if record:
-        return record.get("block_size")
+        return record["stage"] == "mars", record.get("block_size")
     published = _PUBLISHED_BLOCK.search(name)
-    return int(published[1]) if published else None
-
-
-def _published_mars(model_type: str, name: str) -> bool:
-    """Published folders carry no record; the AR ones share the MARS config and say so in their name only."""
-    return model_type == "a2d-qwen2" and "AR-SFT" not in name
+    block_size = int(published[1]) if published else None
+    return block_size is not None or (model_type == "a2d-qwen2" and "AR-SFT" not in name), block_size
 
 
 def _stop_token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
