@@ -9,6 +9,7 @@ from mars.config import DecodingSettings
 from mars.decoding.autoregressive import autoregressive
 from mars.decoding.autoregressive import method_of as autoregressive_method
 from mars.decoding.base import Decoder
+from mars.decoding.block_cached import block_cached
 from mars.decoding.jacobi import jacobi
 from mars.decoding.jacobi import method_of as jacobi_method
 from mars.decoding.method import Method
@@ -23,6 +24,7 @@ DECODERS: dict[str, Decoder] = {
     "sliding_window": sliding_window,
     "self_speculative": self_speculative,
     "jacobi": jacobi,
+    "block_cached": block_cached,
 }
 
 METHODS: dict[str, Callable[[Engine, DecodingSettings], Method]] = {

@@ -84,7 +84,8 @@ class Jacobi(Method):
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """The pass before predicted K + 1 positions on from where it began: guesses further on are fresh."""
         predicted = self.guesses - row.gained + 1 if row.written else 0
-        guesses: tuple[Source, ...] = (*("draft",) * predicted, *("random",) * self.guesses)
+        guesses: list[Source] = ["draft"] * predicted
+        guesses += ["random"] * self.guesses
         return ("clean", *guesses[: min(columns, row.room) - 1])
 
 

@@ -1,0 +1,106 @@
+"""Block-cached decoding (arXiv 2604.07023, section 4.5): the paper's decoder for batches, here to be compared with.
+
+The cache grows by whole cache blocks of `cache_block_size` tokens, C, counted from the start of the response; C need
+not be a multiple of the block size B. Inside a cache block nothing accepted stays in the cache: every pass reads
+
+    the accepted tokens of this cache block so far, then B - 1 masks
+
+against the cached prefix, and computes those tokens once more. (The first pass of a block reads the token before it,
+whose prediction is the first proposal.) Acceptance is that of `sliding_window`, but no window reaches past the end of
+its cache block. A row that has filled the block waits, and the batch pays for it: it stays part of each pass, without
+being recorded. When all rows have filled the block or ended, one more pass ("commit") reads its C tokens into the
+cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.lane import Lane, LaneRow, Step, ending, quiet, recorded
+from mars.decoding.method import slots_of
+from mars.decoding.sliding_window import SlidingWindow
+from mars.engine import Engine
+from mars.records import ForwardPass, RowPass
+
+
+def block_cached(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+) -> Iterator[ForwardPass]:
+    """Proposals and threshold as in `sliding_window`; rows wait for each other at the ends of cache blocks.
+
+    In one-token mode the text is that of `autoregressive`. With a threshold it differs from `sliding_window`'s only by
+    the windows cut off at the ends of cache blocks. A row that waits when `control` stops has no record that says so.
+
+    Raises:
+        ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
+    """
+    check(engine, prompts, settings)
+    method = SlidingWindow(
+        mask_token_id=trained_mask(engine, "block_cached"),
+        masks=settings.block_size - (not settings.extra_proposal),
+        score=settings.score,
+        alternatives=settings.alternatives,
+    )
+    control = control or Control(settings.threshold, settings.score)
+    rows = [
+        LaneRow(
+            number=number,
+            prompt=prompt,
+            method=method,
+            settings=settings,
+            control=control,
+            limit=settings.cache_block_size,
+        )
+        for number, prompt in enumerate(prompts)
+    ]
+    return recorded(_passes(engine, rows, settings, control))
+
+
+def _passes(engine: Engine, rows: list[LaneRow], settings: DecodingSettings, control: Control) -> Iterator[ForwardPass]:
+    capacity = max(row.length for row in rows) + settings.max_new_tokens + rows[0].method.lookahead
+    lane = Lane(engine, rows, capacity)
+    yield from lane.read_prompts()
+    while lane.rows and not control.stopped:
+        waiting = all(row.room == 0 for row in lane.rows)
+        yield _commit(lane, settings.cache_block_size) if waiting else _inner(lane, settings.cache_block_size)
+
+
+def _inner(lane: Lane, size: int) -> ForwardPass:
+    """One pass of the rows that have not filled their cache block."""
+    step = lane.step()
+    parts, done = [], []
+    for place, row in enumerate(lane.rows):
+        if row.room:
+            part = _advance(lane, row, place, step, size)
+            parts.append(part)
+            if part.finish_reason is not None:
+                done.append(place)
+    lane.drop(done)
+    lane.upload()
+    return ForwardPass(0, "decode", step.seconds, step.query_tokens, tuple(parts))
+
+
+def _advance(lane: Lane, row: LaneRow, place: int, step: Step, size: int) -> RowPass:
+    """Count in what a row accepted: none of it is cached, and it joins what the block has so far."""
+    accepted, threshold, start = step.judgement.accepted[place], step.thresholds[place], row.written
+    proposals = step.proposals(place, lane.method.sources(row, threshold, accepted, step.columns))
+    row.pending = accepted if start == row.limit - size else row.pending + accepted
+    row.written += accepted
+    reason = ending(row, proposals[accepted - 1].token_id, lane.engine.stop_token_ids)
+    return RowPass(row.number, start, proposals, accepted, threshold, reason)
+
+
+def _commit(lane: Lane, size: int) -> ForwardPass:
+    """Cache the block that all rows have filled; the next pass reads its last token again, for the prediction."""
+    with lane.engine.clock() as clock:
+        batch = lane.sequences.batch(range(len(lane.rows)))
+        lane.forward(slots_of(batch, 0), extent=batch.extent)
+    query_tokens = sum(size if lane.use_cache else row.length for row in lane.rows)
+    for row in lane.rows:
+        row.pending = 1
+        row.limit += size
+    lane.upload()
+    return ForwardPass(0, "commit", clock.seconds, query_tokens, tuple(quiet(row) for row in lane.rows))

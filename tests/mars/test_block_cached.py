@@ -1,0 +1,235 @@
+"""Block-cached decoding against its rules in plain Python: what is accepted, who waits, when a block is committed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ReadingModel, ScriptedModel
+
+STOPS = frozenset({2, 3})
+VOCAB, MASK = 12, 11
+Timeline = list[tuple[str, list[tuple[int, int, list[int], int, str | None]]]]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A random but fixed answer to every text."""
+
+    seed: int
+    stop_share: float = 0.0
+
+    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+        chance = random.Random(f"{self.seed} {tokens} {masks}")
+        token = chance.choice((2, 3)) if chance.random() < self.stop_share else chance.randrange(4, MASK)
+        return token, chance.choice((0.3, 0.6, 0.9, 1.0))
+
+
+def model_of(reader: Reader) -> ReadingModel:
+    return ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS)
+
+
+def run(model: ScriptedModel, prompts: list[list[int]], options: DecodingSettings) -> list[ForwardPass]:
+    return list(DECODERS["block_cached"](model, prompts, options))
+
+
+def by_the_rules(reader: Reader, prompts: list[list[int]], options: DecodingSettings) -> Timeline:
+    """Phase, and (row, start, proposals, accepted, finish reason) of each row that takes part, pass by pass."""
+    texts: dict[int, list[int]] = {row: [] for row in range(len(prompts))}
+    timeline: Timeline = []
+    end = options.cache_block_size
+    while texts:
+        active = [row for row in texts if len(texts[row]) < end]
+        if not active:
+            timeline.append(("commit", [(row, end, [], 0, None) for row in texts]))
+            end += options.cache_block_size
+            continue
+        parts = [one_pass(reader, row, prompts[row], texts[row], end, options) for row in active]
+        timeline.append(("decode", parts))
+        for row, _, proposals, accepted, reason in parts:
+            texts[row] += proposals[:accepted]
+            if reason is not None:
+                del texts[row]
+    return timeline
+
+
+def one_pass(
+    reader: Reader, row: int, prompt: list[int], text: list[int], end: int, options: DecodingSettings
+) -> tuple[int, int, list[int], int, str | None]:
+    start = len(text)
+    width = min(options.block_size + options.extra_proposal, end - start, options.max_new_tokens - start)
+    if options.threshold is None:
+        width = 1
+    proposals = [reader((*prompt, *text), masks) for masks in range(width)]
+    accepted = 1
+    while (
+        accepted < width
+        and proposals[accepted - 1][0] not in STOPS
+        and options.threshold is not None
+        and proposals[accepted][1] >= options.threshold
+    ):
+        accepted += 1
+    full = start + accepted == options.max_new_tokens
+    reason = "stop" if proposals[accepted - 1][0] in STOPS else "length" if full else None
+    return row, start, [token for token, _ in proposals], accepted, reason
+
+
+def seen(records: list[ForwardPass]) -> Timeline:
+    return [
+        (
+            record.phase,
+            [
+                (part.row, part.start, [one.token_id for one in part.proposals], part.accepted, part.finish_reason)
+                for part in record.rows
+            ],
+        )
+        for record in records
+        if record.phase != "prefill"
+    ]
+
+
+readers = st.builds(Reader, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.05, 0.2)))
+prompts_of_tests = st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=5), min_size=1, max_size=4)
+options_of_tests = st.builds(
+    DecodingSettings,
+    block_size=st.integers(1, 5),
+    cache_block_size=st.integers(1, 9),
+    threshold=st.sampled_from((None, 0.0, 0.5, 0.8, 1.0)),
+    max_new_tokens=st.integers(1, 14),
+    extra_proposal=st.booleans(),
+    use_cache=st.booleans(),
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(reader=readers, prompts=prompts_of_tests, options=options_of_tests, static=st.booleans())
+def test_every_pass_of_every_batch_follows_the_rules(
+    reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool
+) -> None:
+    model = model_of(reader)
+    model.static_shapes = static
+    records = run(model, prompts, options)
+    assert seen(records) == by_the_rules(reader, prompts, options)
+    assert len(records) == len(model.calls)
+    assert [record.index for record in records] == list(range(len(records)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(reader=readers, prompts=prompts_of_tests, size=st.integers(1, 9), temperature=st.sampled_from((0.0, 1.0)))
+def test_one_token_mode_is_autoregressive(
+    reader: Reader, prompts: list[list[int]], size: int, temperature: float
+) -> None:
+    options = DecodingSettings(threshold=None, cache_block_size=size, max_new_tokens=12, temperature=temperature)
+    found = run(model_of(reader), prompts, options)
+    expected = list(DECODERS["autoregressive"](model_of(reader), prompts, options))
+    for row in range(len(prompts)):
+        assert output_ids(found, row) == output_ids(expected, row)
+
+
+def test_one_cache_block_for_the_whole_text_is_sliding_window() -> None:
+    prompts = [[4, 5, 6], [7]]
+    options = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=12, cache_block_size=12)
+    found, expected = (
+        list(DECODERS[name](model_of(Reader(3)), prompts, options)) for name in ("block_cached", "sliding_window")
+    )
+    assert seen(found) == seen(expected)
+
+
+def test_a_pass_reads_the_block_so_far_and_masks_and_a_commit_the_block() -> None:
+    model = ScriptedModel([[5, 6, 7, 8, 9, 10, 12, 13, 14]])
+    records = run(model, [[3, 4]], DecodingSettings(block_size=2, threshold=0.5, cache_block_size=4, max_new_tokens=9))
+    assert [record.phase for record in records] == ["prefill", "decode", "decode", "commit"] + ["decode"] * 2 + [
+        "commit",
+        "decode",
+    ]
+    assert [call.ids[0] for call in model.calls] == [
+        [3],
+        [4, 31],
+        [5, 6, 31],
+        [5, 6, 7, 8],
+        [8, 31],
+        [9, 10, 31],
+        [9, 10, 12, 13],
+        [13],
+    ]
+    assert [call.slots[0] for call in model.calls][1:5] == [[2, 3], [3, 4, 5], [3, 4, 5, 6], [6, 7]]
+    assert [record.query_tokens for record in records] == [1, 2, 3, 4, 2, 3, 4, 1]
+    assert [part.accepted for record in records for part in record.rows] == [0, 2, 2, 0, 2, 2, 0, 1]
+
+
+def test_a_row_that_has_filled_its_block_waits_and_the_batch_pays() -> None:
+    def script(row: int, position: int, masks: int) -> tuple[int, float]:
+        return 5 + position, (0.9 if row == 0 or masks == 0 else 0.2)
+
+    model = ScriptedModel(script, seconds_per_pass=1.0)
+    options = DecodingSettings(block_size=4, threshold=0.5, cache_block_size=4, max_new_tokens=8)
+    records = run(model, [[3], [4]], options)
+    assert [[part.row for part in record.rows] for record in records] == [
+        *([[0, 1], [1], [1], [1], [0, 1]]),
+        *([[0, 1], [1], [1], [1]]),
+    ]
+    assert [record.phase for record in records] == ["decode"] * 4 + ["commit"] + ["decode"] * 4
+    assert {record.seconds for record in records} == {1.0}
+    # Row 0 rides along: one of its tokens and the masks that row 1 has room for.
+    assert [len(call.ids) for call in model.calls] == [2] * 6 + [1] * 3
+    assert [record.query_tokens for record in records[:5]] == [8, 3 + 3, 3 + 2, 3 + 1, 8]
+
+
+def test_a_row_that_ends_leaves_and_nobody_waits_for_it() -> None:
+    model = ScriptedModel([[5, 2], [5, 6, 7, 8, 9, 2], [5, 6, 7, 8, 9, 10, 2]])
+    records = run(model, [[3], [4], [5]], DecodingSettings(threshold=None, cache_block_size=4))
+    assert [[part.row for part in record.rows] for record in records][:3] == [[0, 1, 2], [0, 1, 2], [1, 2]]
+    assert [record.phase for record in records].count("commit") == 1
+    assert output_ids(records, 1) == [5, 6, 7, 8, 9, 2]
+    assert output_ids(records, 2) == [5, 6, 7, 8, 9, 10, 2]
+
+
+def test_no_commit_follows_the_last_token() -> None:
+    records = run(model_of(Reader(1)), [[4]], DecodingSettings(cache_block_size=4, max_new_tokens=4))
+    assert records[-1].rows[0].finish_reason == "length"
+    assert "commit" not in {record.phase for record in records}
+
+
+def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
+    model, control = ScriptedModel(lambda row, position, masks: (5, 0.6)), Control(0.5)
+    options = DecodingSettings(block_size=4, cache_block_size=32, max_new_tokens=20)
+    stream = DECODERS["block_cached"](model, [[3]], options, control)
+    found = []
+    for threshold in (0.8, None, 0.5):
+        part = next(stream).rows[0]
+        found.append((part.threshold, part.accepted, len(part.proposals)))
+        control.threshold = threshold
+    assert found == [(0.5, 4, 4), (0.8, 1, 4), (None, 1, 1)]
+
+
+@pytest.mark.parametrize("passes", [0, 1, 3])
+def test_stop_ends_the_run_before_the_next_call(passes: int) -> None:
+    model, control = model_of(Reader(1)), Control(None)
+    stream = DECODERS["block_cached"](model, [[4, 5]], DecodingSettings(cache_block_size=2), control)
+    for _ in range(passes):
+        next(stream)
+    control.stop()
+    assert list(stream) == []
+    assert len(model.calls) == passes
+
+
+def test_long_prompts_are_read_in_chunks() -> None:
+    prompts = [[4 + number % 7 for number in range(length)] for length in (700, 3, 1)]
+    options = DecodingSettings(block_size=3, threshold=0.5, cache_block_size=3, max_new_tokens=7)
+    records = run(model_of(Reader(2)), prompts, options)
+    assert [(record.phase, record.query_tokens) for record in records[:2]] == [("prefill", 512), ("prefill", 187 + 2)]
+    assert seen(records) == by_the_rules(Reader(2), prompts, options)
+
+
+def test_masks_need_a_model_that_was_trained_to_fill_them() -> None:
+    with pytest.raises(ValueError, match="was not trained to fill masks: block_cached needs"):
+        run(ScriptedModel([[5]], mask_token_id=None), [[3]], DecodingSettings())
