@@ -75,7 +75,10 @@ class Method(ABC):
         """
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
-        """Learn what a pass of this method alone took, and how many tokens its rows accepted together."""
+        """Learn what a pass of this method alone took, and how many tokens its rows accepted together.
+
+        `columns` is the number of predictions that its window asked for.
+        """
 
     def read(self, batch: Batch, logits_RWV: torch.Tensor, offsets_W: torch.Tensor | None = None) -> Read:
         """Tokens and scores of the columns; they predict the next positions in order, or those at `offsets_W`."""

@@ -144,7 +144,7 @@ class Pool:
         if len(groups) == 1:
             [group] = groups
             accepted = sum(record.accepted for record in records)
-            group.method.observe(len(records), group.window.columns, clock.seconds, accepted)
+            group.method.observe(len(records), group.window.keep, clock.seconds, accepted)
         self._drop(done)
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)

@@ -55,8 +55,9 @@ class SelfSpeculative(Method):
         return columns_of("quadratic" if self.layout is None else self.layout, self.drafts) + 1
 
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
-        # A mask is never predicted, so it is a draft that always misses; the columns that read it make proposals.
-        tokens_K[row.length + 1 : row.length + self.drafts + 1] = self.mask_token_id
+        # A mask is never predicted, so it is a draft that always misses; the columns that read it make proposals. All
+        # slots, not the first K alone: a pass without drafts writes none, and an earlier row may have used the place.
+        tokens_K[row.length + 1 :] = self.mask_token_id
 
     def window(self, batch: Batch) -> Window:
         layout = self.layout if self.chooser is None else self.chooser.choose(len(batch.rows))

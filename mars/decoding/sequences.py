@@ -144,7 +144,7 @@ class Sequences:
             room_R=room,
             stop_ids=self.stop_ids,
             sampling=self._sampling_of(tuple(places), rows),
-            pending=rows[0].method.pending if static else max(row.pending for row in rows),
+            pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
             thresholds=tuple(row.threshold for row in rows),
         )
