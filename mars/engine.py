@@ -7,9 +7,9 @@ may be written again: that is how masks give way to the accepted tokens, and how
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import torch
 from transformers import PreTrainedModel
@@ -19,6 +19,11 @@ from mars.memory import Memory, Model
 from mars.network import Network, supports
 from mars.transformer import Transformer
 from mars.window import Window
+
+if TYPE_CHECKING:
+    from mars.config import DecodingSettings
+    from mars.control import Control
+    from mars.service import Stream
 
 
 class Clock:
@@ -108,3 +113,21 @@ class ModelEngine:
     def clock(self) -> Clock:
         """A clock for one pass, synchronised with the device."""
         return Clock(synchronize=torch.cuda.synchronize if self.device.type == "cuda" else None)
+
+    def submit(
+        self,
+        prompt: Sequence[int],
+        settings: DecodingSettings,
+        *,
+        decoder: str = "sliding_window",
+        control: Control | None = None,
+    ) -> Stream:
+        """Decode `prompt` (token ids) in passes that it shares with the engine's other streams (mars/service.py).
+
+        Raises:
+            ValueError: one sentence: the decoder is unknown or cannot share passes, or the prompt is empty or does not
+                fit.
+        """
+        from mars.service import service_of  # which imports this module
+
+        return service_of(self).submit(decoder, prompt, settings, control)

@@ -223,3 +223,9 @@ class Service:
             member = self._members.pop(number)
             member.leave()
             member.error = error
+
+
+def service_of(engine: Engine) -> Service:
+    """The service of this engine that `ModelEngine.submit` uses, made when it is first asked for."""
+    service: Service = vars(engine).setdefault("_service", Service(engine))
+    return service

@@ -177,6 +177,20 @@ def test_what_cannot_be_done_is_one_sentence(
         write(model, one, **options)
 
 
+def test_what_only_the_model_s_config_asks_for_is_named(
+    model: PreTrainedModel,
+    one: dict[str, torch.Tensor],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model.generation_config, "repetition_penalty", 1.1)
+    monkeypatch.setattr(model.generation_config, "top_k", 20)
+    write(model, one, repetition_penalty=1.0, num_beams=1, top_k=0, prefix_allowed_tokens_fn=None)
+    assert caplog.messages == ["not applied, although the generation config sets it: repetition_penalty"]
+    write(model, one, do_sample=True, max_new_tokens=2)
+    assert caplog.messages[1].endswith("repetition_penalty, top_k")
+
+
 def test_prompts_must_be_padded_on_the_left(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> None:
     wrong = {name: tensor.flip(1) for name, tensor in batch.items()}
     with pytest.raises(ValueError, match="padding_side = 'left'"):

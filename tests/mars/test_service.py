@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
@@ -281,6 +282,29 @@ def test_what_cannot_join_is_refused_at_the_call(
     service = Service(Prompted(script, context_length=64), capacity=40)
     with pytest.raises(ValueError, match=sentence):
         service.submit(decoder, prompt, replace(SETTINGS, **options))
+
+
+def test_people_share_the_passes_of_a_real_model(tiny: Checkpoint) -> None:
+    texts = ["Tom has 3 apples.", "x", "Write a function that adds two numbers.", "How many has he?"]
+    kinds = [("sliding_window", 0.3, 0.0), ("self_speculative", 0.95, 0.0), ("autoregressive", None, 0.9)]
+    jobs = [
+        (tiny.encode(text), decoder, DecodingSettings(block_size=4, threshold=t, temperature=warm, max_new_tokens=24))
+        for text in texts
+        for decoder, t, warm in kinds
+    ]
+    found: dict[int, list[int]] = {}
+
+    def person(number: int) -> None:
+        prompt, decoder, settings = jobs[number]
+        found[number] = output_ids(tiny.engine.submit(prompt, settings, decoder=decoder))
+
+    people = [threading.Thread(target=person, args=(number,)) for number in range(len(jobs))]
+    for thread in people:
+        thread.start()
+    for thread in people:
+        thread.join(timeout=60)
+    alone = [output_ids(DECODERS[decoder](tiny.engine, [prompt], settings)) for prompt, decoder, settings in jobs]
+    assert [found[number] for number in range(len(jobs))] == alone
 
 
 def test_nothing_is_computed_before_it_is_asked_for(model: Prompted) -> None:
