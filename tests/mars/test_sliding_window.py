@@ -1,0 +1,152 @@
+"""Sliding-window decoding on a scripted model: what is accepted, what is forwarded, what the records say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ScriptedModel
+
+STOP = 2
+SLIDING = DECODERS["sliding_window"]
+REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
+
+
+def falling(*probabilities: float) -> Callable[[int, int, int], tuple[int, float]]:
+    """A script: tokens from 5 on, with the probability of the number of masks read."""
+    return lambda row, position, masks: (5 + position % 20, probabilities[masks])
+
+
+def run(
+    model: ScriptedModel, prompts: list[list[int]], control: Control | None = None, **options: object
+) -> list[ForwardPass]:
+    return list(SLIDING(model, prompts, DecodingSettings(**options), control))
+
+
+def accepted(records: list[ForwardPass], row: int = 0) -> list[int]:
+    return [part.accepted for record in records for part in record.rows if part.row == row and part.proposals]
+
+
+def test_the_first_proposal_is_accepted_below_the_threshold() -> None:
+    records = run(ScriptedModel(falling(0.3, 0.9, 0.3, 0.9)), [[3]], block_size=4, threshold=0.5, max_new_tokens=8)
+    assert accepted(records) == [2, 2, 2, 2]
+
+
+def test_acceptance_goes_from_the_left() -> None:
+    """A sure proposal behind an unsure one waits."""
+    records = run(ScriptedModel(falling(1.0, 0.9, 0.5, 0.9)), [[3]], block_size=4, threshold=0.8, max_new_tokens=4)
+    assert accepted(records) == [2, 2]
+
+
+def test_a_score_equal_to_the_threshold_passes() -> None:
+    records = run(ScriptedModel(falling(1.0, 1.0, 1.0)), [[3]], block_size=3, threshold=1.0, max_new_tokens=3)
+    assert accepted(records) == [3]
+
+
+def test_threshold_none_is_one_token_a_pass_even_at_probability_one() -> None:
+    model = ScriptedModel([REPLY])
+    records = run(model, [[3, 4]], block_size=8, threshold=None)
+    assert accepted(records) == [1] * len(REPLY)
+    assert all(len(call.ids[0]) == 1 for call in model.calls), "one-token mode forwards no mask"
+
+
+def test_for_entropy_lower_is_surer() -> None:
+    model = ScriptedModel(falling(1.0, 0.999, 0.5, 0.999))
+    records = run(model, [[3]], block_size=4, threshold=0.1, score="entropy", max_new_tokens=4)
+    assert accepted(records) == [2, 2]
+
+
+@pytest.mark.parametrize(("extra", "masks", "proposals"), [(False, 3, 4), (True, 4, 5)])
+def test_the_extra_proposal_reads_the_last_mask(extra: bool, masks: int, proposals: int) -> None:
+    model = ScriptedModel([REPLY])
+    records = run(model, [[3]], block_size=4, extra_proposal=extra)
+    assert model.calls[0].ids == [[3] + [model.mask_token_id] * masks]
+    first = records[0].rows[0]
+    assert [proposal.source for proposal in first.proposals] == ["clean"] + ["mask"] * (proposals - 1)
+    assert first.accepted == proposals
+
+
+def test_accepted_tokens_are_forwarded_once_as_real_tokens_in_their_slots() -> None:
+    model = ScriptedModel([REPLY])
+    run(model, [[3, 4]], block_size=3, max_new_tokens=6)
+    assert [call.ids for call in model.calls] == [[[3]], [[4, 31, 31]], [[5, 6, 7, 31, 31]]]
+    assert [call.slots for call in model.calls] == [[[1]], [[2, 3, 4]], [[3, 4, 5, 6, 7]]]
+
+
+def test_prefill_is_a_record_that_accepts_nothing() -> None:
+    prefill = run(ScriptedModel([REPLY, REPLY]), [[3, 4, 5], [6]])[0]
+    assert (prefill.phase, prefill.query_tokens) == ("prefill", 2)
+    assert [(part.row, part.start, part.proposals, part.accepted) for part in prefill.rows] == [(0, 0, (), 0)]
+
+
+def test_prompts_of_one_token_need_no_prefill() -> None:
+    model = ScriptedModel([REPLY, REPLY])
+    records = run(model, [[3], [4]])
+    assert records[0].phase == "decode"
+    assert len(model.calls) == len(records)
+
+
+def test_query_tokens_count_masks_but_no_padding() -> None:
+    model = ScriptedModel([REPLY, [*REPLY[:1], STOP]])
+    records = run(model, [[3, 4, 5], [6]], block_size=4)
+    assert [record.query_tokens for record in records[:3]] == [2, 8, 7]
+
+
+def test_without_cache_query_tokens_count_the_prefix() -> None:
+    records = run(ScriptedModel([REPLY]), [[3, 4, 5]], block_size=4, use_cache=False, max_new_tokens=8)
+    assert [record.query_tokens for record in records] == [6, 10]
+
+
+def test_max_new_tokens_is_never_exceeded() -> None:
+    model = ScriptedModel([REPLY, REPLY])
+    records = run(model, [[3], [4]], block_size=8, max_new_tokens=5)
+    assert output_ids(records) == REPLY[:5]
+    assert [part.finish_reason for part in records[-1].rows] == ["length", "length"]
+    assert len(model.calls[-1].ids[0]) == 5, "no mask is forwarded whose proposal has no room"
+
+
+def test_finished_rows_leave_records_and_computation() -> None:
+    model = ScriptedModel([REPLY, [5, STOP], REPLY[6:]])
+    records = run(model, [[3], [4], [5]], block_size=2)
+    assert [[part.row for part in record.rows] for record in records] == [[0, 1, 2], [0, 2], [0], [0], [0]]
+    assert [len(call.ids) for call in model.calls] == [3, 2, 1, 1, 1]
+    assert output_ids(records, 2) == REPLY[6:]
+
+
+def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
+    model, control = ScriptedModel(falling(0.9, 0.6, 0.6, 0.6)), Control(0.5)
+    settings = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=20)
+    stream = SLIDING(model, [[3]], settings, control)
+    seen = []
+    for threshold in (0.8, None, 0.3, 0.3):
+        part = next(stream).rows[0]
+        seen.append((part.threshold, part.accepted, len(part.proposals)))
+        control.threshold = threshold
+    assert seen == [(0.5, 4, 4), (0.8, 1, 4), (None, 1, 1), (0.3, 4, 4)]
+
+
+def test_a_prompt_that_just_fits_is_decoded() -> None:
+    model = ScriptedModel(lambda row, position, masks: (5, 1.0), context_length=64)
+    assert len(output_ids(run(model, [[3] * 32], max_new_tokens=32, extra_proposal=True))) == 32
+    assert max(slot for call in model.calls for row in call.slots for slot in row) <= 64
+
+
+def test_stop_during_a_pass_cancels_the_rows_that_did_not_finish_in_it() -> None:
+    control = Control(None)
+
+    def script(row: int, position: int, masks: int) -> tuple[int, float]:
+        if position == 1:
+            control.stop()
+        return (STOP if row == 1 and position == 1 else 5), 1.0
+
+    model = ScriptedModel(script)
+    records = list(SLIDING(model, [[3], [4]], DecodingSettings(threshold=None), control))
+    assert [part.finish_reason for part in records[-1].rows] == ["cancelled", "stop"]
+    assert [part.accepted for part in records[-1].rows] == [1, 1]
+    assert len(records) == len(model.calls) == 2
