@@ -7,6 +7,7 @@ may be written again: that is how masks give way to the accepted tokens, and how
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -15,6 +16,7 @@ import torch
 from transformers import PreTrainedModel
 
 from mars.cache import CachedRows, RecomputedRows
+from mars.graphs import Runners
 from mars.memory import Memory, Model
 from mars.network import Network, supports
 from mars.transformer import Transformer
@@ -23,7 +25,7 @@ from mars.window import Window
 if TYPE_CHECKING:
     from mars.config import DecodingSettings
     from mars.control import Control
-    from mars.service import Stream
+    from mars.stream import Stream
 
 
 class Clock:
@@ -92,23 +94,38 @@ class ModelEngine:
     """An engine on a causal `transformers` model with full attention.
 
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
+    `graphs` asks for passes of static shapes, which CUDA graphs replay; None means on a GPU, where `Network` runs.
     """
 
-    def __init__(self, model: PreTrainedModel, *, stop_token_ids: frozenset[int], mask_token_id: int | None = None):
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        stop_token_ids: frozenset[int],
+        mask_token_id: int | None = None,
+        graphs: bool | None = None,
+    ):
         self.mask_token_id = mask_token_id
         self.stop_token_ids = stop_token_ids
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device
-        self.static_shapes = self.device.type == "cuda"
         self._transformer = Transformer(model.eval(), mask_token_id)
         self._model: Model = Network(model, mask_token_id) if supports(model) else self._transformer
+        on_gpu = self.device.type == "cuda"
+        self.static_shapes = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
+        self._runners = Runners(self._model, capture=on_gpu)
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
         """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
         if not use_cache:
             return RecomputedRows(self._transformer, rows, capacity)
-        return CachedRows(Memory(self._model, rows, capacity + 1), rows, capacity)
+        if not self.static_shapes:
+            return CachedRows(Memory(self._model, rows, capacity + 1), rows, capacity)
+        runner = self._runners.take(rows, capacity + 1)
+        opened = CachedRows(runner.memory, rows, capacity, runner.forward)
+        weakref.finalize(opened, self._runners.give_back, runner)
+        return opened
 
     def clock(self) -> Clock:
         """A clock for one pass, synchronised with the device."""

@@ -14,6 +14,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import Clock, ModelEngine
 from mars.metrics import output_ids
+from mars.window import Window
 
 
 def test_the_clock_waits_for_the_device_at_both_ends() -> None:
@@ -52,3 +53,15 @@ def test_cached_equals_uncached_on_a_gpu(tiny_folder: Path) -> None:
         texts.append([output_ids(records, row) for row in range(len(asked))])
         assert all(record.seconds > 0 for record in records)
     assert texts[0] == texts[1]
+
+
+def test_graphs_are_for_the_gpu_unless_asked_for(tiny_model: PreTrainedModel) -> None:
+    assert not ModelEngine(tiny_model, stop_token_ids=frozenset()).static_shapes
+    assert ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True).static_shapes
+
+
+def test_rows_with_and_without_a_cache_agree(tiny_model: PreTrainedModel) -> None:
+    engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), mask_token_id=3)
+    window = Window(ids_RQ=torch.tensor([[9, 10, 3]]), slots_RQ=torch.tensor([[1, 2, 3]]), extent=4, keep=2)
+    cached, recomputed = (engine.open(1, 8, use_cache=use_cache).forward(window) for use_cache in (True, False))
+    torch.testing.assert_close(cached, recomputed, atol=1e-4, rtol=1e-4)
