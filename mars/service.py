@@ -13,11 +13,8 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Self
 
 from mars.config import DecodingSettings
 from mars.control import Control
@@ -28,6 +25,7 @@ from mars.decoding.pool import Pool
 from mars.decoding.sequences import Row
 from mars.engine import Engine
 from mars.records import ForwardPass
+from mars.stream import Member, Stream
 
 PLACES = 8
 LONGEST = 4096
@@ -38,71 +36,6 @@ ALONE = {
 }
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Member:
-    """A row of the service, and what its stream has not read yet. `ended`: no pass will add to `records`."""
-
-    row: Row
-    records: deque[ForwardPass] = field(default_factory=deque)
-    passes: int = 0
-    ended: bool = False
-    error: BaseException | None = None
-
-    def leave(self) -> None:
-        """Take no part in later passes."""
-        if not self.ended:
-            self.ended = True
-            self.row.control.stop()
-
-    def take(self, record: ForwardPass, share: int) -> None:
-        """Keep this row's part of a pass, as if the row had been alone in it."""
-        [part] = [part for part in record.rows if part.row == self.row.number]
-        phase = record.phase if record.phase == "prefill" else self.row.method.phase
-        self.records.append(ForwardPass(self.passes, phase, record.seconds, share, (replace(part, row=0),)))
-        self.passes += 1
-        self.ended |= part.finish_reason is not None
-
-
-class Stream:
-    """The records of one prompt, its row numbered 0 and its passes from 0, as its decoder alone would yield them.
-
-    `seconds` are those of the whole pass, which other streams may share; `query_tokens` are this row's own. Closing a
-    stream that has not ended, or dropping it, stops its `control` and takes its row out before the next pass.
-    """
-
-    def __init__(self, service: Service, member: _Member):
-        self.control = member.row.control
-        self._service = service
-        self._member = member
-        self._closed = False
-        weakref.finalize(self, member.leave).atexit = False
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ForwardPass:
-        """The next record.
-
-        Raises:
-            Exception: a pass that this row took part in failed, with this error; the stream has ended.
-        """
-        record = None if self._closed else self._service.next_record(self._member)
-        if record is None:
-            raise StopIteration
-        return record
-
-    def close(self) -> None:
-        """Leave; records not read yet are dropped."""
-        self._closed = True
-        self._member.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Service:
@@ -120,8 +53,8 @@ class Service:
         self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
         self._pool: Pool | None = None
         self._numbers = itertools.count()
-        self._arrivals: deque[_Member] = deque()
-        self._members: dict[int, _Member] = {}
+        self._arrivals: deque[Member] = deque()
+        self._members: dict[int, Member] = {}
         self._changed = threading.Condition()
         self._stepping = False
 
@@ -151,12 +84,12 @@ class Service:
             settings=settings,
             control=control or Control(settings.threshold, settings.score),
         )
-        member = _Member(row=row)
-        stream = Stream(self, member)
+        member = Member(row=row)
+        stream = Stream(self.next_record, member)
         self._arrivals.append(member)
         return stream
 
-    def next_record(self, member: _Member) -> ForwardPass | None:
+    def next_record(self, member: Member) -> ForwardPass | None:
         """The member's next record, after as many passes as that takes; None when it has ended."""
         while True:
             with self._changed:

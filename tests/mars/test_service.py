@@ -17,7 +17,8 @@ from mars.decoding import DECODERS, METHODS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel, ScriptedRows
-from mars.service import ALONE, Service, Stream
+from mars.service import ALONE, Service
+from mars.stream import Stream
 
 STOP = 2
 SETTINGS = DecodingSettings(block_size=4, threshold=0.6, max_new_tokens=20, temperature=1.0, layout="quadratic")
@@ -43,8 +44,8 @@ def script(first: int, position: int, masks: int) -> tuple[int, float]:
     return 3 + (first * 7 + position * position) % 27, (0.95, 0.8, 0.7, 0.5, 0.4, 0.4, 0.4)[min(masks, 6)]
 
 
-def alone(decoder: str, prompt: list[int], settings: DecodingSettings) -> list[ForwardPass]:
-    return list(DECODERS[decoder](Prompted(script), [prompt], settings))
+def alone(decoder: str, prompt: list[int], settings: DecodingSettings, static: bool = False) -> list[ForwardPass]:
+    return list(DECODERS[decoder](Prompted(script, static_shapes=static), [prompt], settings))
 
 
 def same(found: list[ForwardPass], expected: list[ForwardPass]) -> bool:
@@ -63,7 +64,9 @@ def test_a_stream_is_what_its_decoder_yields_alone(model: Prompted) -> None:
         assert same(list(service.submit(decoder, [5, 6, 7], SETTINGS)), alone(decoder, [5, 6, 7], SETTINGS))
 
 
-def test_threads_in_parallel_get_exactly_what_they_get_alone(model: Prompted) -> None:
+@pytest.mark.parametrize("static", [False, True])
+def test_threads_in_parallel_get_exactly_what_they_get_alone(static: bool) -> None:
+    model = Prompted(script, static_shapes=static)
     service = Service(model, places=5)
     found: dict[int, list[ForwardPass]] = {}
     kinds = [(list(METHODS)[number % len(METHODS)], [3 + number] * (1 + number % 6)) for number in range(18)]
@@ -82,7 +85,7 @@ def test_threads_in_parallel_get_exactly_what_they_get_alone(model: Prompted) ->
         thread.join(timeout=60)
     assert len(found) == len(kinds)
     for number, (decoder, prompt) in enumerate(kinds):
-        assert same(found[number], alone(decoder, prompt, replace(SETTINGS, seed=number))), (number, decoder)
+        assert same(found[number], alone(decoder, prompt, replace(SETTINGS, seed=number), static)), number
     assert len(model.calls) < sum(map(len, found.values())), "passes were shared"
 
 
