@@ -32,7 +32,7 @@ def load(options: argparse.Namespace) -> Checkpoint:
 
     draft = load_checkpoint(options.draft, dtype=options.dtype, device=options.device)
     _check_vocabularies(target, draft)
-    return replace(target, engine=Pair(target.engine, draft.engine))
+    return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))
 
 
 def _check_vocabularies(target: Checkpoint, draft: Checkpoint) -> None:

@@ -134,6 +134,17 @@ def test_lengths_are_those_of_generate(model: PreTrainedModel, one: dict[str, to
     assert write(model, one, max_new_tokens=None, generation_config=config).shape[1] == length + 5
 
 
+@pytest.mark.skipif("speculative" not in DECODERS, reason="needs the speculative decoder")
+def test_an_assistant_drafts(model: PreTrainedModel, tiny_folder: Path, batch: dict[str, torch.Tensor]) -> None:
+    greedy = model.generate(**batch, do_sample=False, max_new_tokens=24)
+    draft = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    found = write(model, batch, decoder="speculative", assistant_model=draft, return_dict_in_generate=True)
+    assert torch.equal(found.sequences, greedy)
+    assert {"draft", "verify"} <= {record.phase for record in found.records}
+    with pytest.raises(ValueError, match="decoder='speculative' needs assistant_model"):
+        write(model, batch, decoder="speculative")
+
+
 def test_a_streamer_is_told_every_token(
     model: PreTrainedModel, one: dict[str, torch.Tensor], tiny: Checkpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:

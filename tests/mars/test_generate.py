@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,7 +88,6 @@ def test_every_setting_has_its_option(
     assert (settings.continuation, settings.temperature, settings.top_p, settings.seed) == (True, 0.5, 0.9, 11)
 
 
-@pytest.mark.skipif("speculative" not in DECODERS, reason="needs the speculative decoder")
 def test_the_draft_is_checked_before_anything_is_read(
     options: list[str], tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +95,20 @@ def test_the_draft_is_checked_before_anything_is_read(
     assert "--decoder speculative needs --draft DIR" in capsys.readouterr().err
     assert main([*options, "--decoder", "autoregressive", "--draft", str(tiny_folder)]) == 2
     assert "--draft is for --decoder speculative, got --decoder autoregressive" in capsys.readouterr().err
+
+
+def test_a_draft_must_have_the_target_s_tokens(
+    options: list[str], tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_folder, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    assert main([*options, "--decoder", "speculative", "--draft", str(other)]) == 2
+    error = capsys.readouterr().err
+    assert re.search(r"the draft other has another vocabulary than tiny-mars: '[ab]' is \d+ in one and \d+ in", error)
 
 
 def test_one_token_mode_writes_what_autoregressive_does(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
