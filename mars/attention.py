@@ -58,6 +58,6 @@ def attend(
         )
         return found.transpose(1, 2).reshape(rows * columns, heads * size)
     groups = heads // shared
-    folded = queries_RQHD.unflatten(2, (shared, groups)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+    folded = queries_RQHD.view(rows, columns, shared, groups, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
     found = functional.scaled_dot_product_attention(folded, keys_RHKD, values_RHKD, shared_mask)
-    return found.unflatten(2, (groups, columns)).permute(0, 3, 1, 2, 4).reshape(rows * columns, heads * size)
+    return found.view(rows, shared, groups, columns, size).permute(0, 3, 1, 2, 4).reshape(rows * columns, -1)

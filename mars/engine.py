@@ -60,7 +60,8 @@ class Rows(Protocol):
         The window's rows are the cached rows `window.first` and following; the others are left as they are.
 
         Returns:
-            Float32 logits [R, keep, V] on the device; the mask token's are -inf, so it is never proposed.
+            Float32 logits [R, keep, V] on the device; the mask token's are -inf, so it is never proposed. The next call
+            may overwrite them.
 
         Raises:
             ValueError: the window reaches beyond the capacity or the rows.

@@ -158,13 +158,16 @@ class Runners:
 
     def take(self, rows: int, slots: int) -> Runner:
         """One that is large enough, with nothing in its memory."""
-        for number, runner in enumerate(self._idle):
+        # One `pop` at a time, for rows are opened and collected in any thread. What does not fit is dropped: its room
+        # may be needed for what does.
+        while self._idle:
+            try:
+                runner = self._idle.pop()
+            except IndexError:
+                break
             if runner.memory.rows >= rows and runner.memory.slots >= slots:
-                del self._idle[number]
                 runner.memory.clear()
                 return runner
-        # None fits: their memory may be needed for one that does. Rounded, so that it fits the next rows too.
-        self._idle.clear()
         return Runner(Memory(self._model, rows, rounded_extent(slots)), capture=self._capture)
 
     def give_back(self, runner: Runner) -> None:

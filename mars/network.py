@@ -103,15 +103,15 @@ class Network:
             normed_TE = torch.rms_norm(hidden_TE, self._shape, layer.attention_norm, self._epsilon)
             heads_THD = layer.queries_keys_values(normed_TE).view(rows * columns, -1, self.head_size)
             _turn(heads_THD.narrow(1, 0, self.heads + self.key_value_heads), cosines_T1D, sines_T1D)
-            queries_THD, keys_THD, values_THD = heads_THD.split(self._heads, 1)
+            queries_THD, keys_THD, values_THD = heads_THD.split_with_sizes(self._heads, 1)
             access.write(number, keys_THD, values_THD)
-            queries_RQHD = queries_THD.unflatten(0, (rows, columns))
+            queries_RQHD = queries_THD.view(rows, columns, self.heads, self.head_size)
             if number == self.layers - 1 and keep < columns:
                 # Behind the last keys and values only the columns matter whose predictions are wanted.
                 if keep == 0:
                     break
                 queries_RQHD = queries_RQHD[:, columns - keep :]
-                hidden_TE = hidden_TE.unflatten(0, (rows, columns))[:, columns - keep :].flatten(0, 1)
+                hidden_TE = hidden_TE.view(rows, columns, -1)[:, columns - keep :].flatten(0, 1)
                 mask = share_mask(None if access.mask is None else access.mask[:, :, columns - keep :], groups)
             layer.attention_out.add_to(hidden_TE, attend(queries_RQHD, *access.read(number), mask))
             self._feed_forward(layer, hidden_TE)
@@ -129,7 +129,7 @@ class Network:
         logits_TV = self._head(normed_TE).float()
         if self._mask_token_id is not None:
             logits_TV.select(1, self._mask_token_id).fill_(-torch.inf)
-        return logits_TV.unflatten(0, (rows, keep))
+        return logits_TV.view(rows, keep, -1)
 
     def _layer(self, layer: Any) -> _Layer:
         attention, feed_forward = layer.self_attn, layer.mlp

@@ -24,8 +24,8 @@ class Window:
 
     A window is causal unless `sees_RQQ` is given: a query sees the slots 1 to its own. With `sees_RQQ`, bool
     [R or 1, Q, Q], it sees every slot before the first column of its row that is not padding, and of the window what
-    this says (row: query, column: key); a column must see itself. `positions_RQ` are those of the columns where they are
-    not slot - 1, as in a tree whose branches stand side by side.
+    this says (row: query, column: key); a column must see itself. `positions_RQ` are those of the columns where they
+    are not slot - 1, as in a tree whose branches stand side by side.
     """
 
     ids_RQ: torch.Tensor
@@ -74,8 +74,8 @@ class Window:
 def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
     """One window of several, whose rows go to the places given with each; narrower ones are padded on the left.
 
-    Predictions come for the last columns of the widest `keep`; each part's are the last of them. The places of all parts
-    together are 0 to R - 1.
+    Predictions come for the last columns of the widest `keep`; each part's are the last of them. The places of all
+    parts together are 0 to R - 1.
     """
     if len(parts) == 1:
         return parts[0][1]
