@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -34,3 +36,29 @@ def training_mask(length: int, block_size: int, noisy_start: int = 0, device: to
     same_block = key // block_size == query // block_size
     earlier_block = key // block_size < query // block_size
     return (causal & (~query_noisy | same_block)) | (query_noisy & ~key_noisy & earlier_block)
+
+
+@lru_cache(maxsize=64)
+def verification_tree(
+    pending: int, drafts: int, masks: int, device: torch.device | None = None
+) -> tuple[Tensor, Tensor]:
+    """Columns of a pass that verifies K drafts and goes on with M masks behind each of their K + 1 prefixes.
+
+    Section 4.6: first the chain, `pending` real tokens, the last of which is the root, then the drafts; then the groups
+    j = 0 … K, whose masks stand behind draft j. The chain is causal and sees no mask; a group sees the real tokens, the
+    first j drafts, and itself causally.
+
+    Returns: depths [Q] behind the root (0: the root itself) and who sees whom, bool [Q, Q] (row: query), Q = pending +
+    K + (K + 1) M. They are shared: do not write to them.
+    """
+    chain = torch.arange(1 - pending, drafts + 1)
+    prefixes = torch.arange(drafts + 1).repeat_interleave(masks)
+    depths_Q = torch.cat([chain, prefixes + torch.arange(1, masks + 1).repeat(drafts + 1)])
+    # A column of the chain has group -1; a mask's group is the number of drafts that its prefix holds.
+    group_Q = torch.cat([torch.full_like(chain, -1), prefixes])
+    query_group, key_group = group_Q[:, None], group_Q[None]
+    query_depth, key_depth = depths_Q[:, None], depths_Q[None]
+    on_chain = key_group < 0
+    sees_chain = on_chain & torch.where(query_group < 0, key_depth <= query_depth, key_depth <= query_group)
+    sees_own = ~on_chain & (key_group == query_group) & (key_depth <= query_depth)
+    return depths_Q.to(device), (sees_chain | sees_own).to(device)

@@ -17,6 +17,7 @@ from mars.decoding.self_speculative import method_of as self_speculative_method
 from mars.decoding.self_speculative import self_speculative
 from mars.decoding.sliding_window import method_of as sliding_window_method
 from mars.decoding.sliding_window import sliding_window
+from mars.decoding.speculative import speculative
 from mars.engine import Engine
 
 DECODERS: dict[str, Decoder] = {
@@ -25,6 +26,7 @@ DECODERS: dict[str, Decoder] = {
     "self_speculative": self_speculative,
     "jacobi": jacobi,
     "block_cached": block_cached,
+    "speculative": speculative,
 }
 
 METHODS: dict[str, Callable[[Engine, DecodingSettings], Method]] = {

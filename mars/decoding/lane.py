@@ -10,12 +10,11 @@ Shapes: R rows, K slots, W proposals a row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from mars.acceptance import Judgement, to_host
-from mars.decoding.method import Verdict
 from mars.decoding.pool import PREFILL_CHUNK
 from mars.decoding.sequences import Batch, Row, Sequences
 from mars.engine import Engine
@@ -25,9 +24,13 @@ from mars.window import Window
 
 @dataclass(slots=True, kw_only=True)
 class LaneRow(Row):
-    """A row that waits when its response has `limit` tokens."""
+    """A row that waits when its response has `limit` tokens.
+
+    `drafts` are those that another model has written behind its last token.
+    """
 
     limit: int
+    drafts: list[int] = field(default_factory=list)
 
     @property
     def room(self) -> int:
@@ -43,7 +46,6 @@ class Step:
     query_tokens: int
     columns: int
     thresholds: tuple[float | None, ...]
-    verdict: Verdict
     judgement: Judgement
 
     def proposals(self, place: int, sources: Sequence[Source]) -> tuple[Proposal, ...]:
@@ -107,13 +109,12 @@ class Lane:
             batch = self._batch()
             window = self.method.window(batch)
             found = self.method.judge(batch, self._cache.forward(window))
-            verdict = replace(found, accepted_R=found.accepted_R.minimum(batch.room_R))
-            places = range(len(self.rows))
-            self.sequences.settle(places, verdict.read.ids_RW, verdict.accepted_R, cached=False)
-            judgement = to_host(verdict.accepted_R, verdict.read)
+            accepted_R = found.accepted_R.minimum(batch.room_R)
+            self.sequences.settle(range(len(self.rows)), found.read.ids_RW, accepted_R, cached=False)
+            judgement = to_host(accepted_R, found.read)
         extra = window.columns - batch.pending
         query_tokens = sum(extra + self._own(row) for row in self.rows)
-        return Step(clock.seconds, query_tokens, window.keep, batch.thresholds, verdict, judgement)
+        return Step(clock.seconds, query_tokens, window.keep, batch.thresholds, judgement)
 
     def _batch(self) -> Batch:
         """All rows; those that wait as if only the first of their tokens that are not cached were there."""

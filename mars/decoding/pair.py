@@ -1,0 +1,100 @@
+"""Two models in one engine: the target, which decides what is written, and a draft, which proposes it.
+
+DECODERS["speculative"](Pair(target, draft), prompts, settings)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+
+from mars.engine import Clock, Engine, Rows
+from mars.window import Window
+
+
+class Pair:
+    """The target as an engine, with its draft in `draft`; any decoder but `speculative` sees the target alone.
+
+    `same_tokens` says that the ids which both know mean the same tokens although the vocabularies differ in size, as
+    they do where checkpoints of one family are padded to different sizes.
+
+    Raises:
+        ValueError: vocabularies of different sizes without `same_tokens`, or models on different devices.
+    """
+
+    def __init__(self, target: Engine, draft: Engine, *, same_tokens: bool = False):
+        if target.vocab_size != draft.vocab_size and not same_tokens:
+            raise ValueError(
+                f"the draft has another vocabulary than the target: {draft.vocab_size} and {target.vocab_size} tokens; "
+                "speculative needs two checkpoints with the same tokenizer"
+            )
+        if target.device != draft.device:
+            raise ValueError(f"draft and target must be on one device, got {draft.device} and {target.device}")
+        self.mask_token_id = target.mask_token_id
+        self.stop_token_ids = target.stop_token_ids
+        self.context_length = target.context_length
+        self.vocab_size = target.vocab_size
+        self.device = target.device
+        self.static_shapes = target.static_shapes
+        self.target = target
+        self.draft: Engine = Draft(draft, target)
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
+        """Rows of the target."""
+        return self.target.open(rows, capacity, use_cache=use_cache)
+
+    def clock(self) -> Clock:
+        """A clock for one pass of the target."""
+        return self.target.clock()
+
+
+class Draft:
+    """A draft as its target needs it: it proposes no id that the target does not know, and not the target's mask."""
+
+    def __init__(self, draft: Engine, target: Engine):
+        self.mask_token_id = draft.mask_token_id
+        self.stop_token_ids = target.stop_token_ids
+        self.context_length = draft.context_length
+        self.vocab_size = target.vocab_size
+        self.device = draft.device
+        self.static_shapes = draft.static_shapes
+        self._draft = draft
+        self._known = min(draft.vocab_size, target.vocab_size)
+        self._mask = target.mask_token_id if target.mask_token_id != draft.mask_token_id else None
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
+        """Rows of the draft."""
+        return _DraftRows(self._draft.open(rows, capacity, use_cache=use_cache), self)
+
+    def clock(self) -> Clock:
+        """A clock for one pass of the draft."""
+        return self._draft.clock()
+
+    def readable(self, ids_RQ: torch.Tensor) -> torch.Tensor:
+        """Ids that the draft's embedding has: one that only the target knows is read as the draft's last."""
+        return ids_RQ if self._draft.vocab_size >= self.vocab_size else ids_RQ.clamp_max(self._draft.vocab_size - 1)
+
+    def proposable(self, logits_RWV: torch.Tensor) -> torch.Tensor:
+        """Logits over the ids that both know, -inf for the target's mask."""
+        logits_RWV = logits_RWV[..., : self._known]
+        if self._mask is None or self._mask >= self._known:
+            return logits_RWV
+        mask_V = torch.arange(self._known, device=logits_RWV.device) == self._mask
+        return logits_RWV.masked_fill(mask_V, -math.inf)
+
+
+class _DraftRows:
+    def __init__(self, rows: Rows, draft: Draft):
+        self._rows = rows
+        self._draft = draft
+
+    def forward(self, window: Window) -> torch.Tensor:
+        """Logits [R, keep, V] over the ids that both models know; the contract is that of `engine.Rows`."""
+        readable = replace(window, ids_RQ=self._draft.readable(window.ids_RQ))
+        return self._draft.proposable(self._rows.forward(readable))
+
+    def move(self, source: int, target: int) -> None:
+        """Put what row `source` has cached into row `target`."""
+        self._rows.move(source, target)

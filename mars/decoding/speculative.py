@@ -1,0 +1,176 @@
+"""Speculative decoding with a draft model (arXiv 2604.07023, section 4.6).
+
+The draft writes K tokens, the target reads them in one pass and accepts those that it would have written, and one token
+of its own after them. A draft without masks writes one token a pass; a MARS draft writes by sliding window at the
+threshold, until every row has K drafts or has drafted a stop token. Each model keeps its own cache, in which what was
+not accepted is written over: nothing is copied.
+
+Sampling keeps the target's distribution by construction. A token is the largest of logits / temperature plus noise,
+and the noise belongs to the seed and the position (mars/sampling.py). The target's token at a position is therefore
+drawn as without a draft, and a draft is accepted when it is that token; it often is, since the draft draws with the
+same noise. Rejection sampling, as in the paper, reaches the same distribution, but its text depends on the draft: here
+the same seed gives the text of `autoregressive` whatever the draft. The price is a few acceptances: where the two
+distributions differ by d in total variation, rejection sampling accepts with probability 1 - d, shared noise with at
+least (1 - d) / (1 + d).
+
+With `continuation` a MARS target goes on after its own token: B - 1 masks behind each prefix of the drafts (B with
+`extra_proposal`), and the proposals of the group behind the accepted drafts are accepted while they meet the
+threshold. Then the text is no longer the target's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.autoregressive import Autoregressive
+from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.lane import Lane, LaneRow, Step, ending, recorded
+from mars.decoding.method import Method
+from mars.decoding.pair import Pair
+from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.verify import Verify, VerifyAndContinue
+from mars.engine import Engine
+from mars.records import FinishReason, ForwardPass, RowPass
+
+
+def speculative(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+) -> Iterator[ForwardPass]:
+    """Exactly the text of `autoregressive` on the target, but with `continuation`; K is `draft_tokens`.
+
+    Passes of the draft are recorded with phase "draft" and accept nothing; prompts are read by both models. The
+    threshold is a MARS draft's and the continuation's. A row that waits for the drafts of others when `control` stops
+    has no record that says so.
+
+    Raises:
+        ValueError: at the call, for prompts that are empty or do not fit the context of both models, an engine without
+            a draft, or a continuation by a target without masks.
+    """
+    check(engine, prompts, settings)
+    if not isinstance(engine, Pair):
+        raise ValueError(
+            "speculative needs a second, smaller checkpoint with the same vocabulary: give it with --draft DIR on the "
+            "command line, or Pair(target, draft) in Python"
+        )
+    check(engine.draft, prompts, settings)
+    methods = _target_method(engine, settings), _draft_method(engine.draft, settings)
+    return recorded(
+        _passes(engine, prompts, settings, control or Control(settings.threshold, settings.score), *methods)
+    )
+
+
+def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
+    drafts, masks = settings.draft_tokens, settings.block_size - (not settings.extra_proposal)
+    if not settings.continuation:
+        return Verify(drafts=drafts, score=settings.score, alternatives=settings.alternatives)
+    if masks < 1:
+        raise ValueError(f"continuation needs block_size >= 2, got {settings.block_size}: a block of 1 has no masks")
+    return VerifyAndContinue(
+        drafts=drafts,
+        masks=masks,
+        mask_token_id=trained_mask(engine, "speculative with continuation"),
+        score=settings.score,
+        alternatives=settings.alternatives,
+    )
+
+
+def _draft_method(draft: Engine, settings: DecodingSettings) -> Method:
+    if draft.mask_token_id is None:
+        return Autoregressive(score=settings.score, alternatives=settings.alternatives)
+    masks = settings.block_size - (not settings.extra_proposal)
+    return SlidingWindow(
+        mask_token_id=draft.mask_token_id,
+        masks=min(masks, settings.draft_tokens - 1),
+        score=settings.score,
+        alternatives=settings.alternatives,
+    )
+
+
+def _passes(
+    pair: Pair, prompts: Prompts, settings: DecodingSettings, control: Control, verify: Verify, write: Method
+) -> Iterator[ForwardPass]:
+    most = settings.max_new_tokens
+    capacity = max(map(len, prompts)) + most + verify.lookahead + write.lookahead
+    rows, drafting = (
+        [
+            LaneRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
+            for number, prompt in enumerate(prompts)
+        ]
+        for method, limit in ((verify, most), (write, 0))
+    )
+    target = Lane(pair, rows, capacity)
+    draft = Lane(pair.draft, drafting, capacity, target.sequences.tokens_RK)
+    yield from draft.read_prompts()
+    yield from target.read_prompts()
+    while target.rows and not control.stopped:
+        _begin_drafts(target, draft, settings.draft_tokens)
+        while any(row.room for row in draft.rows) and not control.stopped:
+            yield _draft(draft, target)
+        if not control.stopped:
+            yield _verify(target, draft)
+
+
+def _begin_drafts(target: Lane, draft: Lane, most: int) -> None:
+    """Let each row have up to `most` drafts, but none that could not be accepted with a token after it."""
+    for row, drafting in zip(target.rows, draft.rows, strict=True):
+        row.drafts = []
+        drafting.limit = row.written + min(most, row.room - 1)
+    draft.upload()
+
+
+def _draft(draft: Lane, target: Lane) -> ForwardPass:
+    """One pass of the draft, for the rows that have not all their drafts yet."""
+    step = draft.step()
+    parts = []
+    for place, (row, drafting) in enumerate(zip(target.rows, draft.rows, strict=True)):
+        if drafting.room:
+            parts.append(_add_drafts(draft, drafting, row, place, step))
+    draft.upload()
+    return ForwardPass(0, "draft", step.seconds, step.query_tokens, tuple(parts))
+
+
+def _add_drafts(lane: Lane, drafting: LaneRow, row: LaneRow, place: int, step: Step) -> RowPass:
+    """Give what the draft wrote to the row; one whose draft has stopped waits."""
+    accepted, threshold, start = step.judgement.accepted[place], step.thresholds[place], drafting.written
+    sources = lane.method.sources(drafting, threshold, accepted, step.columns)
+    if row.drafts:
+        sources = ("draft", *sources[1:])
+    row.drafts += step.judgement.ids[place][:accepted]
+    drafting.written += accepted
+    drafting.pending = accepted
+    if row.drafts[-1] in lane.engine.stop_token_ids:
+        drafting.limit = drafting.written
+    reason: FinishReason | None = "cancelled" if row.control.stopped else None
+    return RowPass(row.number, start, step.proposals(place, sources), 0, threshold, reason)
+
+
+def _verify(target: Lane, draft: Lane) -> ForwardPass:
+    """One pass of the target, for all rows."""
+    step = target.step()
+    parts, done = [], []
+    for place, (row, drafting) in enumerate(zip(target.rows, draft.rows, strict=True)):
+        part = _advance(target, row, drafting, place, step)
+        parts.append(part)
+        if part.finish_reason is not None:
+            done.append(place)
+    for lane in (target, draft):
+        lane.drop(done)
+        lane.upload()
+    return ForwardPass(0, "verify", step.seconds, step.query_tokens, tuple(parts))
+
+
+def _advance(lane: Lane, row: LaneRow, drafting: LaneRow, place: int, step: Step) -> RowPass:
+    """Count in what a row accepted: both caches hold the drafts that were right, the target's also the root."""
+    accepted, threshold, start = step.judgement.accepted[place], step.thresholds[place], row.written
+    matches = [own == draft for own, draft in zip(step.judgement.ids[place], row.drafts, strict=False)]
+    verified = min(accepted, 1 + [*matches, False].index(False))
+    proposals = step.proposals(place, lane.method.sources(row, threshold, verified, step.columns))
+    cached = min(drafting.length - drafting.pending, row.length + verified - 1)
+    row.written += accepted
+    row.pending = accepted - verified + 1
+    drafting.written = row.written
+    drafting.pending = drafting.length - cached
+    reason = ending(row, proposals[accepted - 1].token_id, lane.engine.stop_token_ids)
+    return RowPass(row.number, start, proposals, accepted, threshold, reason)

@@ -1,0 +1,156 @@
+"""One pass of the target over the drafts of another model (arXiv 2604.07023, section 4.6).
+
+    root  d1 … dK  [m1 … mM  m1 … mM  …  m1 … mM]
+
+What the target predicts at the root and behind each draft is what it writes alone, as long as the drafts before are
+right. The groups of masks, one behind each of the K + 1 prefixes, are there with a continuation only: the one behind
+the drafts that were right proposes what comes after the target's own token.
+
+Shapes: R rows, K drafts, M masks a group, W proposals a row, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
+from mars.decoding.lane import LaneRow
+from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.sequences import Batch, Row
+from mars.masks import verification_tree
+from mars.records import Phase, Source
+from mars.window import Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify(Method):
+    """The drafts that equal the target's tokens are accepted, and the target's token behind them. `drafts` is K."""
+
+    phase: ClassVar[Phase] = "verify"
+
+    drafts: int
+
+    @property
+    def lookahead(self) -> int:
+        return self.drafts + 1
+
+    def shape(self, batch: Batch) -> tuple[int, int]:
+        """K and M of this pass: no more than there is room for."""
+        return min(self.drafts, batch.room - 1), 0
+
+    def window(self, batch: Batch) -> Window:
+        drafts = self.shape(batch)[0]
+        slots_RQ = slots_of(batch, drafts)
+        return Window(
+            ids_RQ=batch.tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=batch.extent + drafts, keep=1 + drafts
+        )
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        found = self.read(batch, logits_RWV)
+        return Verdict(found, self.verified(batch, found))
+
+    def verified(self, batch: Batch, found: Read) -> torch.Tensor:
+        """How many tokens [R] are the target's own: the drafts that are right, and one more.
+
+        The first K + 1 proposals are those of the chain.
+        """
+        drafts = self.shape(batch)[0]
+        number_K = torch.arange(drafts, device=batch.length_R.device)
+        drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + 1 + number_K)
+        drafted_R1 = torch.tensor([_drafted(row) for row in batch.rows], device=number_K.device)[:, None]
+        drafts_RK = drafts_RK.masked_fill(number_K >= drafted_R1, -1)
+        return match_prefix(found.ids_RW, drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
+
+    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
+        drafts: list[Source] = ["draft"] * _drafted(row)
+        return ("clean", *drafts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyAndContinue(Verify):
+    """After the verified tokens, those of the masks behind them while they meet the threshold. `masks` is M."""
+
+    uses_threshold: ClassVar[bool] = True
+
+    masks: int
+    mask_token_id: int
+
+    @property
+    def lookahead(self) -> int:
+        return self.drafts + 1 + (self.drafts + 1) * self.masks
+
+    def shape(self, batch: Batch) -> tuple[int, int]:
+        masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
+        return min(self.drafts, batch.room - 1), masks
+
+    def window(self, batch: Batch) -> Window:
+        drafts, masks = self.shape(batch)
+        extra = drafts + (drafts + 1) * masks
+        slots_RQ = slots_of(batch, extra)
+        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+        ids_RQ[:, batch.pending + drafts :] = self.mask_token_id
+        depths_Q, sees_QQ = verification_tree(batch.pending, drafts, masks, slots_RQ.device)
+        return Window(
+            ids_RQ=ids_RQ,
+            slots_RQ=slots_RQ,
+            extent=batch.extent + extra,
+            keep=1 + extra,
+            positions_RQ=(batch.length_R[:, None] - 1 + depths_Q).clamp_min(0),
+            sees_RQQ=sees_QQ[None],
+        )
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        drafts, masks = self.shape(batch)
+        depths_W = verification_tree(1, drafts, masks, logits_RWV.device)[0]
+        found = self.read(batch, logits_RWV, depths_W)
+        verified_R = self.verified(batch, found)
+        if not masks:
+            return Verdict(found, verified_R)
+        right_R1 = verified_R[:, None] - 1
+        path = _along(found, right_R1, drafts, masks)
+        columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
+        surest = -math.inf if self.score == "entropy" else math.inf
+        scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
+        accepted_R = threshold_prefix(
+            path.ids_RW,
+            scores_RW.masked_fill(columns_W > right_R1 + masks, -surest),
+            thresholds_R=thresholds(batch.thresholds, self.score, logits_RWV.device),
+            score=self.score,
+            stop_ids=batch.stop_ids,
+            room_R=batch.room_R,
+        )
+        return Verdict(path, accepted_R)
+
+    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
+        """Those of the path; `accepted` counts the verified tokens alone."""
+        if threshold is None:
+            return super().sources(row, threshold, accepted, columns)
+        drafts: list[Source] = ["draft"] * (accepted - 1)
+        masks: list[Source] = ["mask"] * self.masks
+        return ("clean", *drafts, *masks)[: row.room]
+
+
+def _drafted(row: Row) -> int:
+    """How many drafts stand behind its last token."""
+    return len(row.drafts) if isinstance(row, LaneRow) else 0
+
+
+def _along(found: Read, right_R1: torch.Tensor, drafts: int, masks: int) -> Read:
+    """The proposals [R, K + 1 + M] on the path of the `right_R1` drafts: verified ones, then those of the masks there.
+
+    Past them the last one is repeated.
+    """
+    columns_W = torch.arange(drafts + 1 + masks, device=right_R1.device)
+    in_group_RW = drafts + masks * right_R1 + (columns_W - right_R1).clamp(1, masks)
+    index_RW = torch.where(columns_W <= right_R1, columns_W, in_group_RW)
+    alternatives = None
+    if found.alternatives is not None:
+        ids_RWA, probabilities_RWA = found.alternatives
+        index_RWA = index_RW[..., None].expand(-1, -1, ids_RWA.shape[-1])
+        alternatives = ids_RWA.gather(1, index_RWA), probabilities_RWA.gather(1, index_RWA)
+    return Read(found.ids_RW.gather(1, index_RW), found.scores_RW.gather(1, index_RW), alternatives)
