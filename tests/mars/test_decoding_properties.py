@@ -1,17 +1,25 @@
-"""Random acceptance patterns against a statement of the rules in plain Python, one row at a time."""
+"""Random acceptance patterns against statements of the rules in plain Python, one row at a time.
+
+Together more than 10,000 patterns, that is rows x passes; each test counts its own.
+"""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.metrics import Tally, output_ids
-from mars.scripted import ScriptedModel
+from mars.metrics import COUNTED, Tally, output_ids
+from mars.records import ForwardPass
+from mars.scripted import ReadingModel, ScriptedModel
 
 STOPS = frozenset({2, 3})
 VOCAB, MASK = 12, 11
@@ -32,12 +40,35 @@ class Script:
         return token, chance.choice(PROBABILITIES)
 
 
-Expected = list[tuple[int, list[int], int, str | None]]
+@dataclass(frozen=True)
+class Reader:
+    """A random but fixed continuation of every text, which masks foresee with a chance of `foresight` out of 8.
+
+    What is sampled is not what they foresee: such drafts are right by luck.
+    """
+
+    seed: int
+    foresight: int
+    stops: int
+
+    @cache  # noqa: B019 - a few texts
+    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+        if masks and hash((self.seed, tokens, masks)) // 64 % 8 < self.foresight:
+            for _ in range(masks):
+                tokens = (*tokens, self(tokens, 0)[0])
+            return self(tokens, 0)
+        number = hash((self.seed, tokens, masks)) // 8
+        token = 2 + number % 2 if number // 2 % 64 < self.stops else 4 + number // 128 % 7
+        return token, PROBABILITIES[number // 1024 % len(PROBABILITIES)]
 
 
-def by_the_rules(script: Script, row: int, options: DecodingSettings) -> Expected:
-    """(start, proposals, accepted, finish reason) of each pass of one row."""
-    expected: Expected = []
+Pass = tuple[int, list[int], int, str | None]
+"""(start, proposals, accepted, finish reason) of one pass of one row."""
+
+
+def by_the_rules(script: Script, row: int, options: DecodingSettings) -> list[Pass]:
+    """Sliding window: the passes of one row."""
+    expected: list[Pass] = []
     start = 0
     while not expected or expected[-1][3] is None:
         room = options.max_new_tokens - start
@@ -57,45 +88,154 @@ def by_the_rules(script: Script, row: int, options: DecodingSettings) -> Expecte
     return expected
 
 
+def exactly(reader: Reader, prompt: list[int], options: DecodingSettings) -> list[Pass]:
+    """Exact decoding: the passes of one row. Drafts that follow the model's own predictions count, and one token more.
+
+    New drafts: in the linear layout what the columns behind the accepted ones say, whatever these have read; in the
+    quadratic one what masks say that have read exactly what was accepted.
+    """
+    count = options.block_size - (not options.extra_proposal)
+    text, drafts = tuple(prompt), (MASK,) * count
+    expected: list[Pass] = []
+    start = 0
+    while not expected or expected[-1][3] is None:
+        room = options.max_new_tokens - start
+        columns = (*drafts, *(MASK,) * count)
+        heard = []
+        for width in range(2 * count + 1):
+            read = text + columns[:width]
+            masks = read.count(MASK)
+            heard.append(reader(read[: len(read) - masks], masks)[0])
+        accepted = 1
+        while accepted < room and accepted <= count and heard[accepted - 1] == drafts[accepted - 1]:
+            if heard[accepted - 1] in STOPS:
+                break
+            accepted += 1
+        read = text + columns[: accepted - 1]
+        text += tuple(heard[:accepted])
+        if options.layout == "linear":
+            drafts = tuple(heard[accepted : accepted + count])
+        else:
+            drafts = tuple(reader(read, masks)[0] for masks in range(1, count + 1))
+        last = heard[accepted - 1]
+        reason = "stop" if last in STOPS else "length" if accepted == room else None
+        expected.append((start, [*heard[:accepted], *drafts][:room], accepted, reason))
+        start += accepted
+    return expected
+
+
+def passes(records: list[ForwardPass], row: int) -> list[Pass]:
+    """What the records say of one row."""
+    return [
+        (part.start, [proposal.token_id for proposal in part.proposals], part.accepted, part.finish_reason)
+        for record in records
+        if record.phase in COUNTED
+        for part in record.rows
+        if part.row == row
+    ]
+
+
+def patterns_of(check: Callable[..., int], examples: int, **drawn: st.SearchStrategy) -> int:
+    """Run `check` on `examples` random examples; the sum of what it returns."""
+    total = 0
+
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None)
+    @given(**drawn)
+    def every(**values: object) -> None:
+        nonlocal total
+        total += check(**values)
+
+    every()
+    return total
+
+
 decoding_settings = st.builds(
     DecodingSettings,
     block_size=st.integers(1, 6),
     threshold=st.sampled_from(THRESHOLDS),
-    max_new_tokens=st.integers(1, 14),
+    max_new_tokens=st.sampled_from((1, 2, 5, 14, 40, 60)),
     extra_proposal=st.booleans(),
     alternatives=st.sampled_from((0, 0, 2)),
     use_cache=st.booleans(),
 )
-scripts = st.builds(Script, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.05, 0.3)))
-prompts = st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=5), min_size=1, max_size=4)
+exact_settings = st.builds(
+    DecodingSettings,
+    block_size=st.sampled_from((5, 4, 3, 2)),
+    max_new_tokens=st.sampled_from((70, 70, 40, 7, 1)),
+    extra_proposal=st.booleans(),
+    use_cache=st.sampled_from((True, True, False)),
+)
+scripts = st.builds(Script, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.02, 0.2)))
+readers = st.builds(
+    Reader, seed=st.integers(0, 10**6), foresight=st.sampled_from((4, 7, 1, 6, 8)), stops=st.sampled_from((0, 0, 1, 8))
+)
+prompts = st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=5), min_size=1, max_size=5)
 
 
-@settings(max_examples=400, deadline=None)
-@given(script=scripts, prompts=prompts, options=decoding_settings)
-def test_every_row_of_every_batch_follows_the_rules(
-    script: Script, prompts: list[list[int]], options: DecodingSettings
-) -> None:
-    model = ScriptedModel(script, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS)
-    records = list(DECODERS["sliding_window"](model, prompts, options))
-    tally = Tally.of(records)
-    for row in range(len(prompts)):
-        expected = by_the_rules(script, row, options)
-        parts = [part for record in records for part in record.rows if part.row == row and record.phase == "decode"]
-        assert [
-            (part.start, [proposal.token_id for proposal in part.proposals], part.accepted, part.finish_reason)
-            for part in parts
-        ] == expected
-        written = [token for _, tokens, accepted, _ in expected for token in tokens[:accepted]]
-        assert output_ids(records, row) == written
-        assert (tally.rows[row].tokens, tally.rows[row].passes) == (len(written), len(expected))
-    assert len(records) == len(model.calls) == tally.model_calls
+def scripted(script: Script, static: bool) -> ScriptedModel:
+    return ScriptedModel(script, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS, static_shapes=static)
+
+
+def reading(reader: Reader, static: bool = False) -> ReadingModel:
+    return ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS, static_shapes=static)
+
+
+def test_every_row_of_every_sliding_window_follows_the_rules() -> None:
+    def check(script: Script, prompts: list[list[int]], options: DecodingSettings, static: bool) -> int:
+        model = scripted(script, static)
+        records = list(DECODERS["sliding_window"](model, prompts, options))
+        tally = Tally.of(records)
+        for row in range(len(prompts)):
+            expected = by_the_rules(script, row, options)
+            assert passes(records, row) == expected
+            written = [token for _, tokens, accepted, _ in expected for token in tokens[:accepted]]
+            assert output_ids(records, row) == written
+            assert (tally.rows[row].tokens, tally.rows[row].passes) == (len(written), len(expected))
+        assert len(records) == len(model.calls) == tally.model_calls
+        return tally.passes
+
+    drawn = {"script": scripts, "prompts": prompts, "options": decoding_settings, "static": st.booleans()}
+    assert patterns_of(check, 220, **drawn) > 4500
+
+
+@pytest.mark.parametrize(("layout", "examples", "floor"), [("linear", 100, 4000), ("quadratic", 60, 1500)])
+def test_every_row_of_exact_decoding_follows_the_rules(layout: str, examples: int, floor: int) -> None:
+    def check(reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool) -> int:
+        options = replace(options, layout=layout)
+        model = reading(reader, static)
+        records = list(DECODERS["self_speculative"](model, prompts, options))
+        plain = list(DECODERS["autoregressive"](reading(reader), prompts, options))
+        for row, prompt in enumerate(prompts):
+            assert passes(records, row) == exactly(reader, prompt, options)
+            assert output_ids(records, row) == output_ids(plain, row)
+        assert len(records) == len(model.calls)
+        lengths.update(Tally.of(records).acceptance_lengths)
+        return Tally.of(records).passes
+
+    lengths: Counter[int] = Counter()
+    drawn = {"reader": readers, "prompts": prompts, "options": exact_settings, "static": st.booleans()}
+    assert patterns_of(check, examples, **drawn) > floor
+    assert min(lengths[length] for length in range(1, 6)) > 10, lengths
+
+
+def test_exact_decoding_writes_what_one_token_mode_samples() -> None:
+    def check(reader: Reader, prompts: list[list[int]], options: DecodingSettings, seed: int, layout: str) -> int:
+        options = replace(options, temperature=0.7, top_p=0.9, seed=seed, layout=layout)
+        records = list(DECODERS["self_speculative"](reading(reader), prompts, options))
+        plain = list(DECODERS["autoregressive"](reading(reader), prompts, options))
+        for row in range(len(prompts)):
+            assert output_ids(records, row) == output_ids(plain, row)
+        return Tally.of(records).passes
+
+    layouts = st.sampled_from(("auto", "linear", "quadratic"))
+    drawn = {"reader": readers, "prompts": prompts, "options": exact_settings, "seed": st.integers(0, 99)}
+    assert patterns_of(check, 25, layout=layouts, **drawn) > 400
 
 
 @settings(max_examples=60, deadline=None)
 @given(script=scripts, prompts=prompts, options=decoding_settings)
 def test_autoregressive_is_one_token_mode(script: Script, prompts: list[list[int]], options: DecodingSettings) -> None:
-    model = ScriptedModel(script, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS)
-    records = list(DECODERS["autoregressive"](model, prompts, options))
+    records = list(DECODERS["autoregressive"](scripted(script, static=False), prompts, options))
     for row in range(len(prompts)):
         tokens = output_ids(records, row)
         assert tokens == [script(row, position, 0)[0] for position in range(len(tokens))]
