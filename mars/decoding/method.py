@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
 
@@ -20,6 +20,9 @@ from mars.config import ScoreName
 from mars.decoding.sequences import Batch, Row
 from mars.records import Phase, Source
 from mars.window import Window
+
+MASK: Final[Source] = "mask"
+DRAFT: Final[Source] = "draft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,7 @@ class Method(ABC):
         if offsets_W is None:
             offsets_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
         positions_RW = batch.written_R[:, None] + offsets_W
-        return read(
-            logits_RWV, positions_RW, score=self.score, sampling=batch.sampling, alternatives=self.alternatives
-        )
+        return read(logits_RWV, positions_RW, score=self.score, sampling=batch.sampling, alternatives=self.alternatives)
 
 
 def slots_of(batch: Batch, extra: int) -> torch.Tensor:

@@ -5,10 +5,10 @@ mode writes; as long as a draft equals the prediction before it, the next predic
 text is that of `autoregressive` on the same checkpoint, and no threshold is involved. New drafts come from masks:
 
     linear      root  d1 … dK  m1 … mK                       2K + 1 columns, causal
-    quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  one group behind each of the K + 1 prefixes, (K + 1)² columns
+    quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
 
 After a miss in the linear layout the masks have read a wrong draft, and the columns behind it serve as drafts: guesses,
-which cost nothing and cannot do harm. The quadratic layout has a group of masks that has read exactly what was accepted.
+which cost nothing and cannot do harm. In the quadratic layout one group of masks has read exactly what was accepted.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
@@ -19,8 +19,9 @@ Shapes: R rows, Q columns, W = 2K + 1 proposals, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
 from typing import ClassVar
 
 import torch
@@ -30,7 +31,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
 from mars.decoding.layouts import Chooser, Layout, chooser_of, columns_of
-from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.method import DRAFT, MASK, Method, Verdict, slots_of
 from mars.decoding.pool import decode
 from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
@@ -65,16 +66,12 @@ class SelfSpeculative(Method):
         slots_RQ = slots_of(batch, columns - 1)
         ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
         ids_RQ[:, batch.pending + self.drafts :] = self.mask_token_id
-        tree = {}
-        if layout == "quadratic":
-            depths_Q, sees_QQ = _tree(batch.pending, self.drafts, slots_RQ.device)
-            tree = {
-                "positions_RQ": (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0),
-                "sees_RQQ": sees_QQ[None],
-            }
-        return Window(
-            ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + columns - 1, keep=columns, **tree
-        )
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + columns - 1, keep=columns)
+        if layout != "quadratic":
+            return window
+        depths_Q, sees_QQ = _tree(batch.pending, self.drafts, slots_RQ.device)
+        positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
+        return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
         drafts, columns = self.drafts, logits_RWV.shape[1]
@@ -97,7 +94,8 @@ class SelfSpeculative(Method):
         # order. In a row's first pass the drafts are masks themselves.
         quadratic = columns == columns_of("quadratic", self.drafts)
         read = 0 if row.written == 0 else accepted - 1 if quadratic else self.drafts
-        return ("clean", *("draft",) * read, *("mask",) * self.drafts * 2)[:count]
+        sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, 2 * self.drafts))
+        return sources[:count]
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
@@ -166,7 +164,9 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     """
     drafts = settings.block_size - (not settings.extra_proposal)
     if drafts < 1:
-        raise ValueError(f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft")
+        raise ValueError(
+            f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft"
+        )
     return SelfSpeculative(
         mask_token_id=trained_mask(engine, "self_speculative"),
         drafts=drafts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar
 
 import torch
@@ -12,7 +13,7 @@ from mars.acceptance import threshold_prefix, thresholds
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.method import MASK, Method, Verdict, slots_of
 from mars.decoding.pool import decode
 from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
@@ -61,7 +62,7 @@ class SlidingWindow(Method):
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         masks = 0 if threshold is None else min(columns, row.room) - 1
-        return ("clean", *("mask",) * masks)
+        return ("clean", *repeat(MASK, masks))
 
 
 def sliding_window(
