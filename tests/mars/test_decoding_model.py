@@ -8,12 +8,17 @@ from transformers import PreTrainedModel
 
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
+from mars.control import Control
 from mars.decoding import DECODERS
-from mars.engine import ModelEngine
+from mars.decoding.pair import Pair
+from mars.engine import Engine, ModelEngine
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
 
 PROMPTS = [[9, 10, 11, 12, 13], [14], [15] * 40, [20, 30, 40, 50, 60, 70, 80]]
+EIGHT = [*PROMPTS, [21, 22], [23, 24, 25], [26] * 17, [27, 28] * 11]
+SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 11}
+LAYOUTS = ("linear", "quadratic", "auto")
 SETTINGS = [
     {"threshold": None},
     {"threshold": 0.0, "block_size": 3},
@@ -29,7 +34,12 @@ def run(
     engine: ModelEngine, prompts: list[list[int]], decoder: str = "sliding_window", **options: object
 ) -> list[ForwardPass]:
     settings = DecodingSettings(**{"max_new_tokens": 48, **options})
-    return list(DECODERS[decoder](engine, prompts, settings))
+    return list(DECODERS[decoder](paired(engine, decoder), prompts, settings))
+
+
+def paired(engine: ModelEngine, decoder: str) -> Engine:
+    """The engine that this decoder needs: one that is its own draft where it needs a draft."""
+    return Pair(engine, engine) if decoder == "speculative" else engine
 
 
 def engine_without_end(model: PreTrainedModel) -> ModelEngine:
@@ -48,6 +58,73 @@ def test_cached_batch_equals_uncached_and_alone(tiny_model: PreTrainedModel, opt
         assert output_ids(batch, row) == output_ids(recomputed, row) == output_ids(alone)
         lengths = [Tally.of(records).rows[index].acceptance_lengths for records, index in ((batch, row), (alone, 0))]
         assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
+def test_eight_rows_of_all_lengths_write_what_they_write_alone(
+    tiny_model: PreTrainedModel, decoder: str, sampling: dict[str, object]
+) -> None:
+    engine = engine_without_end(tiny_model)
+    options = {"max_new_tokens": 24, "threshold": 0.3, "block_size": 4, "layout": "quadratic", **sampling}
+    together = run(engine, EIGHT, decoder, **options)
+    recomputed = run(engine, EIGHT, decoder, use_cache=False, **options)
+    for row, prompt in enumerate(EIGHT):
+        alone = output_ids(run(engine, [prompt], decoder, **options))
+        assert output_ids(together, row) == alone == output_ids(recomputed, row)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_run_that_is_cancelled_leaves_the_engine_as_it_was(tiny_model: PreTrainedModel, decoder: str) -> None:
+    engine = engine_without_end(tiny_model)
+    expected = run(engine, PROMPTS, decoder, max_new_tokens=16)
+    control = Control(0.3)
+    settings = DecodingSettings(max_new_tokens=16)
+    stream = DECODERS[decoder](paired(engine, decoder), PROMPTS, settings, control)
+    next(stream), next(stream)
+    control.stop()
+    assert list(stream) == []
+    again = run(engine, PROMPTS, decoder, max_new_tokens=16)
+    for row in range(len(PROMPTS)):
+        assert output_ids(again, row) == output_ids(expected, row)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_exact_decoding_writes_what_autoregressive_writes(
+    tiny_model: PreTrainedModel, layout: str, sampling: dict[str, object], use_cache: bool
+) -> None:
+    engine = engine_without_end(tiny_model)
+    plain = run(engine, PROMPTS, "autoregressive", **sampling)
+    for block_size in (2, 5):
+        exact = run(
+            engine, PROMPTS, "self_speculative", layout=layout, block_size=block_size, use_cache=use_cache, **sampling
+        )
+        for row in range(len(PROMPTS)):
+            assert output_ids(exact, row) == output_ids(plain, row)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_exact_passes_are_the_same_with_and_without_cache(tiny_model: PreTrainedModel, layout: str) -> None:
+    """Drafts too: the masks behind each prefix have read the same."""
+    engine = engine_without_end(tiny_model)
+    cached, recomputed = (
+        run(engine, PROMPTS, "self_speculative", layout=layout, block_size=4, use_cache=use_cache)
+        for use_cache in (True, False)
+    )
+    for row in range(len(PROMPTS)):
+        one, other = (
+            [
+                (part.start, part.accepted, [proposal.token_id for proposal in part.proposals])
+                for record in records
+                if record.phase == "verify"
+                for part in record.rows
+                if part.row == row
+            ]
+            for records in (cached, recomputed)
+        )
+        assert one == other
 
 
 def test_the_settings_above_accept_and_reject(tiny_model: PreTrainedModel) -> None:

@@ -16,6 +16,7 @@ from mars.tasks import TASKS, sample
 
 FOLDER = Path(__file__).parents[2] / "assets" / "checkpoints"
 PROBLEMS = 50
+FEW = 6
 FIRST_SEED = 500
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -48,6 +49,23 @@ def test_cached_equals_uncached_and_batch_equals_alone(mars: Checkpoint) -> None
         cached = decode(mars, [prompt], "sliding_window", **options)[0]
         uncached = decode(mars, [prompt], "sliding_window", use_cache=False, **options)[0]
         assert cached == uncached == together
+
+
+@pytest.mark.parametrize("layout", ["linear", "quadratic", "auto"])
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 3}], ids=["greedy", "sampled"])
+def test_exact_decoding_equals_autoregressive(mars: Checkpoint, layout: str, sampling: dict[str, float]) -> None:
+    asked = prompts(mars)[:FEW]
+    expected = decode(mars, asked, "autoregressive", **sampling)
+    options = {"block_size": mars.block_size, "layout": layout, **sampling}
+    assert decode(mars, asked, "self_speculative", **options) == expected
+    assert decode(mars, asked[:1], "self_speculative", **options) == expected[:1]
+
+
+@pytest.mark.parametrize("layout", ["linear", "quadratic"])
+def test_exact_decoding_gains_tokens(mars: Checkpoint, layout: str) -> None:
+    settings = DecodingSettings(block_size=mars.block_size, layout=layout)
+    tally = Tally.of(DECODERS["self_speculative"](mars.engine, prompts(mars)[:FEW], settings))
+    assert tally.tokens_per_forward > 1.5
 
 
 def test_masks_gain_tokens(mars: Checkpoint) -> None:
