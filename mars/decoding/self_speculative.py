@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import repeat
 from typing import ClassVar
 
@@ -35,6 +34,7 @@ from mars.decoding.method import DRAFT, MASK, Method, Verdict, slots_of
 from mars.decoding.pool import decode
 from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
+from mars.masks import verification_tree
 from mars.records import ForwardPass, Phase, Source
 from mars.window import Window
 
@@ -69,14 +69,14 @@ class SelfSpeculative(Method):
         window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + columns - 1, keep=columns)
         if layout != "quadratic":
             return window
-        depths_Q, sees_QQ = _tree(batch.pending, self.drafts, slots_RQ.device)
+        depths_Q, sees_QQ = verification_tree(batch.pending, self.drafts, self.drafts, slots_RQ.device)
         positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
         drafts, columns = self.drafts, logits_RWV.shape[1]
         quadratic = columns == columns_of("quadratic", drafts)
-        offsets_W = _tree(1, drafts, logits_RWV.device)[0] if quadratic else None
+        offsets_W = verification_tree(1, drafts, drafts, logits_RWV.device)[0] if quadratic else None
         found = self.read(batch, logits_RWV, offsets_W)
         if columns == 1:
             return Verdict(found, torch.ones_like(batch.length_R))
@@ -100,26 +100,6 @@ class SelfSpeculative(Method):
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
             self.chooser.observe(rows, columns, seconds, accepted)
-
-
-@lru_cache(maxsize=64)
-def _tree(pending: int, drafts: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Depths [Q] relative to the root, and who sees whom [Q, Q], of the quadratic layout behind `pending` real tokens.
-
-    The first of the pending tokens are in front of the root, which is the last of them.
-    """
-    chain = torch.arange(1 - pending, drafts + 1)
-    prefixes = torch.arange(drafts + 1).repeat_interleave(drafts)
-    masks = torch.arange(1, drafts + 1).repeat(drafts + 1)
-    depths_Q = torch.cat([chain, prefixes + masks])
-    # A column of the chain has group -1; a mask's group is the number of drafts that its prefix holds.
-    group_Q = torch.cat([torch.full_like(chain, -1), prefixes])
-    query_group, key_group = group_Q[:, None], group_Q[None]
-    key_depth, query_depth = depths_Q[None], depths_Q[:, None]
-    on_chain = key_group < 0
-    sees_chain = on_chain & torch.where(query_group < 0, key_depth <= query_depth, key_depth <= query_group)
-    sees_own = ~on_chain & (key_group == query_group) & (key_depth <= query_depth)
-    return depths_Q.to(device), (sees_chain | sees_own).to(device)
 
 
 def _along(found: Read, accepted_R: torch.Tensor, drafts: int) -> Read:
