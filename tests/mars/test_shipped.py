@@ -31,6 +31,11 @@ def mars() -> Checkpoint:
     return shipped("mars-b8")
 
 
+def test_mars_started_from_the_shipped_baseline() -> None:
+    """Its record holds the whole record of what it started from, commit, date and losses included."""
+    assert shipped("mars-b8").record["started_from"] == shipped("ar-sft").record
+
+
 def prompts(checkpoint: Checkpoint) -> list[list[int]]:
     families = list(TASKS)
     problems = [sample(families[number % len(families)], FIRST_SEED + number) for number in range(PROBLEMS)]
