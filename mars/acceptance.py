@@ -58,9 +58,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one pass proposes and how much of it is accepted, on the host: one entry a row, then one a proposal."""
+    """What one pass proposes and how much of it is accepted, on the host: one entry a row, then one a proposal.
+
+    `drafts` is how many drafts each row has for the next pass, 0 for methods that count none.
+    """
 
     accepted: list[int]
+    drafts: list[int]
     ids: list[list[int]]
     scores: list[list[float]]
     alternatives: list[list[Alternatives]]
@@ -138,13 +142,14 @@ def _prefix(
     return going_RD.cumprod(1).sum(1).add_(1).minimum(room_R)
 
 
-def to_host(accepted_R: torch.Tensor, read: Read) -> Judgement:
+def to_host(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None = None) -> Judgement:
     """Bring what was accepted and read to the host, in one transfer.
 
     Raises:
         ValueError: when the logits were not numbers.
     """
-    columns = [accepted_R[:, None].double(), read.ids_RW.double(), read.scores_RW]
+    counts = (accepted_R, torch.zeros_like(accepted_R) if drafts_R is None else drafts_R)
+    columns = [torch.stack(counts, 1).double(), read.ids_RW.double(), read.scores_RW]
     count = 0
     if read.alternatives is not None:
         ids_RWA, probabilities_RWA = read.alternatives
@@ -154,15 +159,15 @@ def to_host(accepted_R: torch.Tensor, read: Read) -> Judgement:
 
 
 def _judgement(table: list[list[float]], width: int, count: int) -> Judgement:
-    ids = [[int(value) for value in row[1 : 1 + width]] for row in table]
-    scores = [row[1 + width : 1 + 2 * width] for row in table]
+    ids = [[int(value) for value in row[2 : 2 + width]] for row in table]
+    scores = [row[2 + width : 2 + 2 * width] for row in table]
     if any(math.isnan(value) for row in scores for value in row):
         raise ValueError("the model's logits are not numbers (NaN): check the weights, or load them in float32")
     none: list[Alternatives] = [()] * width
     alternatives = [none] * len(table)
     if count:
-        alternatives = [_alternatives(row[1 + 2 * width :], width, count) for row in table]
-    return Judgement([int(row[0]) for row in table], ids, scores, alternatives)
+        alternatives = [_alternatives(row[2 + 2 * width :], width, count) for row in table]
+    return Judgement([int(row[0]) for row in table], [int(row[1]) for row in table], ids, scores, alternatives)
 
 
 def _alternatives(flat: list[float], width: int, count: int) -> list[Alternatives]:

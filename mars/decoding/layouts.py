@@ -22,8 +22,15 @@ WORTH_A_TRY = 0.8
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
-    """Columns of a pass whose rows have one pending token, Q."""
+    """The most columns of a pass whose rows have one pending token, Q."""
     return {"none": 1, "linear": 2 * drafts + 1, "quadratic": (drafts + 1) ** 2}[layout]
+
+
+def layout_of(columns: int, drafts: int) -> Layout:
+    """The layout of a pass of so many predictions a row; a linear one may have fewer drafts than K."""
+    if columns == 1:
+        return "none"
+    return "quadratic" if columns == columns_of("quadratic", drafts) else "linear"
 
 
 @dataclass(slots=True)
@@ -80,10 +87,9 @@ class Chooser:
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         """Learn from a pass: its columns, seconds, and the tokens that its rows accepted together."""
         self.unseen = 0
-        for layout in LAYOUTS:
-            if columns == columns_of(layout, self.drafts):
-                self.now += 1
-                self.seen.setdefault((rows, layout), Seen()).add(seconds, accepted / rows, self.now)
+        self.now += 1
+        seen = self.seen.setdefault((rows, layout_of(columns, self.drafts)), Seen())
+        seen.add(seconds, accepted / rows, self.now)
 
     def _may_pay(self, rows: int, layout: Layout, best: float) -> bool:
         """Whether a layout not tried enough at this number of rows could beat the best.

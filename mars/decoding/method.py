@@ -27,10 +27,16 @@ DRAFT: Final[Source] = "draft"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The proposals of each row in the order of their positions, and how many are accepted [R], on the device."""
+    """The proposals of each row in the order of their positions, and how many are accepted [R], on the device.
+
+    `left_RW` is what to leave behind the row's last token for the next pass, the accepted tokens first; None: the
+    proposals. `drafts_R` is how many drafts are among it, for methods that count them.
+    """
 
     read: Read
     accepted_R: torch.Tensor
+    left_RW: torch.Tensor | None = None
+    drafts_R: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,8 +166,9 @@ class Pool:
             logits_RWV = logits_RWV[:, logits_RWV.shape[1] - group.window.keep :]
         verdict = group.method.judge(group.batch, logits_RWV)
         cached = group.method.caches_accepted
-        self._sequences.settle(group.places, verdict.read.ids_RW, verdict.accepted_R, cached=cached)
-        return to_host(verdict.accepted_R, verdict.read)
+        left_RW = verdict.read.ids_RW if verdict.left_RW is None else verdict.left_RW
+        self._sequences.settle(group.places, left_RW, verdict.accepted_R, cached=cached)
+        return to_host(verdict.accepted_R, verdict.read, verdict.drafts_R)
 
     def _row_pass(self, group: Group, position: int, judgement: Judgement) -> RowPass:
         """The record of one row; counts its accepted tokens in."""
@@ -179,6 +180,7 @@ class Pool:
         start, room = row.written, row.room
         row.written += accepted
         row.gained = accepted
+        row.drafts = judgement.drafts[position]
         row.pending = 1 if group.method.caches_accepted else accepted
         reason: FinishReason | None = None
         if ids[accepted - 1] in self._engine.stop_token_ids:

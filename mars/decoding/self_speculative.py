@@ -4,11 +4,12 @@ A pass reads the last real token (the root) and K drafts after it. What the mode
 mode writes; as long as a draft equals the prediction before it, the next prediction is one-token mode's too. So the
 text is that of `autoregressive` on the same checkpoint, and no threshold is involved. New drafts come from masks:
 
-    linear      root  d1 … dK  m1 … mK                       2K + 1 columns, causal
+    linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
 
-After a miss in the linear layout the masks have read a wrong draft, and the columns behind it serve as drafts: guesses,
-which cost nothing and cannot do harm. In the quadratic layout one group of masks has read exactly what was accepted.
+In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a miss
+in the linear layout the masks have read a wrong draft, and the next pass has none to verify. Therefore it takes only
+drafts that are sure enough to be worth that (`SURE`), and the masks stand right behind them.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
@@ -29,7 +30,7 @@ from mars.acceptance import Read, match_prefix
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.layouts import Chooser, Layout, chooser_of, columns_of
+from mars.decoding.layouts import Chooser, Layout, chooser_of, columns_of, layout_of
 from mars.decoding.method import DRAFT, MASK, Method, Verdict, slots_of
 from mars.decoding.pool import decode
 from mars.decoding.sequences import Batch, Row
@@ -37,6 +38,10 @@ from mars.engine import Engine
 from mars.masks import verification_tree
 from mars.records import ForwardPass, Phase, Source
 from mars.window import Window
+
+# A draft of probability p adds p tokens to its pass, and a miss costs the drafts of the next pass, about two tokens:
+# p >= 2 (1 - p).
+SURE = 2 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +61,17 @@ class SelfSpeculative(Method):
         return columns_of("quadratic" if self.layout is None else self.layout, self.drafts) + 1
 
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
-        # A mask is never predicted, so it is a draft that always misses; the columns that read it make proposals. All
-        # slots, not the first K alone: a pass without drafts writes none, and an earlier row may have used the place.
+        # A mask stands for a draft that is not there: it is never predicted, so it always misses.
         tokens_K[row.length + 1 :] = self.mask_token_id
 
     def window(self, batch: Batch) -> Window:
-        layout = self.layout if self.chooser is None else self.chooser.choose(len(batch.rows))
-        columns = columns_of(layout or "linear", self.drafts)
+        layout = self.layout or (self.chooser.choose(len(batch.rows)) if self.chooser else "linear")
+        # Of the rows' drafts, unless every pass must have the same shape, only as many columns as the longest has.
+        drafts = self.drafts if layout == "quadratic" else min(self.drafts, batch.drafts) if layout == "linear" else 0
+        columns = columns_of(layout, self.drafts) - (self.drafts - drafts if layout == "linear" else 0)
         slots_RQ = slots_of(batch, columns - 1)
         ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-        ids_RQ[:, batch.pending + self.drafts :] = self.mask_token_id
+        ids_RQ[:, batch.pending + drafts :] = self.mask_token_id
         window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + columns - 1, keep=columns)
         if layout != "quadratic":
             return window
@@ -74,28 +80,49 @@ class SelfSpeculative(Method):
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
-        drafts, columns = self.drafts, logits_RWV.shape[1]
-        quadratic = columns == columns_of("quadratic", drafts)
+        drafts, layout = self.drafts, layout_of(logits_RWV.shape[1], self.drafts)
+        quadratic = layout == "quadratic"
         offsets_W = verification_tree(1, drafts, drafts, logits_RWV.device)[0] if quadratic else None
         found = self.read(batch, logits_RWV, offsets_W)
-        if columns == 1:
-            return Verdict(found, torch.ones_like(batch.length_R))
+        if layout == "none":
+            none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, drafts)
+            left_RW = torch.cat((found.ids_RW, none_RK), 1)
+            return Verdict(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
         offsets_K = torch.arange(1, drafts + 1, device=logits_RWV.device)
         drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_K)
         accepted_R = match_prefix(
             found.ids_RW[:, : drafts + 1], drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R
         )
-        return Verdict(_along(found, accepted_R, drafts) if quadratic else found, accepted_R)
+        if quadratic:
+            found = _along(found, accepted_R, drafts)
+            return Verdict(found, accepted_R, drafts_R=torch.full_like(accepted_R, drafts))
+        sure_RW = self._probabilities(found, logits_RWV) >= SURE
+        missed_R = accepted_R <= (drafts_RK != self.mask_token_id).sum(1)
+        return self._left(found, accepted_R, sure_RW & ~missed_R[:, None])
+
+    def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
+        """Of the proposals, [R, W]."""
+        if self.score == "probability":
+            return found.scores_RW
+        return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
+
+    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> Verdict:
+        """Leave the accepted tokens and behind them the drafts from the left, at most K, that `kept_RW` [R, W] wants."""
+        columns_W = torch.arange(kept_RW.shape[1], device=kept_RW.device)
+        accepted_RW = columns_W < accepted_R[:, None]
+        within_RW = columns_W < accepted_R[:, None] + self.drafts
+        run_RW = ((accepted_RW | kept_RW) & within_RW).cumprod(1).bool()
+        left_RW = torch.where(run_RW, found.ids_RW, self.mask_token_id)
+        return Verdict(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """Verified first, then the drafts for the next pass, which are the proposals past the accepted prefix."""
-        count = min(accepted + self.drafts if columns > 1 else 1, row.room)
-        # The quadratic layout goes on with the masks behind the accepted prefix, the linear one with its columns in
-        # order. In a row's first pass the drafts are masks themselves.
-        quadratic = columns == columns_of("quadratic", self.drafts)
-        read = 0 if row.written == 0 else accepted - 1 if quadratic else self.drafts
-        sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, 2 * self.drafts))
-        return sources[:count]
+        """What was verified; then, unless the linear layout missed a draft, the masks' proposals behind it."""
+        layout = layout_of(columns, self.drafts)
+        missed = layout == "linear" and accepted <= row.drafts
+        read = 0 if layout == "none" else accepted - 1 if layout == "quadratic" else row.drafts
+        masks = 0 if missed or layout == "none" else self.drafts
+        sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
+        return sources[: row.room]
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
@@ -125,8 +152,9 @@ def self_speculative(
 ) -> Iterator[ForwardPass]:
     """Exactly the text of `autoregressive` on the same checkpoint, in several times fewer passes.
 
-    K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold; the proposals past the
-    accepted prefix are the drafts of the next pass.
+    K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold. The proposals past the accepted
+    prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in the linear
+    layout, there are none, and they are what the model predicts behind the wrong draft.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context, a model without masks, or a block

@@ -25,7 +25,8 @@ class Row:
     """One sequence as the host knows it.
 
     `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
-    yet, `written` those of the response, `gained` those of them that the last pass added.
+    yet, `written` those of the response, `gained` those of them that the last pass added, and
+    `drafts` the drafts that it left for the next one to verify.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Row:
     control: Control
     written: int = 0
     gained: int = 0
+    drafts: int = 0
     pending: int = 1
 
     @property
@@ -57,8 +59,9 @@ class Row:
 class Batch:
     """The rows of one method in one pass: views of `Sequences`, or copies where they do not lie side by side.
 
-    `pending` is how many columns of real tokens the window needs, `room` how many tokens are worth proposing: the most
-    of any row, or as many as there can ever be where every pass must have the same shape.
+    `pending` is how many columns of real tokens the window needs, `drafts` how many drafts there are to verify, `room`
+    how many tokens are worth proposing: the most of any row, or as many as there can ever be where every pass must have
+    the same shape.
     """
 
     rows: list[Row]
@@ -70,6 +73,7 @@ class Batch:
     stop_ids: torch.Tensor
     sampling: Sampling
     pending: int
+    drafts: int
     room: int
     thresholds: tuple[float | None, ...]
 
@@ -145,6 +149,7 @@ class Sequences:
             stop_ids=self.stop_ids,
             sampling=self._sampling_of(tuple(places), rows),
             pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
+            drafts=MAX_BLOCK_SIZE if static else max(row.drafts for row in rows),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
             thresholds=tuple(row.threshold for row in rows),
         )
