@@ -3,6 +3,10 @@
 At each batch size every contestant first decodes all prompts once, uncounted. Then come the rounds: in each, every
 contestant decodes the same prompts, in an order that moves on by one from round to round, so that a machine that gets
 slower or faster does so for all. Speed-ups are ratios within a round.
+
+The batch size is how many rows decode at once. A contestant whose rows can join and leave between passes is given all
+prompts, and the next one takes the place of a row that has ended; the others get them in batches that end with their
+longest row.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from mars.tasks import TASKS, Problem
 
 MIN_REPEATS = 5
 _T = TypeVar("_T")
+
+Decode = Callable[[Prompts, int], Timed]
+"""Decodes prompts, so many at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,28 +51,30 @@ class BenchPlan:
 
     def sample(self) -> list[Problem]:
         """The problems, the families taking turns: the same ones as `analysis evaluate` takes for this seed."""
-        plan = Plan(problems=self.problems, seed=self.seed, batch_size=self.problems)
-        families = [next(plan.batches(task)) for task in plan.tasks]
-        return [problem for turn in zip(*families, strict=True) for problem in turn]
+        return Plan(problems=self.problems, seed=self.seed).in_turn()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrant:
-    """A contestant that is ready to run: how it decodes one batch, and all its prompts as token ids.
+    """A contestant that is ready to run: how it decodes, and all its prompts as token ids.
 
-    `lossless`: its outputs must be those of the baseline. `comparable`: it has the baseline's weights.
+    `lossless`: its outputs must be those of the baseline. `comparable`: it has the baseline's weights. `continuous`: it
+    takes in waiting prompts as rows end, so that it needs no batches.
     """
 
     label: str
-    decode: Callable[[Prompts], Timed]
+    decode: Decode
     prompts: Prompts
     lossless: bool = False
     comparable: bool = True
+    continuous: bool = False
 
     def round(self, batch_size: int) -> Round:
-        """Decode all prompts once."""
+        """Decode all prompts once, `batch_size` at a time."""
+        if self.continuous:
+            return (self.decode(self.prompts, batch_size),)
         firsts = range(0, len(self.prompts), batch_size)
-        return tuple(self.decode(self.prompts[first : first + batch_size]) for first in firsts)
+        return tuple(self.decode(self.prompts[first : first + batch_size], batch_size) for first in firsts)
 
 
 def bench(
@@ -102,7 +111,13 @@ def _bench(
                     progress(1)
         results += [
             result_of(
-                entrant.label, batch_size, rounds, traffic, lossless=entrant.lossless, comparable=entrant.comparable
+                entrant.label,
+                batch_size,
+                rounds,
+                traffic,
+                lossless=entrant.lossless,
+                comparable=entrant.comparable,
+                continuous=entrant.continuous,
             )
             for entrant in entrants
         ]

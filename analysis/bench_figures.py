@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 
 from analysis.bandwidth import Traffic
@@ -12,7 +13,7 @@ from analysis.stats import Estimate
 from analysis.timed import Timed
 
 Round = tuple[Timed, ...]
-"""All prompts decoded once, batch by batch."""
+"""All prompts decoded once, in one run or batch by batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +22,13 @@ class Result:
 
     `figures` by name: medians over rounds with their intervals, None where a contestant has no such figure.
     `identical` counts the problems for which it wrote what the baseline wrote, token by token, in the first round.
-    `rounds` are (tokens, wall-clock seconds).
+    `continuous`: rows joined as others ended. `rounds` are (tokens, wall-clock seconds).
     """
 
     batch_size: int
     label: str
     lossless: bool
+    continuous: bool
     figures: dict[str, Estimate | None]
     identical: int | None
     n: int
@@ -41,6 +43,7 @@ def result_of(
     *,
     lossless: bool = False,
     comparable: bool = True,
+    continuous: bool = False,
 ) -> Result:
     """The figures of contestant `label` from the rounds of all; pairs are those of one round.
 
@@ -61,6 +64,7 @@ def result_of(
         batch_size=batch_size,
         label=label,
         lossless=lossless,
+        continuous=continuous,
         figures={name: _estimate(column) for name, column in values.items()},
         identical=_identical(own[0], baseline[0]) if baseline and comparable else None,
         n=sum(len(batch.outputs) for batch in own[0]),
@@ -94,6 +98,11 @@ def _gained(measured: Round) -> float | None:
     return _tokens(measured) / passes if passes else None
 
 
+def _rows(measured: Round) -> float | None:
+    passes = sum(batch.passes for batch in measured)
+    return sum(batch.row_passes for batch in measured) / passes if passes else None
+
+
 def _queries(measured: Round) -> float | None:
     passes = sum(len(batch.pass_seconds) for batch in measured)
     return sum(batch.query_tokens for batch in measured) / passes if passes else None
@@ -122,13 +131,18 @@ def _bandwidth(measured: Round, traffic: Traffic) -> float | None:
 
 
 def _identical(measured: Round, baseline: Round) -> int:
-    pairs = zip(measured, baseline, strict=True)
-    return sum(ours == theirs for mine, its in pairs for ours, theirs in zip(mine.outputs, its.outputs, strict=True))
+    pairs = zip(_outputs(measured), _outputs(baseline), strict=True)
+    return sum(ours == theirs for ours, theirs in pairs)
+
+
+def _outputs(measured: Round) -> Iterator[tuple[int, ...]]:
+    return chain.from_iterable(batch.outputs for batch in measured)
 
 
 FIGURES: dict[str, Callable[[Round], float | None]] = {
     "tokens_per_second": _speed,
     "tokens_per_forward": _gained,
+    "rows_per_pass": _rows,
     "query_tokens_per_pass": _queries,
     "seconds_per_pass": _pass_seconds,
     "ttft_seconds": _first_token_seconds,

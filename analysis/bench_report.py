@@ -15,6 +15,8 @@ NOTE = (
     "Brackets: 95 % bootstrap interval of the median over rounds (how far timings vary, not how far problems do).\n"
     "× compares tok/s within a round. Efficiency = × AR ÷ tokens/forward. Outside = share of the wall-clock not spent\n"
     "in forward passes. Identical = problems with the very tokens of autoregressive on the same weights.\n"
+    "Rows/pass = rows that still wrote, mean over passes. TTFT = from the pass that first read the row to its first\n"
+    "token: waiting for a place is not in it.\n"
     "generate keeps no record of its passes: its ms/pass is the mean of those after the first token."
 )
 
@@ -46,6 +48,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Estimate], str]]] = {
     "speedup_over_generate": ("× generate", _with_interval),
     "tokens_per_forward": ("tokens/forward", _alone(_number)),
     "efficiency": ("efficiency", _alone(_number)),
+    "rows_per_pass": ("rows/pass", _alone(_number)),
     "query_tokens_per_pass": ("queries/pass", _alone(_number)),
     "seconds_per_pass": ("ms/pass", _alone(_milliseconds)),
     "ttft_seconds": ("TTFT ms", _alone(_milliseconds)),
@@ -58,7 +61,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Estimate], str]]] = {
 def to_text(results: Sequence[Result], plan: BenchPlan) -> str:
     """One aligned table per batch size, what differs although it must not, and how to read it."""
     parts = [f"batch size {size}\n{aligned(_lines(results, size))}" for size in plan.batch_sizes]
-    return "\n\n".join([*parts, lossless_sentence(results), f"{_counts(results, plan)}\n{NOTE}"])
+    return "\n\n".join([*parts, *_notes(results, plan)])
 
 
 def to_markdown(results: Sequence[Result], plan: BenchPlan) -> str:
@@ -69,7 +72,7 @@ def to_markdown(results: Sequence[Result], plan: BenchPlan) -> str:
         ruler = ["---", *["---:"] * (len(heading) - 1)]
         table = "\n".join(f"| {' | '.join(line)} |" for line in (heading, ruler, *lines))
         parts.append(f"Batch size {size}:\n\n{table}")
-    return "\n\n".join([*parts, lossless_sentence(results), f"{_counts(results, plan)}\n{NOTE}"])
+    return "\n\n".join([*parts, *_notes(results, plan)])
 
 
 def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
@@ -85,6 +88,17 @@ def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
     }
 
 
+def batching_sentence(results: Sequence[Result]) -> str:
+    """Who kept the batch full, and who waited for the longest row."""
+    labels = dict.fromkeys((result.continuous, result.label) for result in results)
+    joined, batched = (", ".join(label for kind, label in labels if kind is wanted) for wanted in (True, False))
+    parts = [
+        f"A waiting problem takes the place of a row that has ended: {joined}." if joined else "",
+        f"Batches that end with their longest row: {batched}." if batched else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
 def lossless_sentence(results: Sequence[Result]) -> str:
     """Whether those that must write what the baseline writes did."""
     broken = [
@@ -95,6 +109,10 @@ def lossless_sentence(results: Sequence[Result]) -> str:
     if broken:
         return f"NOT lossless: {'; '.join(broken)}. In bfloat16 near-ties may flip; in float32 this is a fault."
     return "Every lossless contestant wrote exactly the tokens of autoregressive."
+
+
+def _notes(results: Sequence[Result], plan: BenchPlan) -> list[str]:
+    return [lossless_sentence(results), f"{_counts(results, plan)}\n{batching_sentence(results)}\n{NOTE}"]
 
 
 def _claims(results: Sequence[Result]) -> list[Result]:
@@ -123,6 +141,7 @@ def _described(result: Result) -> dict[str, Any]:
         "batch_size": result.batch_size,
         "contestant": result.label,
         "lossless": result.lossless,
+        "continuous": result.continuous,
         **{name: None if estimate is None else asdict(estimate) for name, estimate in result.figures.items()},
         "identical": result.identical,
         "identical_rate": None if result.identical is None else result.identical / result.n,

@@ -51,6 +51,12 @@ class Plan:
             numbers = range(first, min(first + self.batch_size, self.problems))
             yield [sample(task, self.seed * SEED_STRIDE + number) for number in numbers]
 
+    def in_turn(self) -> list[Problem]:
+        """All problems, the families taking turns."""
+        return [
+            sample(task, self.seed * SEED_STRIDE + number) for number in range(self.problems) for task in self.tasks
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

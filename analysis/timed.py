@@ -1,4 +1,4 @@
-"""One batch decoded once, on the wall-clock: by a decoder of ours, or by `generate` of transformers.
+"""Prompts decoded once, on the wall-clock: by a decoder of ours, or by `generate` of transformers.
 
 Nothing is drawn, folded or turned to text between the two readings of the clock.
 """
@@ -6,15 +6,12 @@ Nothing is drawn, folded or turned to text between the two readings of the clock
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
-from mars.config import DecodingSettings
-from mars.decoding import Decoder
-from mars.engine import Engine
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass
 
@@ -23,15 +20,17 @@ Prompts = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """What one batch took. All times are wall-clock seconds unless said otherwise.
+    """What one run took. All times are wall-clock seconds unless said otherwise.
 
     `outputs` are the token ids of each row up to and including the end of sequence; `first_token_seconds` is how long
-    each row waited for its first token, prefill and first pass; `token_seconds` what a further token took, for each row
-    that wrote two or more; `model_seconds` the sum over all records, None where there are none (`generate`).
+    each row took to its first token from the start of the pass that first read it, which is the first pass of the run
+    unless it had to wait for a place; `token_seconds` what a further token took, for each row that wrote two or more;
+    `model_seconds` the sum over all records, None where there are none (`generate`).
 
-    Of the decode and verify passes: `pass_seconds`, the device time of each; `row_passes`, rows summed over passes;
-    `query_tokens`, positions forwarded; `read_positions`, rows times cached positions up to the furthest, summed over
-    passes.
+    Of the decode and verify passes: `passes`, how many there were; `pass_seconds`, the device time of each;
+    `row_passes`, the rows that still wrote, summed over passes; `query_tokens`, positions forwarded; `read_positions`,
+    rows times cached positions up to the furthest, summed over passes. `generate` writes its first token while it reads
+    the prompts: that pass counts in `passes` and `row_passes` alone.
     """
 
     outputs: tuple[tuple[int, ...], ...]
@@ -39,6 +38,7 @@ class Timed:
     first_token_seconds: tuple[float, ...]
     token_seconds: tuple[float, ...]
     model_seconds: float | None
+    passes: int
     pass_seconds: tuple[float, ...]
     row_passes: int
     query_tokens: int
@@ -69,14 +69,12 @@ class Stopwatch:
         return self.now()
 
 
-def decode_timed(
-    engine: Engine, decode: Decoder, settings: DecodingSettings, prompts: Prompts, watch: Stopwatch
-) -> Timed:
-    """Decode one batch; a record counts as arrived when the decoder yields it."""
+def decode_timed(run: Callable[[Prompts], Iterator[ForwardPass]], prompts: Prompts, watch: Stopwatch) -> Timed:
+    """Decode the prompts; a record counts as arrived when `run` yields it."""
     records: list[ForwardPass] = []
     arrivals: list[float] = []
     start = watch.settled()
-    for record in decode(engine, prompts, settings):
+    for record in run(prompts):
         records.append(record)
         arrivals.append(watch.now())
     seconds = watch.settled() - start
@@ -85,10 +83,12 @@ def decode_timed(
 
 def _fold(records: Sequence[ForwardPass], arrivals: Sequence[float], seconds: float, prompts: Prompts) -> Timed:
     outputs = tuple(tuple(output_ids(records, row)) for row in range(len(prompts)))
+    begun: dict[int, float] = {}
     first: dict[int, float] = {}
     last: dict[int, float] = {}
-    for record, arrival in zip(records, arrivals, strict=True):
+    for record, before, arrival in zip(records, [0.0, *arrivals[:-1]], arrivals, strict=True):
         for row in record.rows:
+            begun.setdefault(row.row, before)
             if row.accepted:
                 first.setdefault(row.row, arrival)
                 last[row.row] = arrival
@@ -96,11 +96,12 @@ def _fold(records: Sequence[ForwardPass], arrivals: Sequence[float], seconds: fl
     return Timed(
         outputs=outputs,
         seconds=seconds,
-        first_token_seconds=tuple(first.values()),
+        first_token_seconds=tuple(arrival - begun[row] for row, arrival in first.items()),
         token_seconds=tuple(
             (last[row] - first[row]) / (len(ids) - 1) for row, ids in enumerate(outputs) if len(ids) > 1
         ),
         model_seconds=sum(record.seconds for record in records),
+        passes=len(counted),
         pass_seconds=tuple(record.seconds for record in counted),
         row_passes=sum(len(record.rows) for record in counted),
         query_tokens=sum(record.query_tokens for record in counted),
@@ -141,6 +142,7 @@ class Generate:
             first_token_seconds=(first,) * rows,
             token_seconds=(step,) * sum(len(ids) > 1 for ids in outputs),
             model_seconds=None,
+            passes=1 + further,
             pass_seconds=(step,) * further,
             row_passes=sum(map(len, outputs)),
             query_tokens=rows * further,

@@ -38,11 +38,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--draft", metavar="DIR", help="a smaller checkpoint with the same vocabulary, which speculative needs")
     add(
         "--decoders",
+        action="append",
         metavar="A,B",
         help="contestants beside generate and autoregressive, such as sliding_window@0.9/b4, block_cached/c16, "
-        "self_speculative/linear or jacobi/k4 (default: all that the checkpoint can run)",
+        "self_speculative/linear or jacobi/k4; may be given again (default: all that the checkpoint can run)",
     )
-    add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="default: 1,4,8,16")
+    add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
     add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
@@ -70,12 +71,13 @@ def run(options: argparse.Namespace) -> None:
         batch_sizes=parse_sizes(options.batch_sizes),
         repeats=options.repeats,
     )
-    _check_settings(options)
+    decoders = None if options.decoders is None else ",".join(options.decoders)
+    _check_settings(options, decoders)
     source = options.checkpoint or DEFAULT_CHECKPOINT
     models = Models.load(options, source)
     checkpoint, device = models.checkpoint, models.checkpoint.engine.device
     settings = _settings(options, checkpoint.block_size)
-    contestants = _contestants(options.decoders, settings, models)
+    contestants = _contestants(decoders, settings, models)
     entrants = entrants_of(contestants, models, settings, plan.sample())
     traffic = Traffic.of(models.plain)
     total = len(entrants) * (plan.repeats + 1) * len(plan.batch_sizes)
@@ -105,11 +107,11 @@ def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSe
     )
 
 
-def _check_settings(options: argparse.Namespace) -> None:
+def _check_settings(options: argparse.Namespace, decoders: str | None) -> None:
     """Say what is wrong with the settings before any weights are read."""
     settings = _settings(options, None)
-    if options.decoders is not None:
-        for contestant in parse_contestants(options.decoders, settings.threshold):
+    if decoders is not None:
+        for contestant in parse_contestants(decoders, settings.threshold):
             contestant.settings(settings)
 
 

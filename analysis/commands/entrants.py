@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedModel
 
-from analysis.bench import Entrant
+from analysis.bench import Decode, Entrant
 from analysis.contestants import BASELINE, GENERATE, Contestant
-from analysis.timed import Generate, Prompts, Stopwatch, Timed, decode_timed
+from analysis.runs import is_continuous, run
+from analysis.timed import Generate, Stopwatch, decode_timed
 from mars.checkpoint import DTYPES, Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
 from mars.decoding.base import check
 from mars.engine import Engine
 from mars.tasks import Problem
@@ -63,6 +63,7 @@ def entrants_of(
             decode=_decoding(contestant, models, settings),
             prompts=prompts,
             lossless=contestant.lossless,
+            continuous=is_continuous(contestant.decoder),
         )
         for contestant in contestants
     ]
@@ -73,25 +74,28 @@ def entrants_of(
                 decode=_with_decoder(models.other.engine, BASELINE, settings),
                 prompts=_prompts(models.other, problems, settings),
                 comparable=False,
+                continuous=True,
             )
         )
     return found
 
 
-def _decoding(contestant: Contestant, models: Models, settings: DecodingSettings) -> Callable[[Prompts], Timed]:
+def _decoding(contestant: Contestant, models: Models, settings: DecodingSettings) -> Decode:
     engine = models.checkpoint.engine
     if contestant.decoder == GENERATE:
         watch = Stopwatch.of(engine.device)
         generate = Generate(models.plain, engine.stop_token_ids, settings.max_new_tokens)
-        return lambda prompts: generate.timed(prompts, watch)
+        return lambda prompts, _: generate.timed(prompts, watch)
     if contestant.traits.draft and models.paired is not None:
         engine = models.paired.engine
     return _with_decoder(engine, contestant.decoder, contestant.settings(settings))
 
 
-def _with_decoder(engine: Engine, decoder: str, settings: DecodingSettings) -> Callable[[Prompts], Timed]:
-    decode, watch = DECODERS[decoder], Stopwatch.of(engine.device)
-    return lambda prompts: decode_timed(engine, decode, settings, prompts, watch)
+def _with_decoder(engine: Engine, decoder: str, settings: DecodingSettings) -> Decode:
+    watch = Stopwatch.of(engine.device)
+    return lambda prompts, places: decode_timed(
+        lambda rows: run(engine, decoder, settings, rows, places), prompts, watch
+    )
 
 
 def _prompts(checkpoint: Checkpoint, problems: Sequence[Problem], settings: DecodingSettings) -> list[list[int]]:

@@ -219,11 +219,24 @@ class Pool:
 
 
 def decode(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control, method: Method
+    engine: Engine,
+    prompts: Prompts,
+    settings: DecodingSettings,
+    control: Control,
+    method: Method,
+    places: int | None = None,
 ) -> Iterator[ForwardPass]:
-    """The records of decoding these prompts, row by row numbered from 0, until all have ended or `control` stops."""
+    """The records of decoding these prompts, row by row numbered from 0, until all have ended or `control` stops.
+
+    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end.
+
+    Raises:
+        ValueError: before the first record, for `places` below 1.
+    """
+    if places is not None and places < 1:
+        raise ValueError(f"places must be >= 1, got {places}")
     capacity = max(map(len, prompts)) + settings.max_new_tokens + method.lookahead
-    pool = Pool(engine, len(prompts), capacity, use_cache=settings.use_cache)
+    pool = Pool(engine, min(places or len(prompts), len(prompts)), capacity, use_cache=settings.use_cache)
     for number, prompt in enumerate(prompts):
         pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
     while (record := pool.step()) is not None:

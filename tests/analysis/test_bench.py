@@ -27,6 +27,7 @@ def timed(seconds: float, *outputs: Sequence[int], per_pass: int = 1, records: b
         first_token_seconds=(seconds / 10,) * len(outputs),
         token_seconds=(seconds / 100,) * len(outputs),
         model_seconds=seconds / 2 if records else None,
+        passes=max(passes),
         pass_seconds=(seconds / 20,) * max(passes),
         row_passes=sum(passes),
         query_tokens=3 * max(passes),
@@ -42,7 +43,7 @@ class Runner:
         self.seconds = iter(seconds)
         self.prompts = prompts
 
-    def __call__(self, prompts: Prompts) -> Timed:
+    def __call__(self, prompts: Prompts, places: int) -> Timed:
         if prompts[0] == self.prompts[0]:
             self.turns.append(self.label)
             self.now = next(self.seconds)
@@ -74,17 +75,19 @@ def test_rotated() -> None:
     assert [rotated("abc", places) for places in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
 
 
-def test_prompts_are_cut_into_batches() -> None:
-    sizes: list[int] = []
+def test_prompts_are_cut_into_batches_for_those_that_need_them() -> None:
+    sizes: list[tuple[int, int]] = []
 
-    def decode(prompts: Prompts) -> Timed:
-        sizes.append(len(prompts))
+    def decode(prompts: Prompts, places: int) -> Timed:
+        sizes.append((len(prompts), places))
         return timed(1.0, *prompts)
 
     prompts = [[number, 2] for number in range(7)]
-    measured = Entrant(label="x", decode=decode, prompts=prompts).round(3)
-    assert sizes == [3, 3, 1]
-    assert [list(ids) for batch in measured for ids in batch.outputs] == prompts
+    for continuous, expected in ((False, [(3, 3), (3, 3), (1, 3)]), (True, [(7, 3)])):
+        sizes.clear()
+        measured = Entrant(label="x", decode=decode, prompts=prompts, continuous=continuous).round(3)
+        assert sizes == expected
+        assert [list(ids) for batch in measured for ids in batch.outputs] == prompts
 
 
 def test_figures_by_hand() -> None:
@@ -98,6 +101,7 @@ def test_figures_by_hand() -> None:
     figures = results_of(rounds)["fast"].figures
     assert figures["tokens_per_second"] == Estimate.of([3.0, 3.0, 6.0, 1.5, 3.0])
     assert figures["tokens_per_forward"] == Estimate(2.0, 2.0, 2.0)
+    assert figures["rows_per_pass"] == Estimate(1.5, 1.5, 1.5)
     assert figures["query_tokens_per_pass"] == Estimate(3.0, 3.0, 3.0)
     assert figures["seconds_per_pass"] == Estimate.of([seconds / 20 for seconds in own_seconds])
     assert figures["ttft_seconds"] == Estimate.of([seconds / 10 for seconds in own_seconds])
@@ -135,7 +139,7 @@ def test_identical_counts_whole_texts_of_the_first_round() -> None:
     right, other = [[5, 6, 2], [7, 2], [8, 2]], [[5, 6, 2], [7, 7], [8, 2]]
     rounds: dict[str, list[Round]] = {
         "autoregressive": [(timed(1.0, *right[:2]), timed(1.0, *right[2:]))] * 5,
-        "exact": [(timed(1.0, *right[:2]), timed(1.0, *right[2:]))] * 5,
+        "exact": [(timed(1.0, *right),)] * 5,  # all in one go
         "broken": [(timed(1.0, *other[:2]), timed(1.0, *other[2:]))] * 5,
     }
     results = results_of(rounds, lossless=("exact", "broken"))
@@ -165,7 +169,13 @@ def measured(plan: BenchPlan) -> list[Result]:
     prompts = [[number, 5, 2] for number in range(6)]
     labels = ("generate", "autoregressive", "exact")
     entrants = [
-        Entrant(label=label, decode=lambda batch: timed(1.0, *batch), prompts=prompts, lossless=label == "exact")
+        Entrant(
+            label=label,
+            decode=lambda batch, places: timed(1.0, *batch),
+            prompts=prompts,
+            lossless=label == "exact",
+            continuous=label == "exact",
+        )
         for label in labels
     ]
     return bench(entrants, plan, NO_COPY)
@@ -184,6 +194,10 @@ def test_text_has_an_aligned_table_per_batch_size() -> None:
     assert "bandwidth" not in heading
     assert rest[0] == "Every lossless contestant wrote exactly the tokens of autoregressive."
     assert "6 held-out problems, 5 rounds" in rest[1]
+    assert (
+        "A waiting problem takes the place of a row that has ended: exact. "
+        "Batches that end with their longest row: generate, autoregressive." in rest[1]
+    )
 
 
 def test_markdown_has_the_same_cells() -> None:
@@ -205,7 +219,8 @@ def test_json_has_every_figure_with_its_interval() -> None:
     assert (result["contestant"], result["batch_size"], result["identical_rate"]) == ("exact", 1, 1.0)
     assert set(result["speedup_over_autoregressive"]) == {"median", "low", "high"}
     assert result["bandwidth_share"] is None
-    assert result["rounds"] == [{"tokens": 18, "seconds": 6.0}] * 5
+    assert result["rounds"] == [{"tokens": 18, "seconds": 1.0}] * 5
+    assert [result["continuous"] for result in found["results"]] == [False, False, True] * 2
 
 
 def test_problems_are_those_of_evaluate_with_families_in_turn() -> None:

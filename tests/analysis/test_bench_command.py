@@ -20,6 +20,7 @@ SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype
 FIGURES = {
     "tokens_per_second",
     "tokens_per_forward",
+    "rows_per_pass",
     "query_tokens_per_pass",
     "seconds_per_pass",
     "ttft_seconds",
@@ -37,7 +38,15 @@ def words(folder: Path, *more: str) -> list[str]:
 
 
 def test_json_is_the_last_line(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = ["--decoders", "sliding_window@none,sliding_window@0.3/b2", "--ar", str(tiny_folder), "--json"]
+    chosen = [
+        "--decoders",
+        "sliding_window@none",
+        "--decoders",
+        "sliding_window@0.3/b2",
+        "--ar",
+        str(tiny_folder),
+        "--json",
+    ]
     assert main(words(tiny_folder, *chosen)) == 0
     output = capsys.readouterr()
     *table, last = output.out.splitlines()
@@ -70,6 +79,18 @@ def test_generate_writes_what_the_baseline_writes(tiny_folder: Path, capsys: pyt
     generate, baseline = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
     assert generate["identical"] == baseline["identical"] == 6
     assert generate["rounds"][0]["tokens"] == baseline["rounds"][0]["tokens"]
+
+
+def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--decoders", "sliding_window@0.3/b2,block_cached/c4,jacobi/k2", "--batch-sizes", "4", "--json"]
+    assert main(words(tiny_folder, *chosen)) == 0
+    *table, last = capsys.readouterr().out.splitlines()
+    results = {result["contestant"]: result for result in json.loads(last)["results"]}
+    continuous = ["autoregressive", "sliding_window@0.3/b2", "jacobi/k2"]
+    assert [label for label, result in results.items() if result["continuous"]] == continuous
+    assert all(1 <= result["rows_per_pass"]["median"] <= 4 for result in results.values())
+    assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
+    assert f"A waiting problem takes the place of a row that has ended: {', '.join(continuous)}. " in "\n".join(table)
 
 
 def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ import torch
 from transformers import PreTrainedModel
 
 from analysis.timed import Generate, Stopwatch, Timed, decode_timed
-from mars.config import DecodingSettings
 from mars.records import ForwardPass, Phase, Proposal, RowPass
 
 
@@ -52,7 +51,7 @@ def decoded() -> tuple[Timed, FakeTime]:
 
     watch = Stopwatch(time.synchronize, time.now)
     prompts = [[3] * 4, [3] * 5]
-    return decode_timed(None, decode, DecodingSettings(), prompts, watch), time  # type: ignore[arg-type]
+    return decode_timed(decode, prompts, watch), time
 
 
 def test_a_decoder_on_a_fake_clock() -> None:
@@ -69,8 +68,30 @@ def test_a_decoder_on_a_fake_clock() -> None:
 def test_passes_that_count_are_decode_and_verify() -> None:
     timed, _ = decoded()
     assert timed.pass_seconds == (2.0, 4.0)
-    assert (timed.row_passes, timed.query_tokens) == (3, 9)
+    assert (timed.passes, timed.row_passes, timed.query_tokens) == (2, 3, 9)
     assert timed.read_positions == 2 * (4 + 3) + (4 + 2 + 3)
+
+
+def test_waiting_for_a_place_is_not_time_to_first_token() -> None:
+    """Row 1 is read from second 3 on, row 2, whose prompt is one token, from second 6 on."""
+    time = FakeTime()
+    passes: list[tuple[Phase, tuple[RowPass, ...]]] = [
+        ("prefill", (row(0, 0),)),
+        ("decode", (row(0, 0, 5),)),
+        ("decode", (row(0, 1, 2),)),
+        ("prefill", (row(1, 0),)),
+        ("prefill", (row(1, 0),)),
+        ("decode", (row(1, 0, 2),)),
+        ("decode", (row(2, 0, 2),)),
+    ]
+
+    def decode(_: object) -> Iterator[ForwardPass]:
+        for index, (phase, rows) in enumerate(passes):
+            time.seconds += 1
+            yield ForwardPass(index, phase, 0.5, 1, rows)
+
+    timed = decode_timed(decode, [[3, 3], [3, 3], [3]], Stopwatch(None, time.now))
+    assert timed.first_token_seconds == (2.0, 3.0, 1.0)
 
 
 def argmax_alone(model: PreTrainedModel, prompt: Sequence[int], stops: frozenset[int], limit: int) -> tuple[int, ...]:
@@ -110,7 +131,7 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
     assert timed.outputs == ((7, 7, 2), (7, 2))
     assert (timed.seconds, timed.first_token_seconds, timed.model_seconds) == (9.0, (3.0, 3.0), None)
     assert timed.pass_seconds == timed.token_seconds == (3.0, 3.0)
-    assert (timed.row_passes, timed.query_tokens) == (5, 4)
+    assert (timed.passes, timed.row_passes, timed.query_tokens) == (3, 5, 4)
     assert timed.read_positions == 2 * (6 + 7)
 
 

@@ -187,6 +187,28 @@ def test_more_rows_than_places_wait() -> None:
     ]
 
 
+@pytest.mark.parametrize("decoder", list(METHODS))
+def test_decode_keeps_its_places_full(decoder: str) -> None:
+    """More prompts than places: each is written as with a place of its own, and a free place is taken at once."""
+    engine = model()
+    settings = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=24, layout="linear")
+    prompts = [[3 + number % 8] * (1 + number % 5) for number in range(9)]
+    method = METHODS[decoder](engine, settings)
+    control = Control(settings.threshold)
+    found, apart = (list(pool.decode(engine, prompts, settings, control, method, n)) for n in (3, None))
+    assert all(parts(found, row) == parts(apart, row) for row in range(len(prompts)))
+    assert max(len(record.rows) for record in found) == 3
+    assert max(len(record.rows) for record in apart) == len(prompts)
+    ended = [part.row for record in found for part in record.rows if part.finish_reason]
+    assert sorted(ended) == list(range(len(prompts)))
+    unfinished = 0
+    for record in found:
+        unfinished = max(unfinished, *(part.row for part in record.rows))
+        assert unfinished < 3 + len(ended)
+    with pytest.raises(ValueError, match="places must be >= 1, got 0"):
+        next(pool.decode(engine, prompts, settings, control, method, 0))
+
+
 def test_a_stopped_row_leaves_and_its_place_is_used_again() -> None:
     engine = model()
     running = Pool(engine, 2, CAPACITY)
