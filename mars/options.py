@@ -16,7 +16,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Add --checkpoint, --decoder, --threshold and the other options that say how to decode."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="DIR", help="checkpoint folder or Hub id")
-    add("--draft", metavar="DIR", help="checkpoint folder or Hub id of the model that drafts, for speculative decoding")
+    add("--draft", metavar="DIR", help="checkpoint folder or Hub id of the model that drafts, for speculative")
     add(
         "--decoder",
         required=True,
@@ -30,10 +30,15 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT,
         metavar="T",
         help="proposals after the first are accepted while their score meets it; none is one-token mode "
-        f"(default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats)",
+        f"(default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats); autoregressive, jacobi and self_speculative ignore it",
     )
     add("--score", default="probability", metavar="NAME", help="probability (default), margin or entropy")
-    add("--block-size", type=int, metavar="B", help="tokens proposed per pass (default: as trained, else 8)")
+    add(
+        "--block-size",
+        type=int,
+        metavar="B",
+        help="tokens proposed per pass; self_speculative has B-1 drafts (default: as trained, else 8)",
+    )
     add("--extra-proposal", action="store_true", help="also offer the prediction of the last mask, the B+1-th")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
     _add_sampling_options(parser)
@@ -75,26 +80,27 @@ def _add_method_options(parser: argparse.ArgumentParser) -> None:
         "--layout",
         default=defaults.layout,
         choices=get_args(LayoutName),
-        help="where exact decoding puts its masks: after the last draft, after every draft, or by load (default: auto)",
+        help="where self_speculative puts its masks: behind the last draft (linear), behind every prefix of the drafts "
+        "(quadratic), or wherever pays most, one-token passes included (auto, the default)",
     )
     add(
         "--cache-block-size",
         type=int,
         default=defaults.cache_block_size,
         metavar="N",
-        help=f"tokens written before block caching commits them (default: {defaults.cache_block_size})",
+        help=f"tokens that block_cached writes before it caches them (default: {defaults.cache_block_size})",
     )
     add(
         "--draft-tokens",
         type=int,
         default=defaults.draft_tokens,
         metavar="K",
-        help=f"tokens that a pass of speculative or Jacobi decoding verifies (default: {defaults.draft_tokens})",
+        help=f"drafts or guesses that a pass of speculative or jacobi verifies (default: {defaults.draft_tokens})",
     )
     add(
         "--continuation",
         action="store_true",
-        help="speculative decoding: after the verified prefix, accept proposals of the target's masks by --threshold",
+        help="speculative: after the verified tokens, accept proposals of the target's masks by --threshold",
     )
 
 
