@@ -30,7 +30,8 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT,
         metavar="T",
         help="proposals after the first are accepted while their score meets it; none is one-token mode "
-        f"(default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats); autoregressive, jacobi and self_speculative ignore it",
+        f"(default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats); autoregressive, jacobi and "
+        "self_speculative ignore it",
     )
     add("--score", default="probability", metavar="NAME", help="probability (default), margin or entropy")
     add(
