@@ -12,16 +12,15 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 2 for bad input, 130 when interrupted."""
+    """Run one command; returns the exit code: 0, the command's own, 2 for bad input, 130 when interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        COMMANDS[options.command].run(options)
+        return COMMANDS[options.command].run(options) or 0
     except ValueError as error:
         print(f"analysis {options.command}: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

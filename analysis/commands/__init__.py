@@ -6,20 +6,24 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.commands import bench, card, evaluate
+from analysis.commands import agree, bench, card, evaluate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A subcommand: one line of help, the options it adds, and what it does; input errors are ValueErrors."""
+    """A subcommand: one line of help, the options it adds, and what it does; input errors are ValueErrors.
+
+    `run` returns the exit code; None is 0.
+    """
 
     help: str
     add_options: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
+    run: Callable[[argparse.Namespace], int | None]
 
 
 COMMANDS: dict[str, Command] = {
     "evaluate": Command(help=evaluate.HELP, add_options=evaluate.add_options, run=evaluate.run),
     "bench": Command(help=bench.HELP, add_options=bench.add_options, run=bench.run),
+    "agree": Command(help=agree.HELP, add_options=agree.add_options, run=agree.run),
     "card": Command(help=card.HELP, add_options=card.add_options, run=card.run),
 }

@@ -14,7 +14,7 @@ from analysis.bench import BenchPlan, bench
 from analysis.bench_report import to_dict, to_markdown, to_text
 from analysis.commands import step_times
 from analysis.commands.entrants import Models, entrants_of
-from analysis.commands.shared import described_run, machine, parse_sizes
+from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
 from analysis.contestants import (
     Contestant,
     check_runnable,
@@ -27,7 +27,6 @@ from mars.config import DecodingSettings
 from mars.options import DEFAULT_BLOCK_SIZE
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
-DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,8 @@ import torch
 
 from mars.provenance import hardware, provenance
 
+DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
+
 
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Whole numbers >= 1, separated by commas.

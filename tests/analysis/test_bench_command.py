@@ -9,6 +9,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.commands import bench as command
 from analysis.commands import entrants
+from analysis.commands.shared import DEFAULT_CHECKPOINT
 from analysis.timed import Prompts
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
@@ -142,7 +143,7 @@ def test_control_c(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_default_checkpoint_is_shipped() -> None:
-    assert (Path(__file__).parent.parent.parent / command.DEFAULT_CHECKPOINT / "config.json").is_file()
+    assert (Path(__file__).parent.parent.parent / DEFAULT_CHECKPOINT / "config.json").is_file()
 
 
 def test_speculative_runs_on_the_pair(

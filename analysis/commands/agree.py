@@ -1,0 +1,132 @@
+"""`python -m analysis agree`: whether self_speculative writes what autoregressive does; exit code 1 if not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import cast, get_args
+
+from tqdm import tqdm
+
+from analysis.agreement import EXACT, LARGEST_GAP, Agreement, agreements
+from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
+from analysis.contestants import BASELINE
+from analysis.evaluate import Plan
+from analysis.report import aligned
+from mars.checkpoint import load_checkpoint
+from mars.config import DecodingSettings, LayoutName
+from mars.options import DEFAULT_BLOCK_SIZE
+from mars.tasks import TASKS
+
+HELP = "whether self_speculative writes what autoregressive writes"
+BROKEN = 1
+HEADING = ("decoder", "batch size", "identical", "tokens", "best token", "largest gap", f"gaps > {LARGEST_GAP}")
+NOTE = (
+    f"Identical = texts with the very tokens of {BASELINE} at the first batch size. Best token = tokens that no other\n"
+    "beats when the model reads prompt and text in one pass; gap = the best token's log-probability minus that of the\n"
+    "token written (nats). "
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="DIR", help=f"default: {DEFAULT_CHECKPOINT}")
+    add("--problems", type=int, default=50, metavar="N", help="held-out problems of each family (default: 50)")
+    add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
+    add("--batch-sizes", default="1,8", metavar="N,N", help="rows that decode at once (default: 1,8)")
+    add("--layouts", default="linear,quadratic,auto", metavar="A,B", help="default: linear,quadratic,auto")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add(
+        "--dtype",
+        default="float32",
+        choices=("float32", "bfloat16"),
+        help="float32: every text must be identical; bfloat16: no gap may be wide (default: float32)",
+    )
+    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add("--json", action="store_true", help="also print one JSON object, as the last line")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare and print the table; a progress bar goes to stderr. Returns the exit code.
+
+    Raises:
+        ValueError: one sentence about the option or file at fault.
+    """
+    plan = Plan(problems=options.problems, seed=options.seed)
+    layouts, batch_sizes = _parse_layouts(options.layouts), parse_sizes(options.batch_sizes)
+    DecodingSettings(max_new_tokens=options.max_new_tokens)
+    checkpoint = load_checkpoint(options.checkpoint, dtype=options.dtype, device=options.device)
+    settings = DecodingSettings(
+        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE, max_new_tokens=options.max_new_tokens
+    )
+    prompts = [checkpoint.encode(problem.prompt) for problem in plan.in_turn()]
+    with tqdm(total=(1 + len(layouts)) * len(batch_sizes), unit="run", file=sys.stderr) as bar:
+        found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))
+    holds = all(agreement.holds(options.dtype) for agreement in found)
+    where = machine(checkpoint.dtype, checkpoint.engine.device)
+    sys.stdout.write(f"{_table(found)}\n\n{_verdict(found, options.dtype)}\n{NOTE}")
+    sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
+    if options.json:
+        described = {
+            "holds": holds,
+            "results": [_described(agreement, options.dtype) for agreement in found],
+            "checkpoint": str(options.checkpoint),
+            "settings": {"block_size": settings.block_size, "max_new_tokens": settings.max_new_tokens},
+            "problems": plan.problems,
+            "tasks": list(TASKS),
+            "seed": plan.seed,
+            "largest_gap_allowed": LARGEST_GAP,
+            **described_run(checkpoint.dtype, checkpoint.engine.device),
+        }
+        sys.stdout.write(json.dumps(described, allow_nan=False) + "\n")
+    return 0 if holds else BROKEN
+
+
+def _parse_layouts(text: str) -> tuple[LayoutName, ...]:
+    """Names of layouts, each once.
+
+    Raises:
+        ValueError: lists them.
+    """
+    words, choices = tuple(word.strip() for word in text.split(",")), get_args(LayoutName)
+    if not set(words) <= set(choices) or len(set(words)) < len(words):
+        raise ValueError(f"layouts must be some of {', '.join(choices)}, each once, got {text!r}")
+    return cast(tuple[LayoutName, ...], words)
+
+
+def _label(agreement: Agreement) -> str:
+    return BASELINE if agreement.layout is None else f"{EXACT}/{agreement.layout}"
+
+
+def _table(found: Sequence[Agreement]) -> str:
+    lines = [
+        (
+            _label(agreement),
+            str(agreement.batch_size),
+            f"{agreement.identical}/{agreement.n}",
+            str(agreement.tokens),
+            f"{agreement.best / agreement.tokens:.3%}",
+            f"{agreement.largest_gap:.2g}",
+            str(agreement.wide),
+        )
+        for agreement in found
+    ]
+    return aligned([HEADING, *lines])
+
+
+def _verdict(found: Sequence[Agreement], dtype: str) -> str:
+    broken = [agreement for agreement in found if not agreement.holds(dtype)]
+    names = "; ".join(f"{_label(agreement)} at batch size {agreement.batch_size}" for agreement in broken)
+    if dtype == "float32":
+        return f"NOT exact: {names}." if broken else "Exact: every text is identical."
+    if broken:
+        return f"NOT exact: gaps above {LARGEST_GAP} in {names}."
+    return f"As exact as {dtype} allows: no gap of {EXACT} is above {LARGEST_GAP}."
+
+
+def _described(agreement: Agreement, dtype: str) -> dict[str, object]:
+    return {"decoder": _label(agreement), **asdict(agreement), "holds": agreement.holds(dtype)}
