@@ -6,7 +6,9 @@ much more depends on the device and on the rows that share it. The choice change
 
 from __future__ import annotations
 
+import statistics
 import weakref
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,10 +17,12 @@ from mars.engine import Engine
 Layout = Literal["none", "linear", "quadratic"]
 LAYOUTS: tuple[Layout, ...] = ("none", "linear", "quadratic")
 
-TRIALS = 3
-RETRY = 64
-SMOOTHING = 0.2
-WORTH_A_TRY = 0.8
+TRIALS = 5  # passes of a layout before its time counts as known
+KEPT = 15  # passes that its time is the median of
+RETRY = 100  # passes after which a layout that was nearly the best is timed again
+WORTH_A_TRY = 0.85
+SMOOTHING = 0.01  # weight of one row's pass in the running mean of what a layout gains
+EXPECTED: dict[Layout, float] = {"none": 1.0, "linear": 2.0, "quadratic": 3.0}  # before anything was seen
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
@@ -34,95 +38,99 @@ def layout_of(columns: int, drafts: int) -> Layout:
 
 
 @dataclass(slots=True)
-class Seen:
-    """What passes of one layout at one number of rows took and gained."""
+class Times:
+    """What the last passes of one layout took, at about one number of rows."""
 
-    passes: int = 0
-    seconds: float = 0.0
-    accepted: float = 0.0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    columns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
     last: int = 0
 
-    def add(self, seconds: float, accepted: float, now: int) -> None:
-        """Count a pass in: a running mean at first, exponentially smoothed later."""
-        self.passes += 1
-        weight = max(1 / self.passes, SMOOTHING)
-        self.seconds += weight * (seconds - self.seconds)
-        self.accepted += weight * (accepted - self.accepted)
-        self.last = now
+    @property
+    def known(self) -> bool:
+        """Whether there were enough passes to go by."""
+        return len(self.seconds) >= TRIALS
 
     @property
-    def rate(self) -> float:
-        """Tokens a second and row."""
-        return self.accepted / self.seconds if self.seconds else 0.0
+    def typical(self) -> float:
+        """Median seconds of a pass: one that was interrupted does not count for much."""
+        return statistics.median(self.seconds)
 
 
 @dataclass(slots=True)
 class Chooser:
-    """Tries each layout a few times where it may pay, then takes the best; looks again from time to time.
+    """Times each layout a few times where it may pay, then takes the best; looks again from time to time.
 
-    `unseen` counts the choices since a pass was observed last: where rows of other methods share the passes, none is.
+    Times are kept for each layout and number of rows (`size_of`), gains in tokens a row and pass for each layout alone:
+    they do not depend on the rows. `unseen` counts the choices since a pass was observed last: where rows of other
+    methods share the passes, none is.
     """
 
     drafts: int
-    seen: dict[tuple[int, Layout], Seen] = field(default_factory=dict)
+    times: dict[tuple[int, Layout], Times] = field(default_factory=dict)
+    gains: dict[Layout, float] = field(default_factory=dict)
     now: int = 0
     unseen: int = 0
 
     def choose(self, rows: int) -> Layout:
         """The layout of the next pass of `rows` rows."""
         self.unseen += 1
+        size = size_of(rows)
         if self.unseen > TRIALS:
-            return self._best_known(rows)
-        found = {layout: self.seen.setdefault((rows, layout), Seen()) for layout in LAYOUTS}
-        best = max(LAYOUTS, key=lambda layout: found[layout].rate)
+            return self._best_known(size)
+        found = {layout: self.times.setdefault((size, layout), Times()) for layout in LAYOUTS}
+        rates = {layout: self.gain(layout) / found[layout].typical for layout in LAYOUTS if found[layout].known}
+        best = max(rates, key=rates.__getitem__, default=None)
         for layout in LAYOUTS:
-            if found[layout].passes < TRIALS and self._may_pay(rows, layout, found[best].rate):
+            if not found[layout].known and self._may_pay(layout, found, max(rates.values(), default=0.0)):
                 return layout
-        for layout in LAYOUTS:
-            stale = self.now - found[layout].last > RETRY
-            if found[layout].passes and stale and found[layout].rate > WORTH_A_TRY * found[best].rate:
+        for layout, rate in rates.items():
+            if self.now - found[layout].last > RETRY and best is not None and rate > WORTH_A_TRY * rates[best]:
                 return layout
-        return best
+        return best or "linear"
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
-        """Learn from a pass: its columns, seconds, and the tokens that its rows accepted together."""
+        """Learn from a pass: its predictions a row, seconds, and the tokens that its rows accepted together."""
         self.unseen = 0
         self.now += 1
-        seen = self.seen.setdefault((rows, layout_of(columns, self.drafts)), Seen())
-        seen.add(seconds, accepted / rows, self.now)
+        layout = layout_of(columns, self.drafts)
+        times = self.times.setdefault((size_of(rows), layout), Times())
+        times.seconds.append(seconds)
+        times.columns.append(columns)
+        times.last = self.now
+        self.gains[layout] = self.gain(layout) + SMOOTHING * rows * (accepted / rows - self.gain(layout))
 
-    def _may_pay(self, rows: int, layout: Layout, best: float) -> bool:
-        """Whether a layout not tried enough at this number of rows could beat the best.
+    def gain(self, layout: Layout) -> float:
+        """Tokens a row and pass of this layout gain, as far as is known."""
+        return self.gains.get(layout, EXPECTED[layout])
 
-        Its time is extrapolated from the layouts with fewer columns, its gain from what it gained at other batch sizes.
+    def _may_pay(self, layout: Layout, found: dict[Layout, Times], best: float) -> bool:
+        """Whether a layout not timed yet at this size could beat the best rate, in tokens a second and row.
+
+        Its time is extrapolated from the layouts with fewer columns.
         """
-        if layout == "none":
+        points = [(statistics.fmean(times.columns), times.typical) for times in found.values() if times.known]
+        if not points:
             return True
-        columns = columns_of(layout, self.drafts)
-        narrower = [
-            (columns_of(other, self.drafts), self.seen[rows, other].seconds)
-            for other in LAYOUTS
-            if columns_of(other, self.drafts) < columns and self.seen[rows, other].passes >= TRIALS
-        ]
-        if not narrower:
-            return True
-        (low, short), (high, long) = narrower[0], narrower[-1]
+        (low, short), (high, long) = min(points), max(points)
         slope = (long - short) / (high - low) if high > low else 0.0
-        seconds = long + WORTH_A_TRY * slope * (columns - high)
-        return self._gain(layout) / seconds > best if seconds else True
+        seconds = long + WORTH_A_TRY * slope * (columns_of(layout, self.drafts) - high)
+        return self.gain(layout) > WORTH_A_TRY * best * seconds
 
-    def _best_known(self, rows: int) -> Layout:
-        """The best layout at the nearest number of rows that was measured; linear where none was."""
-        measured = [number for (number, _), seen in self.seen.items() if seen.passes >= TRIALS]
-        if not measured:
+    def _best_known(self, size: int) -> Layout:
+        """The best layout at the nearest size that was timed; linear where none was."""
+        sizes = [number for (number, _), times in self.times.items() if times.known]
+        if not sizes:
             return "linear"
-        nearest = min(measured, key=lambda number: (abs(number - rows), number))
-        return max(LAYOUTS, key=lambda layout: self.seen.get((nearest, layout), Seen()).rate)
+        nearest = min(sizes, key=lambda number: (abs(number - size), number))
+        known = {layout: self.times.get((nearest, layout), Times()) for layout in LAYOUTS}
+        rates = {layout: self.gain(layout) / times.typical for layout, times in known.items() if times.known}
+        return max(rates, key=rates.__getitem__)
 
-    def _gain(self, layout: Layout) -> float:
-        """Tokens a row and pass of this layout gain, at most, as far as is known."""
-        known = [seen.accepted for (_, other), seen in self.seen.items() if other == layout and seen.passes >= TRIALS]
-        return max(known) if known else self.drafts + 1.0
+
+def size_of(rows: int) -> int:
+    """Numbers of rows that are timed together: each up to 4, then in steps of about a quarter."""
+    step = max(1, 2 ** (rows.bit_length() - 3))
+    return -(-rows // step) * step
 
 
 _CHOOSERS: weakref.WeakKeyDictionary[Engine, dict[int, Chooser]] = weakref.WeakKeyDictionary()

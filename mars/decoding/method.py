@@ -90,19 +90,27 @@ class Method(ABC):
         """
 
     def read(self, batch: Batch, logits_RWV: torch.Tensor, offsets_W: torch.Tensor | None = None) -> Read:
-        """Tokens and scores of the columns; they predict the next positions in order, or those at `offsets_W`."""
+        """Tokens and scores of the columns; they predict the next positions in order, or those at `offsets_W`.
+
+        Offsets are [W], the same for all rows, or [R, W].
+        """
         if offsets_W is None:
             offsets_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
         positions_RW = batch.written_R[:, None] + offsets_W
         return read(logits_RWV, positions_RW, score=self.score, sampling=batch.sampling, alternatives=self.alternatives)
 
 
-def slots_of(batch: Batch, extra: int) -> torch.Tensor:
+def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:
     """Slots [R, pending + extra], from the tokens that are not cached yet to `extra` slots past the last token.
 
-    Rows with fewer pending tokens than the window has columns for are padded on the left.
+    With `shift_R`, each row's columns begin and end so many slots earlier. Columns in front of what a row has to read
+    are padding, slot 0.
     """
     offsets_Q = torch.arange(1 - batch.pending, extra + 1, device=batch.length_R.device)
+    if shift_R is not None:
+        offsets_RQ = offsets_Q - shift_R[:, None]
+        slots_RQ = batch.length_R[:, None] + offsets_RQ
+        return slots_RQ.masked_fill_(offsets_RQ <= -batch.pending_R[:, None], 0)
     slots_RQ = batch.length_R[:, None] + offsets_Q
     if batch.pending > 1:
         slots_RQ.masked_fill_(offsets_Q <= -batch.pending_R[:, None], 0)

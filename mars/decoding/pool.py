@@ -180,7 +180,7 @@ class Pool:
         start, room = row.written, row.room
         row.written += accepted
         row.gained = accepted
-        row.drafts = judgement.drafts[position]
+        row.drafted = judgement.drafts[position]
         row.pending = 1 if group.method.caches_accepted else accepted
         reason: FinishReason | None = None
         if ids[accepted - 1] in self._engine.stop_token_ids:

@@ -7,9 +7,9 @@ text is that of `autoregressive` on the same checkpoint, and no threshold is inv
     linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
 
-In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a miss
-in the linear layout the masks have read a wrong draft, and the next pass has none to verify. Therefore it takes only
-drafts that are sure enough to be worth that (`SURE`), and the masks stand right behind them.
+In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
+miss in the linear layout the masks have read a wrong draft, and the next pass has none to verify. Therefore it takes
+only drafts that are sure enough to be worth that (`SURE`), and the masks stand right behind them.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
@@ -32,6 +32,7 @@ from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
 from mars.decoding.layouts import Chooser, Layout, chooser_of, columns_of, layout_of
 from mars.decoding.method import DRAFT, MASK, Method, Verdict, slots_of
+from mars.decoding.paths import along, taken
 from mars.decoding.pool import decode
 from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
@@ -66,39 +67,66 @@ class SelfSpeculative(Method):
 
     def window(self, batch: Batch) -> Window:
         layout = self.layout or (self.chooser.choose(len(batch.rows)) if self.chooser else "linear")
-        # Of the rows' drafts, unless every pass must have the same shape, only as many columns as the longest has.
-        drafts = self.drafts if layout == "quadratic" else min(self.drafts, batch.drafts) if layout == "linear" else 0
-        columns = columns_of(layout, self.drafts) - (self.drafts - drafts if layout == "linear" else 0)
+        if layout == "linear":
+            return self._linear(batch)
+        columns = columns_of(layout, self.drafts)
         slots_RQ = slots_of(batch, columns - 1)
         ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-        ids_RQ[:, batch.pending + drafts :] = self.mask_token_id
         window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + columns - 1, keep=columns)
-        if layout != "quadratic":
+        if layout == "none":
             return window
+        ids_RQ[:, batch.pending + self.drafts :] = self.mask_token_id
         depths_Q, sees_QQ = verification_tree(batch.pending, self.drafts, self.drafts, slots_RQ.device)
         positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
-        drafts, layout = self.drafts, layout_of(logits_RWV.shape[1], self.drafts)
-        quadratic = layout == "quadratic"
-        offsets_W = verification_tree(1, drafts, drafts, logits_RWV.device)[0] if quadratic else None
-        found = self.read(batch, logits_RWV, offsets_W)
-        if layout == "none":
-            none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, drafts)
-            left_RW = torch.cat((found.ids_RW, none_RK), 1)
-            return Verdict(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
-        offsets_K = torch.arange(1, drafts + 1, device=logits_RWV.device)
+    def _linear(self, batch: Batch) -> Window:
+        """Root, drafts, K masks, aligned on the right; the row with the most drafts has no padding."""
+        most = min(self.drafts, batch.drafts)
+        drafts_R = self._drafts(batch)[1]
+        slots_RQ = slots_of(batch, most + self.drafts, most - drafts_R)
+        past_drafts_RQ = slots_RQ > (batch.length_R + drafts_R)[:, None]
+        ids_RQ = batch.tokens_RK.gather(1, slots_RQ).masked_fill_(past_drafts_RQ, self.mask_token_id)
+        extent = batch.extent + most + self.drafts
+        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=1 + most + self.drafts)
+
+    def _drafts(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the last pass left to verify [R, K], masks where nothing is, and how many drafts that is [R]."""
+        offsets_K = torch.arange(1, self.drafts + 1, device=batch.length_R.device)
         drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_K)
-        accepted_R = match_prefix(
-            found.ids_RW[:, : drafts + 1], drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R
-        )
-        if quadratic:
-            found = _along(found, accepted_R, drafts)
-            return Verdict(found, accepted_R, drafts_R=torch.full_like(accepted_R, drafts))
-        sure_RW = self._probabilities(found, logits_RWV) >= SURE
-        missed_R = accepted_R <= (drafts_RK != self.mask_token_id).sum(1)
-        return self._left(found, accepted_R, sure_RW & ~missed_R[:, None])
+        return drafts_RK, (drafts_RK != self.mask_token_id).sum(1)
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        layout = layout_of(logits_RWV.shape[1], self.drafts)
+        if layout == "none":
+            return self._judge_none(batch, logits_RWV)
+        drafts_RK, drafts_R = self._drafts(batch)
+        if layout == "quadratic":
+            offsets_W = verification_tree(1, self.drafts, self.drafts, logits_RWV.device)[0]
+            found = self.read(batch, logits_RWV, offsets_W)
+            accepted_R = self._accepted(batch, found, drafts_RK)
+            path = along(found, accepted_R, self.drafts, self.drafts)
+            return Verdict(path, accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
+        columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
+        # Proposals are counted from the root, which stands further right in rows with fewer drafts.
+        shift_R1 = (logits_RWV.shape[1] - 1 - self.drafts - drafts_R)[:, None]
+        read = self.read(batch, logits_RWV, (columns_W - shift_R1).clamp_min(0))
+        index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
+        found = taken(read, index_RW)
+        accepted_R = self._accepted(batch, found, drafts_RK)
+        sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= SURE
+        return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
+
+    def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+        """One-token mode leaves no drafts."""
+        found = self.read(batch, logits_RWV)
+        none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, self.drafts)
+        left_RW = torch.cat((found.ids_RW, none_RK), 1)
+        return Verdict(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
+
+    def _accepted(self, batch: Batch, found: Read, drafts_RK: torch.Tensor) -> torch.Tensor:
+        ids_RW = found.ids_RW[:, : self.drafts + 1]
+        return match_prefix(ids_RW, drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
 
     def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
         """Of the proposals, [R, W]."""
@@ -107,7 +135,7 @@ class SelfSpeculative(Method):
         return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
 
     def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> Verdict:
-        """Leave the accepted tokens and behind them the drafts from the left, at most K, that `kept_RW` [R, W] wants."""
+        """Leave the accepted tokens and behind them at most K drafts, while `kept_RW` [R, W] wants them."""
         columns_W = torch.arange(kept_RW.shape[1], device=kept_RW.device)
         accepted_RW = columns_W < accepted_R[:, None]
         within_RW = columns_W < accepted_R[:, None] + self.drafts
@@ -118,8 +146,8 @@ class SelfSpeculative(Method):
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """What was verified; then, unless the linear layout missed a draft, the masks' proposals behind it."""
         layout = layout_of(columns, self.drafts)
-        missed = layout == "linear" and accepted <= row.drafts
-        read = 0 if layout == "none" else accepted - 1 if layout == "quadratic" else row.drafts
+        missed = layout == "linear" and accepted <= row.drafted
+        read = 0 if layout == "none" else accepted - 1 if layout == "quadratic" else row.drafted
         masks = 0 if missed or layout == "none" else self.drafts
         sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
         return sources[: row.room]
@@ -129,32 +157,14 @@ class SelfSpeculative(Method):
             self.chooser.observe(rows, columns, seconds, accepted)
 
 
-def _along(found: Read, accepted_R: torch.Tensor, drafts: int) -> Read:
-    """The proposals [R, 2K + 1] on the accepted path: its verified tokens, then those of the masks behind it.
-
-    Past them the last column is repeated; nothing reads it.
-    """
-    columns_W = torch.arange(2 * drafts + 1, device=accepted_R.device)
-    last_R1 = accepted_R[:, None] - 1
-    # Group j starts at column K + 1 + jK, and its first mask follows position j of the chain.
-    in_group_RW = drafts * (last_R1 + 1) + (columns_W - last_R1).clamp(1, drafts)
-    index_RW = torch.where(columns_W <= last_R1, columns_W, in_group_RW)
-    alternatives = None
-    if found.alternatives is not None:
-        ids_RWA, probabilities_RWA = found.alternatives
-        index_RWA = index_RW[..., None].expand(-1, -1, ids_RWA.shape[-1])
-        alternatives = ids_RWA.gather(1, index_RWA), probabilities_RWA.gather(1, index_RWA)
-    return Read(found.ids_RW.gather(1, index_RW), found.scores_RW.gather(1, index_RW), alternatives)
-
-
 def self_speculative(
     engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
 ) -> Iterator[ForwardPass]:
     """Exactly the text of `autoregressive` on the same checkpoint, in several times fewer passes.
 
-    K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold. The proposals past the accepted
-    prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in the linear
-    layout, there are none, and they are what the model predicts behind the wrong draft.
+    K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold. The proposals past the
+    accepted prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in the
+    linear layout there are none, and they are what the model predicts behind the wrong draft.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context, a model without masks, or a block

@@ -26,7 +26,7 @@ class Row:
 
     `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
     yet, `written` those of the response, `gained` those of them that the last pass added, and
-    `drafts` the drafts that it left for the next one to verify.
+    `drafted` the drafts that it left for the next one to verify.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Row:
     control: Control
     written: int = 0
     gained: int = 0
-    drafts: int = 0
+    drafted: int = 0
     pending: int = 1
 
     @property
@@ -149,7 +149,7 @@ class Sequences:
             stop_ids=self.stop_ids,
             sampling=self._sampling_of(tuple(places), rows),
             pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
-            drafts=MAX_BLOCK_SIZE if static else max(row.drafts for row in rows),
+            drafts=MAX_BLOCK_SIZE if static else max(row.drafted for row in rows),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
             thresholds=tuple(row.threshold for row in rows),
         )

@@ -21,6 +21,7 @@ import torch
 from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
 from mars.decoding.lane import LaneRow
 from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.paths import along
 from mars.decoding.sequences import Batch, Row
 from mars.masks import verification_tree
 from mars.records import Phase, Source
@@ -112,7 +113,7 @@ class VerifyAndContinue(Verify):
         if not masks:
             return Verdict(found, verified_R)
         right_R1 = verified_R[:, None] - 1
-        path = _along(found, right_R1, drafts, masks)
+        path = along(found, verified_R, drafts, masks)
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
         surest = -math.inf if self.score == "entropy" else math.inf
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
@@ -138,19 +139,3 @@ class VerifyAndContinue(Verify):
 def _drafted(row: Row) -> int:
     """How many drafts stand behind its last token."""
     return len(row.drafts) if isinstance(row, LaneRow) else 0
-
-
-def _along(found: Read, right_R1: torch.Tensor, drafts: int, masks: int) -> Read:
-    """The proposals [R, K + 1 + M] on the path of the `right_R1` drafts: verified ones, then those of the masks there.
-
-    Past them the last one is repeated.
-    """
-    columns_W = torch.arange(drafts + 1 + masks, device=right_R1.device)
-    in_group_RW = drafts + masks * right_R1 + (columns_W - right_R1).clamp(1, masks)
-    index_RW = torch.where(columns_W <= right_R1, columns_W, in_group_RW)
-    alternatives = None
-    if found.alternatives is not None:
-        ids_RWA, probabilities_RWA = found.alternatives
-        index_RWA = index_RW[..., None].expand(-1, -1, ids_RWA.shape[-1])
-        alternatives = ids_RWA.gather(1, index_RWA), probabilities_RWA.gather(1, index_RWA)
-    return Read(found.ids_RW.gather(1, index_RW), found.scores_RW.gather(1, index_RW), alternatives)
