@@ -1,7 +1,7 @@
 """Keys and values of all layers in one preallocated tensor, and how one pass uses them.
 
-Shapes: L layers, R rows, S slots, T = R * Q columns of a pass, K slots 1 to extent - 1, H key-value heads, D head size.
-Slot p + 1 holds position p; padding is written to slot 0, which nobody reads.
+Shapes: L layers, R rows, Q columns, S slots, N columns that a pass computes, K slots 1 to extent - 1, H key-value
+heads, D head size. Slot p + 1 holds position p; padding that is computed is written to slot 0, which nobody reads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 
 from mars.attention import attention_mask
+from mars.columns import Columns, columns_of
 from mars.window import Window
 
 
@@ -20,21 +21,22 @@ from mars.window import Window
 class Access:
     """The cache as one pass sees it. Keys and values alternate, layer by layer.
 
-    `stores` are tensors [R * S, H, D] to write at `places_T`, `views` [R, H, K, D] of the window's rows to read.
-    `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden. `turns` is what the model's method of that
-    name gave for these rows.
+    `columns` are those to compute. `stores` are tensors [R * S, H, D] to write at `places_N`, `views` [R, H, K, D] of
+    the window's rows to read. `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden. `turns` is what
+    the model's method of that name gave for these rows.
     """
 
+    columns: Columns
     stores: Sequence[torch.Tensor]
-    places_T: torch.Tensor
+    places_N: torch.Tensor
     views: Sequence[torch.Tensor]
     mask: torch.Tensor | None
     turns: torch.Tensor
 
-    def write(self, layer: int, keys_THD: torch.Tensor, values_THD: torch.Tensor) -> None:
+    def write(self, layer: int, keys_NHD: torch.Tensor, values_NHD: torch.Tensor) -> None:
         """Put the pass's own keys and values of a layer in their places."""
-        self.stores[2 * layer].index_copy_(0, self.places_T, keys_THD)
-        self.stores[2 * layer + 1].index_copy_(0, self.places_T, values_THD)
+        self.stores[2 * layer].index_copy_(0, self.places_N, keys_NHD)
+        self.stores[2 * layer + 1].index_copy_(0, self.places_N, values_NHD)
 
     def read(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values [R, H, K, D] of a layer."""
@@ -49,7 +51,7 @@ class Model(Protocol):
     head_size: int
     dtype: torch.dtype
     device: torch.device
-    maskless: bool  # whether it takes a None mask to mean that nothing is hidden
+    lean: bool  # whether it takes a None mask to mean that nothing is hidden, and can leave columns out
 
     def turns(self, positions: int) -> torch.Tensor:
         """A table of rotations for at least so many positions; empty if it needs none."""
@@ -74,12 +76,14 @@ class Memory:
 
     def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
         """Logits [R, keep, V] of a window within these rows and slots; `static` looks at no value on the device."""
-        hides = static or not self._model.maskless or not _sees_everything(window)
+        hides = static or not self._model.lean or not _sees_everything(window)
         first, end = window.first, window.first + window.rows
         slots_RQ = window.slots_RQ
+        columns = columns_of(window, static=static or not self._model.lean)
         access = Access(
+            columns=columns,
             stores=self._stores,
-            places_T=(slots_RQ + self._offsets_R1[first:end] if end > 1 else slots_RQ).flatten(),
+            places_N=columns.pick((slots_RQ + self._offsets_R1[first:end] if end > 1 else slots_RQ).flatten()),
             views=self._tensor[:, first:end, 1 : window.extent].transpose(2, 3).unbind(),
             mask=attention_mask(window, self._numbers, self._model.dtype) if hides else None,
             turns=self._turns,

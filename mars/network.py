@@ -1,7 +1,7 @@
 """A lean forward pass of Qwen2 and Llama on the weights of a loaded `transformers` model.
 
-Shapes: R rows, Q columns, T = R * Q, E hidden size, H all heads side by side (queries, keys, values), D head size,
-V vocabulary, P positions. Columns of all rows lie side by side but in attention.
+Shapes: R rows, Q columns, T = R * Q, N of them that are computed, E hidden size, H all heads side by side (queries,
+keys, values), D head size, V vocabulary, P positions. Columns of all rows lie side by side but in attention.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.attention import attend, share_mask
+from mars.columns import Columns
 from mars.linear import Linear
 from mars.memory import Access
 from mars.window import Window
@@ -57,7 +58,7 @@ class Network:
     on views of them, so that they are held once and the model still works.
     """
 
-    maskless = True
+    lean = True
 
     def __init__(self, model: PreTrainedModel, mask_token_id: int | None = None):
         config, backbone = model.config, model.base_model
@@ -93,43 +94,46 @@ class Network:
         return self._turns
 
     def read(self, window: Window, access: Access) -> torch.Tensor:
-        """Float32 logits [R, keep, V] of the last columns, -inf for the mask token."""
-        rows, columns, keep = window.rows, window.columns, window.keep
-        hidden_TE = self._embedding.index_select(0, window.ids_RQ.flatten())
-        cosines_T1D, sines_T1D = access.turns.index_select(0, window.positions.flatten()).unbind(1)
+        """Float32 logits [R, keep, V] of the last columns, -inf for the mask token; 0 for columns not computed."""
+        columns, keep = access.columns, window.keep
+        hidden_NE = self._embedding.index_select(0, columns.pick(window.ids_RQ.flatten()))
+        positions_N = columns.pick(window.positions.flatten())
+        cosines_N1D, sines_N1D = access.turns.index_select(0, positions_N).unbind(1)
         groups = self.heads // self.key_value_heads
         mask = share_mask(access.mask, groups)
         for number, layer in enumerate(self._layers):
-            normed_TE = torch.rms_norm(hidden_TE, self._shape, layer.attention_norm, self._epsilon)
-            heads_THD = layer.queries_keys_values(normed_TE).view(rows * columns, -1, self.head_size)
-            _turn(heads_THD.narrow(1, 0, self.heads + self.key_value_heads), cosines_T1D, sines_T1D)
-            queries_THD, keys_THD, values_THD = heads_THD.split_with_sizes(self._heads, 1)
-            access.write(number, keys_THD, values_THD)
-            queries_RQHD = queries_THD.view(rows, columns, self.heads, self.head_size)
-            if number == self.layers - 1 and keep < columns:
+            normed_NE = torch.rms_norm(hidden_NE, self._shape, layer.attention_norm, self._epsilon)
+            heads_NHD = layer.queries_keys_values(normed_NE).view(len(normed_NE), -1, self.head_size)
+            _turn(heads_NHD.narrow(1, 0, self.heads + self.key_value_heads), cosines_N1D, sines_N1D)
+            queries_NHD, keys_NHD, values_NHD = heads_NHD.split_with_sizes(self._heads, 1)
+            access.write(number, keys_NHD, values_NHD)
+            queries_RQHD = columns.spread(queries_NHD)
+            if number == self.layers - 1 and keep < window.columns:
                 # Behind the last keys and values only the columns matter whose predictions are wanted.
                 if keep == 0:
                     break
-                queries_RQHD = queries_RQHD[:, columns - keep :]
-                hidden_TE = hidden_TE.view(rows, columns, -1)[:, columns - keep :].flatten(0, 1)
-                mask = share_mask(None if access.mask is None else access.mask[:, :, columns - keep :], groups)
-            layer.attention_out.add_to(hidden_TE, attend(queries_RQHD, *access.read(number), mask))
-            self._feed_forward(layer, hidden_TE)
-        return self._logits(hidden_TE, rows, keep)
+                first = window.columns - keep
+                queries_RQHD = queries_RQHD[:, first:]
+                columns, hidden_NE = columns.last(keep, hidden_NE)
+                mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
+            found_TH = attend(queries_RQHD, *access.read(number), mask)
+            layer.attention_out.add_to(hidden_NE, columns.pick(found_TH))
+            self._feed_forward(layer, hidden_NE)
+        return self._logits(hidden_NE, columns, keep)
 
-    def _feed_forward(self, layer: _Layer, hidden_TE: torch.Tensor) -> None:
-        normed_TE = torch.rms_norm(hidden_TE, self._shape, layer.feed_forward_norm, self._epsilon)
-        gate_TF, up_TF = layer.gate_up(normed_TE).chunk(2, -1)
-        layer.down.add_to(hidden_TE, functional.silu(gate_TF).mul_(up_TF))
+    def _feed_forward(self, layer: _Layer, hidden_NE: torch.Tensor) -> None:
+        normed_NE = torch.rms_norm(hidden_NE, self._shape, layer.feed_forward_norm, self._epsilon)
+        gate_NF, up_NF = layer.gate_up(normed_NE).chunk(2, -1)
+        layer.down.add_to(hidden_NE, functional.silu(gate_NF).mul_(up_NF))
 
-    def _logits(self, hidden_TE: torch.Tensor, rows: int, keep: int) -> torch.Tensor:
+    def _logits(self, hidden_NE: torch.Tensor, columns: Columns, keep: int) -> torch.Tensor:
         if keep == 0:
-            return torch.empty(rows, 0, self._vocabulary, device=self.device)
-        normed_TE = torch.rms_norm(hidden_TE, self._shape, self._norm, self._epsilon)
-        logits_TV = self._head(normed_TE).float()
+            return torch.empty(columns.rows, 0, self._vocabulary, device=self.device)
+        normed_NE = torch.rms_norm(hidden_NE, self._shape, self._norm, self._epsilon)
+        logits_RQV = columns.spread(self._head(normed_NE).float())
         if self._mask_token_id is not None:
-            logits_TV.select(1, self._mask_token_id).fill_(-torch.inf)
-        return logits_TV.view(rows, keep, -1)
+            logits_RQV.select(2, self._mask_token_id).fill_(-torch.inf)
+        return logits_RQV
 
     def _layer(self, layer: Any) -> _Layer:
         attention, feed_forward = layer.self_attn, layer.mlp
@@ -163,7 +167,7 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     return whole
 
 
-def _turn(heads_THD: torch.Tensor, cosines_T1D: torch.Tensor, sines_T1D: torch.Tensor) -> None:
+def _turn(heads_NHD: torch.Tensor, cosines_N1D: torch.Tensor, sines_N1D: torch.Tensor) -> None:
     """Rotary position embedding, in place; the sines carry the sign (`Network.turns`)."""
-    rolled_THD = heads_THD.roll(heads_THD.shape[2] // 2, -1)
-    heads_THD.mul_(cosines_T1D).addcmul_(rolled_THD, sines_T1D)
+    rolled_NHD = heads_NHD.roll(heads_NHD.shape[2] // 2, -1)
+    heads_NHD.mul_(cosines_N1D).addcmul_(rolled_NHD, sines_N1D)

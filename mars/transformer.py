@@ -20,7 +20,7 @@ class Transformer:
     With `attention_mask=None` they would take a preallocated cache for one filled from its start.
     """
 
-    maskless = False
+    lean = False
 
     def __init__(self, model: PreTrainedModel, mask_token_id: int | None = None):
         config = model.config
