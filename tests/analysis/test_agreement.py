@@ -25,7 +25,7 @@ SETTINGS = DecodingSettings(block_size=4, max_new_tokens=12)
 
 
 def reader(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
-    """Counts up and ends with 2 after 9, or at random where masks were read; a token that is 5 or 6 is a near-tie."""
+    """Counts up to 9 and ends with 2; masks foresee it."""
     token = tokens[-1] + 1 + masks if tokens[-1] + masks < 9 else 2
     return token, 0.9
 
