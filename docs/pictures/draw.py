@@ -54,7 +54,7 @@ class Watched:
 
 
 def script(row: int, position: int, masks: int) -> tuple[int, float]:
-    """The reply, sure of itself for three masks; the fourth is wrong and unsure."""
+    """The reply, sure of itself for two masks; those behind them are wrong and unsure."""
     token = REPLY[position] if position < len(REPLY) else 2
     return (token, 0.99) if masks < 3 else (9, 0.4)
 

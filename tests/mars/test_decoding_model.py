@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 import torch
 from transformers import PreTrainedModel
@@ -28,6 +30,12 @@ SETTINGS = [
     {"threshold": 0.2, "score": "margin"},
     {"threshold": 3.0, "score": "entropy"},
 ]
+
+
+@pytest.fixture
+def sure_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights are sure of nothing: without this, the linear layout would have no drafts."""
+    monkeypatch.setattr(import_module("mars.decoding.self_speculative"), "SURE", 0.0)
 
 
 def run(
@@ -60,13 +68,16 @@ def test_cached_batch_equals_uncached_and_alone(tiny_model: PreTrainedModel, opt
         assert lengths[0] == lengths[1]
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.usefixtures("sure_of_everything")
+@pytest.mark.parametrize(
+    ("decoder", "layout"), [*((decoder, "quadratic") for decoder in DECODERS), ("self_speculative", "linear")]
+)
 @pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
 def test_eight_rows_of_all_lengths_write_what_they_write_alone(
-    tiny_model: PreTrainedModel, decoder: str, sampling: dict[str, object]
+    tiny_model: PreTrainedModel, decoder: str, layout: str, sampling: dict[str, object]
 ) -> None:
     engine = engine_without_end(tiny_model)
-    options = {"max_new_tokens": 24, "threshold": 0.3, "block_size": 4, "layout": "quadratic", **sampling}
+    options = {"max_new_tokens": 24, "threshold": 0.3, "block_size": 4, "layout": layout, **sampling}
     together = run(engine, EIGHT, decoder, **options)
     recomputed = run(engine, EIGHT, decoder, use_cache=False, **options)
     for row, prompt in enumerate(EIGHT):
@@ -89,6 +100,7 @@ def test_a_run_that_is_cancelled_leaves_the_engine_as_it_was(tiny_model: PreTrai
         assert output_ids(again, row) == output_ids(expected, row)
 
 
+@pytest.mark.usefixtures("sure_of_everything")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -103,8 +115,11 @@ def test_exact_decoding_writes_what_autoregressive_writes(
         )
         for row in range(len(PROMPTS)):
             assert output_ids(exact, row) == output_ids(plain, row)
+        read = {proposal.source for record in exact for part in record.rows for proposal in part.proposals}
+        assert "draft" in read or layout != "linear"
 
 
+@pytest.mark.usefixtures("sure_of_everything")
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
 def test_exact_passes_are_the_same_with_and_without_cache(tiny_model: PreTrainedModel, layout: str) -> None:
     """Drafts too: the masks behind each prefix have read the same."""

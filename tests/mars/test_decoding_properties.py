@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import repeat, takewhile
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
+from mars.decoding.layouts import Chooser
+from mars.decoding.self_speculative import SURE
 from mars.metrics import COUNTED, Tally, output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel, ScriptedModel
@@ -24,6 +27,7 @@ from mars.scripted import ReadingModel, ScriptedModel
 STOPS = frozenset({2, 3})
 VOCAB, MASK = 12, 11
 PROBABILITIES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0)
+SURENESS = (0.3, 0.66, 0.67, 0.8, 0.9, 0.99, 1.0, 1.0)  # on both sides of SURE
 THRESHOLDS = (None, 0.0, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
 
 
@@ -59,7 +63,7 @@ class Reader:
             return self(tokens, 0)
         number = hash((self.seed, tokens, masks)) // 8
         token = 2 + number % 2 if number // 2 % 64 < self.stops else 4 + number // 128 % 7
-        return token, PROBABILITIES[number // 1024 % len(PROBABILITIES)]
+        return token, SURENESS[number // 1024 % len(SURENESS)]
 
 
 Pass = tuple[int, list[int], int, str | None]
@@ -88,39 +92,43 @@ def by_the_rules(script: Script, row: int, options: DecodingSettings) -> list[Pa
     return expected
 
 
-def exactly(reader: Reader, prompt: list[int], options: DecodingSettings) -> list[Pass]:
+def exactly(reader: Reader, prompt: list[int], options: DecodingSettings, layouts: Iterable[str]) -> list[Pass]:
     """Exact decoding: the passes of one row. Drafts that follow the model's own predictions count, and one token more.
 
-    New drafts: in the linear layout what the columns behind the accepted ones say, whatever these have read; in the
-    quadratic one what masks say that have read exactly what was accepted.
+    New drafts are what masks say that have read exactly what was accepted: all of it in the quadratic layout; in the
+    linear one, where such masks are only behind the last draft, as much as is sure. One-token mode ignores drafts and
+    leaves none.
     """
     count = options.block_size - (not options.extra_proposal)
-    text, drafts = tuple(prompt), (MASK,) * count
+    text, drafts = tuple(prompt), ()
     expected: list[Pass] = []
     start = 0
-    while not expected or expected[-1][3] is None:
+    for layout in layouts:
         room = options.max_new_tokens - start
-        columns = (*drafts, *(MASK,) * count)
-        heard = []
-        for width in range(2 * count + 1):
-            read = text + columns[:width]
-            masks = read.count(MASK)
-            heard.append(reader(read[: len(read) - masks], masks)[0])
+        drafts = () if layout == "none" else drafts
+        heard = [reader(text + drafts[:read], 0)[0] for read in range(len(drafts) + 1)]
         accepted = 1
-        while accepted < room and accepted <= count and heard[accepted - 1] == drafts[accepted - 1]:
-            if heard[accepted - 1] in STOPS:
+        for draft, token in zip(drafts, heard, strict=False):
+            if draft != token or token in STOPS or accepted == room:
                 break
             accepted += 1
-        read = text + columns[: accepted - 1]
-        text += tuple(heard[:accepted])
-        if options.layout == "linear":
-            drafts = tuple(heard[accepted : accepted + count])
+        said = [reader(text + drafts[: accepted - 1], masks) for masks in range(1, count + 1)]
+        shown = [token for token, _ in said]
+        if layout == "none":
+            shown, drafts = [], ()
+        elif layout == "quadratic":
+            drafts = tuple(shown)
+        elif accepted <= len(drafts):
+            shown, drafts = heard[accepted:], ()
         else:
-            drafts = tuple(reader(read, masks)[0] for masks in range(1, count + 1))
+            drafts = tuple(token for token, _ in takewhile(lambda answer: answer[1] >= SURE, said))
+        text += tuple(heard[:accepted])
         last = heard[accepted - 1]
         reason = "stop" if last in STOPS else "length" if accepted == room else None
-        expected.append((start, [*heard[:accepted], *drafts][:room], accepted, reason))
+        expected.append((start, [*heard[:accepted], *shown][:room], accepted, reason))
         start += accepted
+        if reason:
+            break
     return expected
 
 
@@ -160,6 +168,8 @@ decoding_settings = st.builds(
 )
 exact_settings = st.builds(
     DecodingSettings,
+    score=st.sampled_from(("probability", "margin", "entropy")),
+    alternatives=st.sampled_from((0, 0, 2)),
     block_size=st.sampled_from((5, 4, 3, 2)),
     max_new_tokens=st.sampled_from((70, 70, 40, 7, 1)),
     extra_proposal=st.booleans(),
@@ -206,7 +216,7 @@ def test_every_row_of_exact_decoding_follows_the_rules(layout: str, examples: in
         records = list(DECODERS["self_speculative"](model, prompts, options))
         plain = list(DECODERS["autoregressive"](reading(reader), prompts, options))
         for row, prompt in enumerate(prompts):
-            assert passes(records, row) == exactly(reader, prompt, options)
+            assert passes(records, row) == exactly(reader, prompt, options, repeat(layout))
             assert output_ids(records, row) == output_ids(plain, row)
         assert len(records) == len(model.calls)
         lengths.update(Tally.of(records).acceptance_lengths)
@@ -230,6 +240,33 @@ def test_exact_decoding_writes_what_one_token_mode_samples() -> None:
     layouts = st.sampled_from(("auto", "linear", "quadratic"))
     drawn = {"reader": readers, "prompts": prompts, "options": exact_settings, "seed": st.integers(0, 99)}
     assert patterns_of(check, 25, layout=layouts, **drawn) > 400
+
+
+def test_auto_changes_no_text_whatever_the_chooser_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes of all layouts by turns: each goes on from what the one before has left."""
+
+    def check(reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool, seed: int) -> int:
+        chance = random.Random(seed)
+        said: list[str] = []
+
+        def choose(chooser: Chooser, rows: int) -> str:
+            said.append(chance.choice(("none", "linear", "linear", "quadratic")))
+            return said[-1]
+
+        monkeypatch.setattr(Chooser, "choose", choose)
+        records = list(DECODERS["self_speculative"](reading(reader, static), prompts, options))
+        for row, prompt in enumerate(prompts):
+            assert passes(records, row) == exactly(reader, prompt, options, said)
+        sampled = replace(options, temperature=0.7, top_p=0.9, seed=seed)
+        for either in (options, sampled):
+            records = list(DECODERS["self_speculative"](reading(reader, static), prompts, either))
+            plain = list(DECODERS["autoregressive"](reading(reader), prompts, either))
+            for row in range(len(prompts)):
+                assert output_ids(records, row) == output_ids(plain, row)
+        return len(prompts) * len(said)
+
+    drawn = {"reader": readers, "prompts": prompts, "options": exact_settings, "static": st.booleans()}
+    assert patterns_of(check, 25, seed=st.integers(0, 10**6), **drawn) > 1000
 
 
 @settings(max_examples=60, deadline=None)

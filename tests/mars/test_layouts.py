@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from mars.decoding.layouts import LAYOUTS, RETRY, TRIALS, Chooser, Layout, chooser_of, columns_of
+from mars.decoding.layouts import (
+    EXPECTED,
+    KEPT,
+    LAYOUTS,
+    RETRY,
+    TRIALS,
+    Chooser,
+    Layout,
+    chooser_of,
+    columns_of,
+    layout_of,
+    size_of,
+)
 from mars.scripted import ScriptedModel
 
 DRAFTS = 7
@@ -27,6 +40,11 @@ def use(
     return chosen
 
 
+def informed() -> Chooser:
+    """One that has learned what each layout gains, and no times yet."""
+    return Chooser(DRAFTS, gains=dict(GAINS))
+
+
 def busy(columns: int) -> float:
     """Columns are free up to 200, as on a device that waits for memory."""
     return max(1.0, columns / 200)
@@ -39,6 +57,18 @@ def narrow(columns: int) -> float:
 
 def test_columns() -> None:
     assert [columns_of(layout, 3) for layout in LAYOUTS] == [1, 7, 16]
+    for drafts in range(1, 9):
+        assert [layout_of(columns_of(layout, drafts), drafts) for layout in LAYOUTS] == list(LAYOUTS)
+        fewer = range(drafts + 1, 2 * drafts + 1)
+        assert {layout_of(columns, drafts) for columns in fewer} == {"linear"}, "linear rows with fewer drafts than K"
+
+
+def test_sizes() -> None:
+    """Each number of rows up to 8, then in steps of at most a quarter, rounded up."""
+    assert [size_of(rows) for rows in range(1, 13)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12, 12]
+    for rows in range(1, 2000):
+        assert rows <= size_of(rows) < 1.25 * rows
+        assert size_of(size_of(rows)) == size_of(rows)
 
 
 @pytest.mark.parametrize(
@@ -58,34 +88,99 @@ def test_it_takes_the_fastest(seconds: Callable[[int], float], rows: int, best: 
     assert set(chosen[3 * TRIALS :]) == {best}
 
 
-def test_it_never_tries_a_hopeless_layout_at_large_batches() -> None:
-    chosen = use(Chooser(DRAFTS), lambda columns: columns / 50, 500, rows=100)
+@pytest.mark.parametrize("chooser", [Chooser(DRAFTS), informed()], ids=["fresh", "informed"])
+def test_it_never_tries_a_hopeless_layout_at_large_batches(chooser: Chooser) -> None:
+    chosen = use(chooser, lambda columns: columns / 50, 500, rows=100)
     assert "quadratic" not in chosen
     assert chosen.count("linear") <= TRIALS
+    assert set(chosen[2 * TRIALS :]) == {"none"}
 
 
-def test_what_other_batch_sizes_gained_says_what_is_hopeless() -> None:
-    """Drafts of a model that never foresees are tried once, at the first batch size, but for the cheaper layout."""
-    chooser = Chooser(DRAFTS)
+def test_each_batch_size_has_its_best_layout() -> None:
+    """One token a pass at the largest: there every column costs."""
+    chooser = informed()
+    best = {1: "quadratic", 2: "quadratic", 8: "linear", 64: "none", 400: "none"}
+    chosen: dict[int, list[Layout]] = {rows: [] for rows in best}
+    for _ in range(3 * TRIALS + 20):
+        for rows, layouts in chosen.items():
+            layouts.extend(use(chooser, busy, 1, rows))
+    assert {rows: set(layouts[3 * TRIALS :]) for rows, layouts in chosen.items()} == {
+        rows: {layout} for rows, layout in best.items()
+    }
+    assert "quadratic" not in chosen[400]
+
+
+@pytest.mark.parametrize(("rows", "best"), [(1, "quadratic"), (8, "linear"), (64, "none")])
+@pytest.mark.parametrize("every", [4, 7, 11])
+def test_a_pass_that_is_interrupted_now_and_then_changes_nothing(rows: int, best: Layout, every: int) -> None:
+    passes = 0
+
+    def interrupted(columns: int) -> float:
+        nonlocal passes
+        passes += 1
+        return busy(columns) * (50 if passes % every == every // 2 else 1)
+
+    chosen = use(informed(), interrupted, 3 * RETRY, rows)
+    assert set(chosen[3 * TRIALS :]) == {best}
+
+
+def test_noisy_times_of_every_pass_change_little() -> None:
+    chance = random.Random(1)
+    chosen = use(informed(), lambda columns: busy(columns) * chance.uniform(0.7, 1.3), 3 * RETRY, 64)
+    assert Counter(chosen[3 * TRIALS :]).most_common(1)[0][0] == "none"
+
+
+def test_what_a_layout_gains_is_learned_once_for_all_batch_sizes() -> None:
+    """Drafts of a model that never foresees: soon nobody expects anything of them, at any batch size."""
     dull: dict[Layout, float] = {"none": 1, "linear": 1, "quadratic": 1}
-    use(chooser, busy, 30, rows=1, gains=dull)
-    assert "quadratic" not in use(chooser, busy, 100, rows=2, gains=dull)
+
+    def slightly(columns: int) -> float:
+        return 1 + 0.01 * columns
+
+    chooser = Chooser(DRAFTS)
+    use(chooser, slightly, 200, rows=1, gains=dull)
+    assert 1 <= chooser.gain("linear") < 1.2
+    again = Counter(use(chooser, slightly, 100, rows=2, gains=dull))
+    assert (again["quadratic"], again["none"] > 80) == (0, True)
+    assert "quadratic" in use(Chooser(DRAFTS), slightly, 100, rows=2)
+
+
+def test_a_layout_whose_gain_is_known_from_large_batches_does_not_keep_others_from_a_fair_trial() -> None:
+    """Many rows teach what linear gains in a few passes; a few passes of one row must do for quadratic."""
+    chooser = Chooser(DRAFTS)
+    use(chooser, busy, 2 * TRIALS, rows=400)
+    assert chooser.gain("linear") > 3.9
+    assert chooser.gain("quadratic") == pytest.approx(1.5 * chooser.gain("linear")), "not seen yet: in proportion"
+    assert use(chooser, busy, 4 * TRIALS, rows=1)[-1] == "quadratic"
+
+
+def test_gains_are_means_whatever_the_number_of_rows() -> None:
+    for rows in (1, 30, 150, 1000):
+        chooser = Chooser(DRAFTS)
+        for number in range(1000):
+            chooser.observe(rows, columns_of("linear", DRAFTS), 1.0, rows * (3 + number % 3))
+            assert min(EXPECTED["linear"], 3) <= chooser.gain("linear") <= 5
+        assert chooser.gain("linear") == pytest.approx(4, abs=1.01)
+    assert [Chooser(DRAFTS).gain(layout) for layout in LAYOUTS] == list(EXPECTED.values())
+    assert [Chooser(1).gain(layout) for layout in LAYOUTS] == [1, 2, 2], "no more than K + 1"
 
 
 def test_it_looks_again_at_a_layout_that_was_nearly_as_good() -> None:
-    chooser = Chooser(DRAFTS)
-    close: dict[Layout, float] = {"none": 1, "linear": 5, "quadratic": 6}
-    settled = use(chooser, lambda columns: 1.0, 4 * RETRY, gains=close)[3 * TRIALS :]
+    close: dict[Layout, float] = {"none": 1, "linear": 5.3, "quadratic": 6}
+    chooser = Chooser(DRAFTS, gains=dict(close))
+    settled = use(chooser, lambda columns: 1.0, 4 * RETRY, rows=10, gains=close)[3 * TRIALS :]
     counts = Counter(settled)
     assert counts["quadratic"] > 0.9 * len(settled)
-    assert counts["linear"] >= 2, "0.83 times as good: worth a look every RETRY passes"
+    assert 2 <= counts["linear"] <= 4, "0.88 times as good: worth a look every RETRY passes"
     assert counts["none"] == 0
 
 
 def test_it_changes_its_mind_when_times_change() -> None:
-    chooser = Chooser(DRAFTS)
-    assert use(chooser, lambda columns: 1.0, 30)[-1] == "quadratic"
-    assert use(chooser, lambda columns: 1.0 if columns < 20 else 8.0, 60)[-1] == "linear"
+    """As soon as most of the passes that it keeps were slow."""
+    chooser = informed()
+    assert set(use(chooser, lambda columns: 1.0, 3 * TRIALS + KEPT)[-KEPT:]) == {"quadratic"}
+    chosen = use(chooser, lambda columns: 1.0 if columns < 20 else 8.0, KEPT)
+    assert chosen == ["quadratic"] * (KEPT // 2 + 1) + ["linear"] * (KEPT // 2)
 
 
 def test_batch_sizes_are_apart() -> None:
@@ -109,14 +204,18 @@ def test_passes_that_nobody_measures_take_what_is_known() -> None:
     assert known.choose(2) == "none", "measured again: it tries again"
 
 
-def test_columns_of_no_layout_teach_nothing() -> None:
+def test_linear_passes_of_any_width_are_timed_together() -> None:
     chooser = Chooser(DRAFTS)
-    chooser.observe(1, 3, 1.0, 1)
-    assert not any(seen.passes for seen in chooser.seen.values())
+    for columns in range(DRAFTS + 1, 2 * DRAFTS + 2):
+        chooser.observe(1, columns, float(columns), 1)
+    assert list(chooser.times) == [(1, "linear")]
+    assert chooser.times[1, "linear"].typical == 11.5
 
 
 def test_a_clock_that_stands_still_does_no_harm() -> None:
-    assert set(use(Chooser(DRAFTS), lambda columns: 0.0, 20)) <= set(LAYOUTS)
+    chooser = Chooser(DRAFTS)
+    assert set(use(chooser, lambda columns: 0.0, 2 * RETRY)) <= set(LAYOUTS)
+    assert [chooser.choose(2) for _ in range(2 * TRIALS)][-1] in LAYOUTS
 
 
 def test_each_engine_has_a_chooser_that_remembers() -> None:

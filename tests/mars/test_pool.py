@@ -31,7 +31,7 @@ def reader(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
     token = STOP if chance.random() < 0.02 else chance.randrange(3, 11)
     if masks and chance.random() < 1 / 3:
         token = chance.randrange(3, 11)
-    return token, chance.choice((0.3, 0.6, 0.9))
+    return token, chance.choice((0.3, 0.6, 0.9, 0.95))
 
 
 def model(*, static: bool = False) -> ReadingModel:
@@ -56,7 +56,8 @@ def row_of(
 
 def fresh(row: Row) -> Row:
     """The same row before it has written anything."""
-    return replace(row, written=0, gained=0, pending=1, control=Control(row.settings.threshold, row.settings.score))
+    control = Control(row.settings.threshold, row.settings.score)
+    return replace(row, written=0, gained=0, drafted=0, pending=1, control=control)
 
 
 def drain(running: Pool) -> list[ForwardPass]:

@@ -8,7 +8,7 @@ import pytest
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.layouts import chooser_of
+from mars.decoding.layouts import TRIALS, Chooser, chooser_of
 from mars.decoding.self_speculative import method_of
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
@@ -34,6 +34,21 @@ def wrong_at(*positions: int) -> ScriptedModel:
     )
 
 
+def unsure(*probabilities: tuple[float, ...]) -> ScriptedModel:
+    """Recites; each row's answers have these probabilities by the number of masks read, the last one for more."""
+    return ScriptedModel(
+        lambda row, position, masks: (
+            REPLY[position] if position < len(REPLY) else STOP,
+            probabilities[row][min(masks, len(probabilities[row]) - 1)],
+        )
+    )
+
+
+def windows(model: ScriptedModel, row: int = 0) -> list[list[int]]:
+    """What was read of a row in each pass but prefill."""
+    return [call.ids[row] for call in model.calls if call.keep]
+
+
 def seen(records: list[ForwardPass]) -> list[tuple[int, list[int], int]]:
     """(start, proposals, accepted) of each verify pass of row 0."""
     return [
@@ -52,13 +67,62 @@ def sources(records: list[ForwardPass]) -> list[list[str]]:
 def test_the_linear_window_is_root_drafts_masks() -> None:
     model = ScriptedModel([REPLY])
     run(model, [[3, 4]], layout="linear")
-    assert [call.ids[0] for call in model.calls[:3]] == [
-        [3],
-        [4, MASK, MASK, MASK, MASK],
-        [5, 6, 7, MASK, MASK],
+    assert [call.ids[0] for call in model.calls[:3]] == [[3], [4, MASK, MASK], [5, 6, 7, MASK, MASK]]
+    assert [call.slots[0] for call in model.calls[:3]] == [[1], [2, 3, 4], [3, 4, 5, 6, 7]]
+    assert [call.keep for call in model.calls[:3]] == [0, 3, 5]
+
+
+def test_linear_drafts_are_the_sure_ones_from_the_left() -> None:
+    """The records show what all K masks proposed."""
+    for probabilities, drafts in [
+        ((1.0, 0.67, 0.67, 0.67), 3),
+        ((1.0, 0.9, 0.67, 0.66), 2),
+        ((1.0, 0.67, 0.66, 0.9), 1),
+        ((1.0, 0.66, 1.0, 1.0), 0),
+        ((0.2, 1.0, 1.0, 1.0), 3),
+    ]:
+        model = unsure(probabilities)
+        passes = seen(run(model, [[3]], layout="linear", block_size=4))
+        assert passes[0] == (0, REPLY[:4], 1)
+        assert windows(model)[:2] == [[3, *[MASK] * 3], [*REPLY[: 1 + drafts], *[MASK] * 3]]
+        assert passes[1] == (1, REPLY[1 : drafts + 5], 1 + drafts)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_linear_rows_with_fewer_drafts_than_others_are_padded_on_the_left(static: bool) -> None:
+    model = unsure((1.0, 0.9, 0.5), (1.0, 0.5), (1.0, 0.9, 0.9, 0.5))
+    model.static_shapes = static
+    records = run(model, [[3, 4], [3, 4, 4], [3]], layout="linear", block_size=4)
+    first, second = [call for call in model.calls if call.keep][:2]
+    masks = [MASK] * 3
+    padding = [0] * (3 if static else 0)
+    assert first.ids == [[*padding, 4, *masks], [*padding, 4, *masks], [*padding, 3, *masks]]
+    assert first.slots == [[*padding, 2, 3, 4, 5], [*padding, 3, 4, 5, 6], [*padding, 1, 2, 3, 4]]
+    padding = [0] * (1 if static else 0)
+    assert second.ids == [[*padding, 0, 5, 6, *masks], [*padding, 0, 0, 5, *masks], [*padding, 5, 6, 7, *masks]]
+    assert second.slots == [
+        [*padding, 0, 3, 4, 5, 6, 7],
+        [*padding, 0, 0, 4, 5, 6, 7],
+        [*padding, 2, 3, 4, 5, 6, 7],
     ]
-    assert [call.slots[0] for call in model.calls[:3]] == [[1], [2, 3, 4, 5, 6], [3, 4, 5, 6, 7]]
-    assert [call.keep for call in model.calls[:3]] == [0, 5, 5]
+    assert (first.keep, second.keep) == ((7, 7) if static else (4, 6))
+    assert [part.accepted for part in records[2].rows] == [2, 1, 3]
+    assert [record.query_tokens for record in records[1:3]] == [12, 5 + 4 + 6], "padding is not counted"
+    assert [output_ids(records, row) for row in range(3)] == [REPLY] * 3
+
+
+@pytest.mark.parametrize("score", ["margin", "entropy"])
+@LAYOUTS
+def test_drafts_do_not_depend_on_the_score(layout: str, score: str) -> None:
+    """Sureness is a probability even where the records say something else."""
+    chances = [((1.0, 0.9, 0.67, 0.66), (0.5, 0.99, 0.9, 0.3)), ((1.0, 0.67, 1.0, 0.6), (1.0, 0.6, 0.9, 0.3))]
+    for probabilities in chances:
+        plain, other = unsure(*probabilities), unsure(*probabilities)
+        records = run(plain, [[3, 4], [5]], layout=layout, block_size=4)
+        scored = run(other, [[3, 4], [5]], layout=layout, block_size=4, score=score)
+        assert plain.calls == other.calls
+        assert seen(records) == seen(scored)
+        assert records[1].rows[0].proposals[1].score != scored[1].rows[0].proposals[1].score
 
 
 def test_the_quadratic_window_has_masks_behind_every_prefix() -> None:
@@ -71,11 +135,16 @@ def test_the_quadratic_window_has_masks_behind_every_prefix() -> None:
 
 @LAYOUTS
 def test_proposals_past_the_accepted_prefix_are_the_drafts_of_the_next_pass(layout: str) -> None:
-    records = run(wrong_at(4), [[3, 4]], layout=layout)
-    passes = seen(records)
-    for (start, proposals, accepted), (after, following, gained) in pairwise(passes[:-1]):
-        drafts = proposals[accepted:]
+    """Unless linear missed: then there are none."""
+    model = wrong_at(4)
+    records = run(model, [[3, 4]], layout=layout)
+    passes, missed, read = seen(records), False, windows(model)
+    for number, ((start, proposals, accepted), (after, following, gained)) in enumerate(pairwise(passes[:-1])):
+        missed = layout == "linear" and number > 0 and not missed and accepted < 3
+        drafts = [] if missed else proposals[accepted : accepted + 2]
         assert after == start + accepted
+        assert read[number + 1][1 : len(drafts) + 1] == drafts
+        assert set(read[number + 1][len(drafts) + 1 :]) == {MASK}
         right = [draft == token for draft, token in zip(drafts, following, strict=False)]
         assert gained == 1 + (right.index(False) if False in right else len(right))
     assert output_ids(records) == REPLY
@@ -92,10 +161,60 @@ def test_all_drafts_right_gains_one_more_than_drafts_in_each_pass() -> None:
         ]
 
 
-def test_after_a_miss_linear_drafts_what_the_columns_behind_it_say() -> None:
-    """What has read the wrong draft for position 4 is offered all the same, here with luck."""
-    passes = seen(run(wrong_at(4), [[3, 4]], layout="linear"))
-    assert passes[1:4] == [(1, [6, 7, 8, 20, 10], 3), (4, [9, 10, 11], 1), (5, [10, 11, 12, 13, STOP], 3)]
+def test_after_a_miss_linear_has_no_drafts() -> None:
+    """What the columns behind the wrong draft for position 4 say is shown and not used, though right by luck."""
+    model = wrong_at(4)
+    records = run(model, [[3, 4]], layout="linear")
+    assert seen(records)[1:5] == [
+        (1, [6, 7, 8, 20, 10], 3),
+        (4, [9, 10, 11], 1),
+        (5, [10, 11, 12], 1),
+        (6, [11, 12, 13, STOP, STOP], 3),
+    ]
+    assert windows(model)[1:5] == [
+        [5, 6, 7, MASK, MASK],
+        [8, 20, 10, MASK, MASK],
+        [9, MASK, MASK],
+        [10, 11, 12, MASK, MASK],
+    ]
+    assert sources(records)[2:5] == [
+        ["clean", "draft", "draft", "mask", "mask"],
+        ["clean", "draft", "draft"],
+        ["clean", "mask", "mask"],
+    ]
+
+
+def test_a_row_that_missed_waits_for_no_other() -> None:
+    """Beside it a row goes on with drafts, and both write what they write alone."""
+
+    def script(row: int, position: int, masks: int) -> tuple[int, float]:
+        token = REPLY[position] if position < len(REPLY) else STOP
+        return (20 if masks and row == 0 and position == 4 else token), 0.9
+
+    model = ScriptedModel(script)
+    records = run(model, [[3, 4], [3, 4]], layout="linear")
+    third = [call.ids for call in model.calls if call.keep][3]
+    assert third == [[0, 0, 9, MASK, MASK], [11, 12, 13, MASK, MASK]]
+    assert [output_ids(records, row) for row in range(2)] == [REPLY] * 2
+
+
+def test_one_token_passes_leave_no_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that they find are lost; every other layout goes on from nothing."""
+    turns = iter(["none", "linear", "none", "quadratic", "linear", "none", "linear"])
+    monkeypatch.setattr(Chooser, "choose", lambda chooser, rows: next(turns))
+    model = ScriptedModel(lambda row, position, masks: (5 + position, 0.9))
+    records = run(model, [[3]], layout="auto", max_new_tokens=9)
+    assert windows(model) == [
+        [3],
+        [5, MASK, MASK],
+        [6],
+        [7, *[MASK] * 8],
+        [8, 9, 10, MASK, MASK],
+        [11],
+        [12, MASK, MASK],
+    ]
+    assert sources(records)[0] == ["clean"]
+    assert output_ids(records) == list(range(5, 14))
 
 
 def test_after_a_miss_quadratic_drafts_what_masks_say_that_read_the_accepted_prefix() -> None:
@@ -132,8 +251,8 @@ def test_the_extra_proposal_is_one_draft_more(layout: str) -> None:
 @LAYOUTS
 def test_query_tokens_count_masks_and_drafts(layout: str) -> None:
     records = run(ScriptedModel([REPLY, REPLY]), [[3, 4], [5]], layout=layout)
-    width = {"linear": 5, "quadratic": 9}[layout]
-    assert [record.query_tokens for record in records[:3]] == [1, 2 * width, 2 * width]
+    first, second = {"linear": (3, 5), "quadratic": (9, 9)}[layout]
+    assert [record.query_tokens for record in records[:3]] == [1, 2 * first, 2 * second]
 
 
 @pytest.mark.parametrize(("block_size", "extra"), [(1, False)])
@@ -147,10 +266,11 @@ def test_auto_learns_of_passes_and_settles() -> None:
     """Every pass takes the same time here, so the layout that gains most is best."""
     model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
     run(model, [[3, 4]], layout="auto", max_new_tokens=150)
-    widths = [len(call.ids[0]) for call in model.calls[1:]]
-    assert {1, 5, 9} == set(widths[:9])
-    assert 1 not in widths[10:40]
-    assert sum(seen.passes for seen in chooser_of(model, 2).seen.values()) == len(widths)
+    widths = [len(window) for window in windows(model)]
+    assert widths[: 3 * TRIALS] == [1] * TRIALS + [3] + [5] * (TRIALS - 1) + [9] * TRIALS
+    assert set(widths[3 * TRIALS :]) == {9}
+    assert chooser_of(model, 2).now == len(widths)
+    assert chooser_of(model, 2).gain("none") == 1
 
 
 def test_methods_with_equal_settings_share_a_batch_whatever_their_chooser() -> None:
