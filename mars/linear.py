@@ -58,6 +58,35 @@ class Linear:
         return product
 
 
+class Head:
+    """The vocabulary projection, x [T, I] to float32 logits [T, O], whatever the weights' dtype.
+
+    Logits of bfloat16 stand up to 1/16 apart: rounded so coarsely, tokens that are nearly equally probable change
+    places with the number of columns in a pass. The product is therefore summed to float32: with a float32 copy of the
+    weights where they are few (`copy`), else where the device can do it.
+    """
+
+    def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None, *, copy: bool):
+        coarse = weight_OI.dtype in (torch.bfloat16, torch.float16)
+        self._half = coarse and not (copy and weight_OI.device.type == "cpu")
+        self._wide = self._half and weight_OI.device.type == "cuda"
+        self._weight_IO = weight_OI.t()
+        self._bias = bias_O.float() if coarse and bias_O is not None else bias_O
+        if not self._half:
+            self._weight = weight_OI.float() if coarse else weight_OI
+            self._product = Linear(self._weight, self._bias, pack=copy)
+
+    def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
+        """Logits [T, O], float32."""
+        if not self._half:
+            return self._product(x_TI.to(self._weight.dtype)).float()
+        if self._wide:
+            logits_TO = torch.mm(x_TI, self._weight_IO, out_dtype=torch.float32)
+        else:
+            logits_TO = torch.mm(x_TI, self._weight_IO).float()
+        return logits_TO if self._bias is None else logits_TO.add_(self._bias)
+
+
 def _has_onednn(weight: torch.Tensor) -> bool:
     """Whether oneDNN can be called on these weights; other types go there by themselves, or cannot."""
     suits = weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available()

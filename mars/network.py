@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.attention import attend, share_mask
 from mars.columns import Columns
-from mars.linear import Linear
+from mars.linear import Head, Linear
 from mars.memory import Access
 from mars.window import Window
 
@@ -80,7 +80,8 @@ class Network:
             self._embedding = backbone.embed_tokens.weight.detach()
             self._layers = [self._layer(layer) for layer in backbone.layers]
             self._norm = backbone.norm.weight.detach()
-            self._head = self._linear(model.get_output_embeddings())
+            head = model.get_output_embeddings()
+            self._head = Head(head.weight.detach(), head.bias, copy=self._pack)
 
     def turns(self, positions: int) -> torch.Tensor:
         """Cosines and signed sines [P, 2, 1, D] for at least so many positions, from the model's own rotary module."""
@@ -130,7 +131,7 @@ class Network:
         if keep == 0:
             return torch.empty(columns.rows, 0, self._vocabulary, device=self.device)
         normed_NE = torch.rms_norm(hidden_NE, self._shape, self._norm, self._epsilon)
-        logits_RQV = columns.spread(self._head(normed_NE).float())
+        logits_RQV = columns.spread(self._head(normed_NE))
         if self._mask_token_id is not None:
             logits_RQV.select(2, self._mask_token_id).fill_(-torch.inf)
         return logits_RQV

@@ -29,7 +29,7 @@ from mars.stream import Member, Stream
 
 PLACES = 8
 LONGEST = 4096
-LOOKAHEAD = 128
+LOOKAHEAD = 320
 ALONE = {
     "block_cached": "its rows share the moment at which a block enters the cache",
     "speculative": "its draft model has a cache of its own",

@@ -195,3 +195,13 @@ def test_a_product_is_the_same_by_every_way(pack: bool, biased: bool) -> None:
         before = copy.deepcopy(total)
         linear.add_to(total, x)
         torch.testing.assert_close(total, before + expected, atol=1e-4, rtol=1e-4)
+
+
+def test_logits_of_bfloat16_weights_are_not_rounded_to_bfloat16(tiny_model: PreTrainedModel) -> None:
+    """A step of bfloat16 between logits would let the width of a pass decide between nearly equal tokens."""
+    network = Network(copy.deepcopy(tiny_model).to(torch.bfloat16))
+    ids = torch.arange(5, 13)[None]
+    window = Window(ids_RQ=ids, slots_RQ=torch.arange(1, 9)[None], extent=9, keep=8)
+    logits = Memory(network, 1, 9).forward(window)
+    assert logits.dtype == torch.float32
+    assert (logits != logits.bfloat16().float()).any()
