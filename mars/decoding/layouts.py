@@ -21,8 +21,9 @@ TRIALS = 5  # passes of a layout before its time counts as known
 KEPT = 15  # passes that its time is the median of
 RETRY = 100  # passes after which a layout that was nearly the best is timed again
 WORTH_A_TRY = 0.85
-SMOOTHING = 0.01  # weight of one row's pass in the running mean of what a layout gains
-EXPECTED: dict[Layout, float] = {"none": 1.0, "linear": 2.0, "quadratic": 3.0}  # before anything was seen
+EXPECTED: dict[Layout, float] = {"none": 1.0, "linear": 2.0, "quadratic": 3.0}  # gains before anything was seen
+PRIOR = 5  # passes of a row that this counts for
+REMEMBERED = 400  # passes of a row that the running mean of what a layout gains goes back, about
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
@@ -52,8 +53,8 @@ class Times:
 
     @property
     def typical(self) -> float:
-        """Median seconds of a pass: one that was interrupted does not count for much."""
-        return statistics.median(self.seconds)
+        """Median seconds of a pass: one that was interrupted does not count for much. Never 0, whatever the clock."""
+        return max(statistics.median(self.seconds), 1e-9)
 
 
 @dataclass(slots=True)
@@ -61,13 +62,14 @@ class Chooser:
     """Times each layout a few times where it may pay, then takes the best; looks again from time to time.
 
     Times are kept for each layout and number of rows (`size_of`), gains in tokens a row and pass for each layout alone:
-    they do not depend on the rows. `unseen` counts the choices since a pass was observed last: where rows of other
-    methods share the passes, none is.
+    they do not depend on the rows. `row_passes` is how many passes of a row a gain counts for, `unseen` the number of
+    choices since a pass was observed last: where rows of other methods share the passes, none is.
     """
 
     drafts: int
     times: dict[tuple[int, Layout], Times] = field(default_factory=dict)
     gains: dict[Layout, float] = field(default_factory=dict)
+    row_passes: dict[Layout, int] = field(default_factory=dict)
     now: int = 0
     unseen: int = 0
 
@@ -97,11 +99,16 @@ class Chooser:
         times.seconds.append(seconds)
         times.columns.append(columns)
         times.last = self.now
-        self.gains[layout] = self.gain(layout) + SMOOTHING * rows * (accepted / rows - self.gain(layout))
+        seen = self.row_passes.get(layout, PRIOR)
+        self.gains[layout] = (seen * self.gain(layout) + accepted) / (seen + rows)
+        self.row_passes[layout] = min(seen + rows, REMEMBERED)
 
     def gain(self, layout: Layout) -> float:
-        """Tokens a row and pass of this layout gain, as far as is known."""
-        return self.gains.get(layout, EXPECTED[layout])
+        """Tokens a row and pass of this layout gain, as far as is known; what drafts gain in one says it of others."""
+        if layout in self.gains or layout == "none":
+            return self.gains.get(layout, EXPECTED[layout])
+        found = [gain / EXPECTED[other] for other, gain in self.gains.items() if other != "none"]
+        return min(EXPECTED[layout] * max(found, default=1.0), self.drafts + 1.0)
 
     def _may_pay(self, layout: Layout, found: dict[Layout, Times], best: float) -> bool:
         """Whether a layout not timed yet at this size could beat the best rate, in tokens a second and row.

@@ -83,6 +83,10 @@ class Method(ABC):
         `row` is as before the pass, `columns` the number of predictions that its window asked for.
         """
 
+    def own(self, row: Row, columns: int) -> int:
+        """How many of the `columns` predictions that its window asks for are of this row; those before are padding."""
+        return columns
+
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         """Learn what a pass of this method alone took, and how many tokens its rows accepted together.
 

@@ -193,8 +193,9 @@ class Pool:
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
         """Each row's number and its own columns, padding left out; without a cache also everything before them."""
-        extra = group.window.columns - group.batch.pending
+        window = group.window
         for row in group.batch.rows:
+            extra = window.columns - group.batch.pending - window.keep + group.method.own(row, window.keep)
             yield row.number, extra + (row.pending if self._use_cache else row.length)
 
     def _drop(self, places: Sequence[int]) -> None:

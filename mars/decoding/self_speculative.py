@@ -152,6 +152,10 @@ class SelfSpeculative(Method):
         sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
         return sources[: row.room]
 
+    def own(self, row: Row, columns: int) -> int:
+        """In the linear layout, rows with fewer drafts than others have fewer columns."""
+        return 1 + row.drafted + self.drafts if layout_of(columns, self.drafts) == "linear" else columns
+
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
             self.chooser.observe(rows, columns, seconds, accepted)
