@@ -9,7 +9,7 @@ text is that of `autoregressive` on the same checkpoint, and no threshold is inv
 
 In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
 miss in the linear layout the masks have read a wrong draft, and the next pass has none to verify. Therefore it takes
-only drafts that are sure enough to be worth that (`SURE`), and the masks stand right behind them.
+only drafts that are sure enough (`sure`), and the masks stand right behind them.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
@@ -40,20 +40,24 @@ from mars.masks import verification_tree
 from mars.records import ForwardPass, Phase, Source
 from mars.window import Window
 
-# A draft of probability p adds p tokens to its pass, and a miss costs the drafts of the next pass, about two tokens:
-# p >= 2 (1 - p).
-SURE = 2 / 3
+# How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:
+# nothing where every pass has the same shape, so that all of them are taken there (docs/log.md).
+SURE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelfSpeculative(Method):
-    """`drafts` is K; `layout` None lets the chooser take the one that pays most at the batch's size."""
+    """`drafts` is K; `layout` None lets the chooser take the one that pays most at the batch's size.
+
+    Of the linear layout's drafts those are verified, from the left, whose probability is at least `sure`.
+    """
 
     phase: ClassVar[Phase] = "verify"
     caches_accepted: ClassVar[bool] = True
 
     mask_token_id: int
     drafts: int
+    sure: float
     layout: Layout | None
     chooser: Chooser | None = field(default=None, compare=False)
 
@@ -84,7 +88,8 @@ class SelfSpeculative(Method):
         """Root, drafts, K masks, aligned on the right; the row with the most drafts has no padding."""
         most = min(self.drafts, batch.drafts)
         drafts_R = self._drafts(batch)[1]
-        slots_RQ = slots_of(batch, most + self.drafts, most - drafts_R)
+        alone = len(batch.rows) == 1 and not batch.static
+        slots_RQ = slots_of(batch, most + self.drafts, None if alone else most - drafts_R)
         past_drafts_RQ = slots_RQ > (batch.length_R + drafts_R)[:, None]
         ids_RQ = batch.tokens_RK.gather(1, slots_RQ).masked_fill_(past_drafts_RQ, self.mask_token_id)
         extent = batch.extent + most + self.drafts
@@ -107,14 +112,23 @@ class SelfSpeculative(Method):
             accepted_R = self._accepted(batch, found, drafts_RK)
             path = along(found, accepted_R, self.drafts, self.drafts)
             return Verdict(path, accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
-        columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
-        # Proposals are counted from the root, which stands further right in rows with fewer drafts.
-        shift_R1 = (logits_RWV.shape[1] - 1 - self.drafts - drafts_R)[:, None]
-        read = self.read(batch, logits_RWV, (columns_W - shift_R1).clamp_min(0))
-        index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
-        found = taken(read, index_RW)
+        return self._judge_linear(batch, logits_RWV, drafts_RK, drafts_R)
+
+    def _judge_linear(
+        self, batch: Batch, logits_RWV: torch.Tensor, drafts_RK: torch.Tensor, drafts_R: torch.Tensor
+    ) -> Verdict:
+        if len(batch.rows) == 1 and not batch.static:
+            found = self.read(batch, logits_RWV)
+            sure_RW = self._probabilities(found, logits_RWV) >= self.sure
+        else:
+            columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
+            # Proposals are counted from the root, which stands further right in rows with fewer drafts.
+            shift_R1 = (logits_RWV.shape[1] - 1 - self.drafts - drafts_R)[:, None]
+            read = self.read(batch, logits_RWV, (columns_W - shift_R1).clamp_min(0))
+            index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
+            found = taken(read, index_RW)
+            sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
         accepted_R = self._accepted(batch, found, drafts_RK)
-        sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= SURE
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
@@ -192,6 +206,7 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     return SelfSpeculative(
         mask_token_id=trained_mask(engine, "self_speculative"),
         drafts=drafts,
+        sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
         chooser=chooser_of(engine, drafts) if settings.layout == "auto" else None,
         score=settings.score,

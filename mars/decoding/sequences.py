@@ -61,7 +61,7 @@ class Batch:
 
     `pending` is how many columns of real tokens the window needs, `drafts` how many drafts there are to verify, `room`
     how many tokens are worth proposing: the most of any row, or as many as there can ever be where every pass must have
-    the same shape.
+    the same shape (`static`).
     """
 
     rows: list[Row]
@@ -75,6 +75,7 @@ class Batch:
     pending: int
     drafts: int
     room: int
+    static: bool
     thresholds: tuple[float | None, ...]
 
     @property
@@ -151,6 +152,7 @@ class Sequences:
             pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
             drafts=MAX_BLOCK_SIZE if static else max(row.drafted for row in rows),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
+            static=static,
             thresholds=tuple(row.threshold for row in rows),
         )
 

@@ -238,7 +238,10 @@ def test_static_shapes_keep_the_windows_of_a_method_alike(decoder: str, layout: 
         assert len(widths) == 1 or not static
         assert len({call.keep for call in engine.calls if call.keep}) == 1 or not static
     for number in range(3):
-        assert parts(found[True], number) == parts(found[False], number)
+        # Where columns are free, linear verifies drafts that it leaves out elsewhere: other passes, one text.
+        assert output_ids(found[True], number) == output_ids(found[False], number)
+        if (decoder, layout) != ("self_speculative", "linear"):
+            assert parts(found[True], number) == parts(found[False], number)
 
 
 def test_thresholds_are_of_the_row_and_may_change() -> None:

@@ -75,10 +75,10 @@ def test_the_linear_window_is_root_drafts_masks() -> None:
 def test_linear_drafts_are_the_sure_ones_from_the_left() -> None:
     """The records show what all K masks proposed."""
     for probabilities, drafts in [
-        ((1.0, 0.67, 0.67, 0.67), 3),
-        ((1.0, 0.9, 0.67, 0.66), 2),
-        ((1.0, 0.67, 0.66, 0.9), 1),
-        ((1.0, 0.66, 1.0, 1.0), 0),
+        ((1.0, 0.51, 0.51, 0.51), 3),
+        ((1.0, 0.9, 0.51, 0.49), 2),
+        ((1.0, 0.51, 0.49, 0.9), 1),
+        ((1.0, 0.49, 1.0, 1.0), 0),
         ((0.2, 1.0, 1.0, 1.0), 3),
     ]:
         model = unsure(probabilities)
@@ -88,26 +88,30 @@ def test_linear_drafts_are_the_sure_ones_from_the_left() -> None:
         assert passes[1] == (1, REPLY[1 : drafts + 5], 1 + drafts)
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_linear_rows_with_fewer_drafts_than_others_are_padded_on_the_left(static: bool) -> None:
-    model = unsure((1.0, 0.9, 0.5), (1.0, 0.5), (1.0, 0.9, 0.9, 0.5))
-    model.static_shapes = static
+def test_linear_rows_with_fewer_drafts_than_others_are_padded_on_the_left() -> None:
+    model = unsure((1.0, 0.9, 0.4), (1.0, 0.4), (1.0, 0.9, 0.9, 0.4))
     records = run(model, [[3, 4], [3, 4, 4], [3]], layout="linear", block_size=4)
     first, second = [call for call in model.calls if call.keep][:2]
     masks = [MASK] * 3
-    padding = [0] * (3 if static else 0)
-    assert first.ids == [[*padding, 4, *masks], [*padding, 4, *masks], [*padding, 3, *masks]]
-    assert first.slots == [[*padding, 2, 3, 4, 5], [*padding, 3, 4, 5, 6], [*padding, 1, 2, 3, 4]]
-    padding = [0] * (1 if static else 0)
-    assert second.ids == [[*padding, 0, 5, 6, *masks], [*padding, 0, 0, 5, *masks], [*padding, 5, 6, 7, *masks]]
-    assert second.slots == [
-        [*padding, 0, 3, 4, 5, 6, 7],
-        [*padding, 0, 0, 4, 5, 6, 7],
-        [*padding, 2, 3, 4, 5, 6, 7],
-    ]
-    assert (first.keep, second.keep) == ((7, 7) if static else (4, 6))
+    assert first.ids == [[4, *masks], [4, *masks], [3, *masks]]
+    assert first.slots == [[2, 3, 4, 5], [3, 4, 5, 6], [1, 2, 3, 4]]
+    assert second.ids == [[0, 5, 6, *masks], [0, 0, 5, *masks], [5, 6, 7, *masks]]
+    assert second.slots == [[0, 3, 4, 5, 6, 7], [0, 0, 4, 5, 6, 7], [2, 3, 4, 5, 6, 7]]
+    assert (first.keep, second.keep) == (4, 6)
     assert [part.accepted for part in records[2].rows] == [2, 1, 3]
     assert [record.query_tokens for record in records[1:3]] == [12, 5 + 4 + 6], "padding is not counted"
+    assert [output_ids(records, row) for row in range(3)] == [REPLY] * 3
+
+
+def test_where_columns_are_free_every_draft_is_verified() -> None:
+    model = unsure((1.0, 0.9, 0.4), (1.0, 0.4), (1.0, 0.9, 0.9, 0.4))
+    model.static_shapes = True
+    records = run(model, [[3, 4], [3, 4, 4], [3]], layout="linear", block_size=4)
+    first, second = [call for call in model.calls if call.keep][:2]
+    assert first.ids[0] == [0, 0, 0, 4, *[MASK] * 3]
+    assert second.ids == [[*REPLY[:4], *[MASK] * 3]] * 3
+    assert {call.keep for call in model.calls if call.keep} == {7}
+    assert [part.accepted for part in records[2].rows] == [4, 4, 4]
     assert [output_ids(records, row) for row in range(3)] == [REPLY] * 3
 
 
@@ -115,7 +119,7 @@ def test_linear_rows_with_fewer_drafts_than_others_are_padded_on_the_left(static
 @LAYOUTS
 def test_drafts_do_not_depend_on_the_score(layout: str, score: str) -> None:
     """Sureness is a probability even where the records say something else."""
-    chances = [((1.0, 0.9, 0.67, 0.66), (0.5, 0.99, 0.9, 0.3)), ((1.0, 0.67, 1.0, 0.6), (1.0, 0.6, 0.9, 0.3))]
+    chances = [((1.0, 0.9, 0.51, 0.49), (0.5, 0.99, 0.9, 0.3)), ((1.0, 0.51, 1.0, 0.6), (1.0, 0.6, 0.9, 0.3))]
     for probabilities in chances:
         plain, other = unsure(*probabilities), unsure(*probabilities)
         records = run(plain, [[3, 4], [5]], layout=layout, block_size=4)
