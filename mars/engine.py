@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from mars.cache import CachedRows, RecomputedRows
 from mars.graphs import Runners
-from mars.memory import Memory, Model
+from mars.memory import Model
 from mars.network import Network, supports
 from mars.transformer import Transformer
 from mars.window import Window
@@ -121,10 +121,9 @@ class ModelEngine:
         """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
         if not use_cache:
             return RecomputedRows(self._transformer, rows, capacity)
-        if not self.static_shapes:
-            return CachedRows(Memory(self._model, rows, capacity + 1), rows, capacity)
+        # Memory that the system has just handed out is slow to write at first: rows take over that of earlier ones.
         runner = self._runners.take(rows, capacity + 1)
-        opened = CachedRows(runner.memory, rows, capacity, runner.forward)
+        opened = CachedRows(runner.memory, rows, capacity, runner.forward if self.static_shapes else None)
         weakref.finalize(opened, self._runners.give_back, runner)
         return opened
 

@@ -73,6 +73,7 @@ class Memory:
         self._offsets_R1 = torch.arange(rows, device=model.device)[:, None] * slots
         self._turns = model.turns(slots)
         self._model = model
+        self._used = (0, 0)
 
     def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
         """Logits [R, keep, V] of a window within these rows and slots; `static` looks at no value on the device."""
@@ -94,9 +95,16 @@ class Memory:
         """Copy the slots before `extent` of one row to another."""
         self._tensor[:, target, :extent] = self._tensor[:, source, :extent]
 
+    def note(self, window: Window) -> None:
+        """Remember which rows and slots are written, for `clear`."""
+        rows, slots = self._used
+        self._used = (max(rows, window.first + window.rows), max(slots, window.extent))
+
     def clear(self) -> None:
-        """Forget everything."""
-        self._tensor.zero_()
+        """Forget what the windows wrote that were noted."""
+        rows, slots = self._used
+        self._tensor[:, :rows, :slots].zero_()
+        self._used = (0, 0)
 
 
 def _sees_everything(window: Window) -> bool:
