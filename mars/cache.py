@@ -33,7 +33,6 @@ class CachedRows:
         """Logits [R, keep, V] of the last columns; the contract is that of `engine.Rows`."""
         _check(window, self._rows, self._capacity)
         self._extent = max(self._extent, window.extent)
-        self._memory.note(window)
         return self._run(window)
 
     @torch.inference_mode()

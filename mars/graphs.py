@@ -117,6 +117,7 @@ class Runner:
             return self.memory.forward(replace(window, extent=extent), static=True)
         if bucket not in self._stages:
             self._stages[bucket] = Stage(bucket, window.ids_RQ.device)
+        self.memory.note(window)
         self._stages[bucket].set(window)
         return self._run(bucket)[: window.rows]
 

@@ -77,6 +77,7 @@ class Memory:
 
     def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
         """Logits [R, keep, V] of a window within these rows and slots; `static` looks at no value on the device."""
+        self.note(window)
         hides = static or not self._model.lean or not _sees_everything(window)
         first, end = window.first, window.first + window.rows
         slots_RQ = window.slots_RQ
