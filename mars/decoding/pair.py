@@ -62,6 +62,7 @@ class Draft:
         self.static_shapes = draft.static_shapes
         self._draft = draft
         self._known = min(draft.vocab_size, target.vocab_size)
+        self._mask_may_be_written = target.mask_token_id != draft.mask_token_id
         self._mask = target.mask_token_id if target.mask_token_id != draft.mask_token_id else None
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
@@ -72,9 +73,17 @@ class Draft:
         """A clock for one pass of the draft."""
         return self._draft.clock()
 
-    def readable(self, ids_RQ: torch.Tensor) -> torch.Tensor:
-        """Ids that the draft's embedding has: one that only the target knows is read as the draft's last."""
-        return ids_RQ if self._draft.vocab_size >= self.vocab_size else ids_RQ.clamp_max(self._draft.vocab_size - 1)
+    def readable(self, window: Window) -> torch.Tensor:
+        """The window's ids as the draft's embedding has them.
+
+        An id that only the target knows is read as the draft's last. A target without trained masks may write the token
+        that the draft takes for a mask: among real tokens, which stand before the masks, it is read as token 0.
+        """
+        ids_RQ = window.ids_RQ.clamp_max(self._draft.vocab_size - 1)
+        if self.mask_token_id is not None and self._mask_may_be_written:
+            real_RQ = ids_RQ[:, : window.columns - window.keep + 1]
+            real_RQ.masked_fill_(real_RQ == self.mask_token_id, 0)
+        return ids_RQ
 
     def proposable(self, logits_RWV: torch.Tensor) -> torch.Tensor:
         """Logits over the ids that both know, -inf for the target's mask."""
@@ -92,7 +101,7 @@ class _DraftRows:
 
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V] over the ids that both models know; the contract is that of `engine.Rows`."""
-        readable = replace(window, ids_RQ=self._draft.readable(window.ids_RQ))
+        readable = replace(window, ids_RQ=self._draft.readable(window))
         return self._draft.proposable(self._rows.forward(readable))
 
     def move(self, source: int, target: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -40,7 +41,7 @@ class Reader:
         return token, chance.choice((0.3, 0.6, 0.9))
 
 
-def model_of(reader: Reader, masks: bool = True) -> ReadingModel:
+def model_of(reader: Callable[[tuple[int, ...], int], tuple[int, float]], masks: bool = True) -> ReadingModel:
     return ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK if masks else None, stop_token_ids=STOPS)
 
 
@@ -77,6 +78,21 @@ options_of_tests = st.builds(
     seed=st.integers(0, 99),
     use_cache=st.booleans(),
 )
+
+
+def test_a_mask_that_the_target_wrote_is_no_mask_to_the_draft() -> None:
+    """Without trained masks the target may sample the token that the draft takes for one."""
+
+    def answer(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+        return (MASK, 0.9) if len(tokens) == 4 else (5, 0.9)
+
+    for use_cache in (True, False):
+        options = replace(SETTINGS, use_cache=use_cache)
+        pair = Pair(model_of(answer, masks=False), model_of(answer, masks=True))
+        expected = run(Pair(model_of(answer, masks=False), model_of(answer, masks=False)), options=options)
+        written = [output_ids(run(pair, options=options), row) for row in range(len(PROMPTS))]
+        assert written == [output_ids(expected, row) for row in range(len(PROMPTS))]
+        assert any(MASK in text[:-1] for text in written)
 
 
 @settings(max_examples=100, deadline=None)
