@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from mars.checkpoint import Checkpoint
     from mars.scripted import ScriptedModel
+
+# The same examples in every run; to look for others: `--hypothesis-profile=default --hypothesis-seed=N`.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
 
 TINY_TEXT = [
     "user\nTom has 3 apples and buys 4 more. How many has he?\nassistant\n3 + 4 = 7\n#### 7\n",
