@@ -1,7 +1,8 @@
 """Keys and values of all layers in one preallocated tensor, and how one pass uses them.
 
 Shapes: L layers, R rows, Q columns, S slots, N columns that a pass computes, K slots 1 to extent - 1, H key-value
-heads, D head size. Slot p + 1 holds position p; padding that is computed is written to slot 0, which nobody reads.
+heads, P = 2H of them for keys and values, D head size. Slot p + 1 holds position p; padding that is computed is written
+to slot 0, which nobody reads.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from mars.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The cache as one pass sees it. Keys and values alternate, layer by layer.
+    """The cache as one pass sees it.
 
-    `columns` are those to compute. `stores` are tensors [R * S, H, D] to write at `places_N`, `views` [R, H, K, D] of
-    the window's rows to read. `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden. `turns` is what
-    the model's method of that name gave for these rows.
+    `columns` are those to compute. `stores` are a tensor [2 * R * H * S, D] for each layer to write at `places`
+    [N * P]. `views` [R, H, K, D] of the window's rows are to read: keys and values alternate, layer by layer. `mask` is
+    added to the scores [R, 1, Q, K]; None when nothing is hidden. `turns` is what the model's method of that name gave
+    for these rows.
     """
 
     columns: Columns
     stores: Sequence[torch.Tensor]
-    places_N: torch.Tensor
+    places: torch.Tensor
     views: Sequence[torch.Tensor]
     mask: torch.Tensor | None
     turns: torch.Tensor
 
-    def write(self, layer: int, keys_NHD: torch.Tensor, values_NHD: torch.Tensor) -> None:
-        """Put the pass's own keys and values of a layer in their places."""
-        self.stores[2 * layer].index_copy_(0, self.places_N, keys_NHD)
-        self.stores[2 * layer + 1].index_copy_(0, self.places_N, values_NHD)
+    def write(self, layer: int, keys_values_NPD: torch.Tensor) -> None:
+        """Put the pass's own keys and values of a layer in their places: of each column all keys, then all values."""
+        self.stores[layer].index_copy_(0, self.places, keys_values_NPD.flatten(0, 1))
 
     def read(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values [R, H, K, D] of a layer."""
@@ -61,16 +62,22 @@ class Model(Protocol):
 
 
 class Memory:
-    """Room for `rows` rows of `slots` slots, slot 0 included, and the model that fills it."""
+    """Room for `rows` rows of `slots` slots, slot 0 included, and the model that fills it.
+
+    The tensor is [2L, R, H, S, D]: attention reads a head at a time, and its keys and values lie side by side.
+    """
 
     def __init__(self, model: Model, rows: int, slots: int):
         self.rows, self.slots = rows, slots
-        shape = (2 * model.layers, rows, slots, model.key_value_heads, model.head_size)
+        heads = model.key_value_heads
+        shape = (2 * model.layers, rows, heads, slots, model.head_size)
         # Zeros, not empty: a hidden slot still meets its attention weight as 0 * value, and 0 * NaN is NaN.
         self._tensor = torch.zeros(shape, dtype=model.dtype, device=model.device)
-        self._stores = self._tensor.flatten(1, 2).unbind()
+        self._stores = self._tensor.view(model.layers, -1, model.head_size).unbind()
         self._numbers = torch.arange(slots, device=model.device)
-        self._offsets_R1 = torch.arange(rows, device=model.device)[:, None] * slots
+        self._offsets_R1 = torch.arange(rows, device=model.device)[:, None] * (heads * slots)
+        offsets_H = torch.arange(heads, device=model.device) * slots
+        self._offsets_P = torch.cat((offsets_H, offsets_H + rows * heads * slots))
         self._turns = model.turns(slots)
         self._model = model
         self._used = (0, 0)
@@ -82,11 +89,12 @@ class Memory:
         first, end = window.first, window.first + window.rows
         slots_RQ = window.slots_RQ
         columns = columns_of(window, static=static or not self._model.lean)
+        places_N = columns.pick((slots_RQ + self._offsets_R1[first:end] if end > 1 else slots_RQ).flatten())
         access = Access(
             columns=columns,
             stores=self._stores,
-            places_N=columns.pick((slots_RQ + self._offsets_R1[first:end] if end > 1 else slots_RQ).flatten()),
-            views=self._tensor[:, first:end, 1 : window.extent].transpose(2, 3).unbind(),
+            places=(places_N[:, None] + self._offsets_P).flatten(),
+            views=self._tensor[:, first:end, :, 1 : window.extent].unbind(),
             mask=attention_mask(window, self._numbers, self._model.dtype) if hides else None,
             turns=self._turns,
         )
@@ -94,7 +102,7 @@ class Memory:
 
     def move(self, source: int, target: int, extent: int) -> None:
         """Copy the slots before `extent` of one row to another."""
-        self._tensor[:, target, :extent] = self._tensor[:, source, :extent]
+        self._tensor[:, target, :, :extent] = self._tensor[:, source, :, :extent]
 
     def note(self, window: Window) -> None:
         """Remember which rows and slots are written, for `clear`."""
@@ -104,7 +112,7 @@ class Memory:
     def clear(self) -> None:
         """Forget what the windows wrote that were noted."""
         rows, slots = self._used
-        self._tensor[:, :rows, :slots].zero_()
+        self._tensor[:, :rows, :, :slots].zero_()
         self._used = (0, 0)
 
 

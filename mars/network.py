@@ -74,7 +74,7 @@ class Network:
         self._rotary = backbone.rotary_emb
         self._turns = torch.zeros(0)
         self._shape = (config.hidden_size,)
-        self._heads = [self.heads, self.key_value_heads, self.key_value_heads]
+        self._heads = [self.heads, 2 * self.key_value_heads]
         self._pack = sum(parameter.numel() for parameter in model.parameters()) <= _PACKED_WEIGHTS
         with torch.no_grad():
             self._embedding = backbone.embed_tokens.weight.detach()
@@ -106,8 +106,8 @@ class Network:
             normed_NE = torch.rms_norm(hidden_NE, self._shape, layer.attention_norm, self._epsilon)
             heads_NHD = layer.queries_keys_values(normed_NE).view(len(normed_NE), -1, self.head_size)
             _turn(heads_NHD.narrow(1, 0, self.heads + self.key_value_heads), cosines_N1D, sines_N1D)
-            queries_NHD, keys_NHD, values_NHD = heads_NHD.split_with_sizes(self._heads, 1)
-            access.write(number, keys_NHD, values_NHD)
+            queries_NHD, keys_values_NHD = heads_NHD.split_with_sizes(self._heads, 1)
+            access.write(number, keys_values_NHD)
             queries_RQHD = columns.spread(queries_NHD)
             if number == self.layers - 1 and keep < window.columns:
                 # Behind the last keys and values only the columns matter whose predictions are wanted.

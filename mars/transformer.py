@@ -1,6 +1,7 @@
 """A `transformers` model of any architecture as the cache needs it: the general path, and the slow twin of `Network`.
 
-Shapes: R rows, Q columns, T = R * Q, K slots, H key-value heads, D head size, E hidden size, V vocabulary.
+Shapes: R rows, Q columns, T = R * Q, K slots, H key-value heads, P = 2H of them for keys and values, D head size,
+E hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class _Layer(CacheLayerMixin):
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write [R, H, Q, D]; return all keys and values that the pass may see."""
-        keys_THD, values_THD = (states.transpose(1, 2).flatten(0, 1) for states in (key_states, value_states))
-        self._access.write(self._number, keys_THD, values_THD)
+        keys_values_RPQD = torch.cat((key_states, value_states), 1)
+        self._access.write(self._number, keys_values_RPQD.transpose(1, 2).flatten(0, 1))
         return self._access.read(self._number)
 
     @override

@@ -216,5 +216,5 @@ def test_the_cache_is_written_in_place(model: PreTrainedModel) -> None:
     for places in ([1, 2, 3], [3, 4, 5], [4, 5, 6]):
         memory.forward(window([[9, 3, 3]], [places], 3))
     assert memory._tensor.data_ptr() == before
-    assert memory._tensor[:, :, 1:7].any(-1).any(-1).all()
-    assert not memory._tensor[:, :, 7:].any()
+    assert memory._tensor[:, :, :, 1:7].any(-1).all()
+    assert not memory._tensor[:, :, :, 7:].any()

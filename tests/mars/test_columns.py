@@ -89,8 +89,8 @@ def test_padding_left_out_changes_nothing(
         real = each.slots_RQ[:, each.columns - each.keep :] > 0
         torch.testing.assert_close(found[real], padded.forward(each, static=True)[real], atol=1e-6, rtol=1e-6)
         torch.testing.assert_close(found[real], modules.forward(each)[real], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(ragged._tensor[:, :, 1:], padded._tensor[:, :, 1:])
-    assert not ragged._tensor[:, :, 0].any()
+    torch.testing.assert_close(ragged._tensor[:, :, :, 1:], padded._tensor[:, :, :, 1:])
+    assert not ragged._tensor[:, :, :, 0].any()
 
 
 def test_only_padding_that_is_known_and_worth_it_is_left_out() -> None:

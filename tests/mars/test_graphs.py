@@ -63,7 +63,7 @@ def test_passes_of_static_shapes_equal_plain_ones(network: Network) -> None:
     plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=False)
     for each in PASSES:
         torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(runner.memory._tensor[:, :, 1:], plain._tensor[:, :, 1:])
+    torch.testing.assert_close(runner.memory._tensor[:, :, :, 1:], plain._tensor[:, :, :, 1:])
 
 
 def test_the_bucket_of_a_window() -> None:
