@@ -10,32 +10,53 @@ import statistics
 import weakref
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from mars.engine import Engine
 
-Layout = Literal["none", "linear", "quadratic"]
-LAYOUTS: tuple[Layout, ...] = ("none", "linear", "quadratic")
+Layout = Literal["none", "narrow", "linear", "quadratic"]
+LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")  # from the fewest columns to the most
+LINEAR: tuple[Layout, ...] = ("narrow", "linear")
+NARROW = 3  # the most drafts and masks of a narrow pass
 
 TRIALS = 5  # passes of a layout before its time counts as known
 KEPT = 15  # passes that its time is the median of
 RETRY = 100  # passes after which a layout that was nearly the best is timed again
 WORTH_A_TRY = 0.85
-EXPECTED: dict[Layout, float] = {"none": 1.0, "linear": 2.0, "quadratic": 3.0}  # gains before anything was seen
-PRIOR = 5  # passes of a row that this counts for
+# Gains before anything was seen.
+EXPECTED: dict[Layout, float] = {"none": 1.0, "narrow": 1.7, "linear": 2.0, "quadratic": 3.0}
+PRIOR = 5  # passes of a row that these count for
 REMEMBERED = 400  # passes of a row that the running mean of what a layout gains goes back, about
+
+
+# Cached because every row asks in every pass.
+@cache
+def reach_of(layout: Layout, drafts: int) -> int:
+    """How many drafts a pass reads at most, and how many masks it has behind them; K is `drafts`.
+
+    The narrow layout's are less than half of K, so that its passes always have fewer columns than linear ones, whose
+    number varies. It has none where K is under 3: then there is no such layout.
+    """
+    return {"none": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
+
+
+def layouts_of(drafts: int) -> tuple[Layout, ...]:
+    """The layouts that there are for so many drafts."""
+    return tuple(layout for layout in LAYOUTS if layout == "none" or reach_of(layout, drafts))
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
     """The most columns of a pass whose rows have one pending token, Q."""
-    return {"none": 1, "linear": 2 * drafts + 1, "quadratic": (drafts + 1) ** 2}[layout]
+    return (drafts + 1) ** 2 if layout == "quadratic" else 2 * reach_of(layout, drafts) + 1
 
 
+@cache
 def layout_of(columns: int, drafts: int) -> Layout:
-    """The layout of a pass of so many predictions a row; a linear one may have fewer drafts than K."""
-    if columns == 1:
-        return "none"
-    return "quadratic" if columns == columns_of("quadratic", drafts) else "linear"
+    """The layout of a pass of so many predictions a row; a linear or narrow one may have fewer drafts than it could."""
+    if columns == columns_of("quadratic", drafts):
+        return "quadratic"
+    return next(layout for layout in LAYOUTS if columns <= columns_of(layout, drafts))
 
 
 @dataclass(slots=True)
@@ -62,14 +83,16 @@ class Chooser:
     """Times each layout a few times where it may pay, then takes the best; looks again from time to time.
 
     Times are kept for each layout and number of rows (`size_of`), gains in tokens a row and pass for each layout alone:
-    they do not depend on the rows. `row_passes` is how many passes of a row a gain counts for, `unseen` the number of
-    choices since a pass was observed last: where rows of other methods share the passes, none is.
+    they do not depend on the rows. `row_passes` is how many passes of a row a gain counts for, `previous` the layout of
+    the last pass at each size, `unseen` the number of choices since a pass was observed last: where rows of other
+    methods share the passes, none is.
     """
 
     drafts: int
     times: dict[tuple[int, Layout], Times] = field(default_factory=dict)
     gains: dict[Layout, float] = field(default_factory=dict)
     row_passes: dict[Layout, int] = field(default_factory=dict)
+    previous: dict[int, Layout] = field(default_factory=dict)
     now: int = 0
     unseen: int = 0
 
@@ -79,11 +102,11 @@ class Chooser:
         size = size_of(rows)
         if self.unseen > TRIALS:
             return self._best_known(size)
-        found = {layout: self.times.setdefault((size, layout), Times()) for layout in LAYOUTS}
-        rates = {layout: self.gain(layout) / found[layout].typical for layout in LAYOUTS if found[layout].known}
+        found = {layout: self.times.setdefault((size, layout), Times()) for layout in layouts_of(self.drafts)}
+        rates = {layout: self.gain(layout) / times.typical for layout, times in found.items() if times.known}
         best = max(rates, key=rates.__getitem__, default=None)
-        for layout in LAYOUTS:
-            if not found[layout].known and self._may_pay(layout, found, max(rates.values(), default=0.0)):
+        for layout, times in found.items():
+            if not times.known and self._may_pay(layout, found, max(rates.values(), default=0.0)):
                 return layout
         for layout, rate in rates.items():
             if self.now - found[layout].last > RETRY and best is not None and rate > WORTH_A_TRY * rates[best]:
@@ -91,10 +114,17 @@ class Chooser:
         return best or "linear"
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
-        """Learn from a pass: its predictions a row, seconds, and the tokens that its rows accepted together."""
+        """Learn from a pass: its predictions a row, seconds, and the tokens that its rows accepted together.
+
+        The first pass after one of another layout says little of its own: it verifies what that has left, or nothing.
+        """
         self.unseen = 0
         self.now += 1
         layout = layout_of(columns, self.drafts)
+        previous = self.previous.get(size_of(rows))
+        self.previous[size_of(rows)] = layout
+        if layout not in ("none", previous):
+            return
         times = self.times.setdefault((size_of(rows), layout), Times())
         times.seconds.append(seconds)
         times.columns.append(columns)
@@ -108,7 +138,7 @@ class Chooser:
         if layout in self.gains or layout == "none":
             return self.gains.get(layout, EXPECTED[layout])
         found = [gain / EXPECTED[other] for other, gain in self.gains.items() if other != "none"]
-        return min(EXPECTED[layout] * max(found, default=1.0), self.drafts + 1.0)
+        return min(EXPECTED[layout] * max(found, default=1.0), reach_of(layout, self.drafts) + 1.0)
 
     def _may_pay(self, layout: Layout, found: dict[Layout, Times], best: float) -> bool:
         """Whether a layout not timed yet at this size could beat the best rate, in tokens a second and row.
@@ -129,7 +159,7 @@ class Chooser:
         if not sizes:
             return "linear"
         nearest = min(sizes, key=lambda number: (abs(number - size), number))
-        known = {layout: self.times.get((nearest, layout), Times()) for layout in LAYOUTS}
+        known = {layout: self.times.get((nearest, layout), Times()) for layout in layouts_of(self.drafts)}
         rates = {layout: self.gain(layout) / times.typical for layout, times in known.items() if times.known}
         return max(rates, key=rates.__getitem__)
 

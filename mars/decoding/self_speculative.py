@@ -5,16 +5,17 @@ mode writes; as long as a draft equals the prediction before it, the next predic
 text is that of `autoregressive` on the same checkpoint, and no threshold is involved. New drafts come from masks:
 
     linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
+    narrow      root  d1 … dj  m1 … mM                       the same with M for K, which is less than half of K
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
 
 In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
-miss in the linear layout the masks have read a wrong draft, and the next pass has none to verify. Therefore it takes
+miss in the linear layouts the masks have read a wrong draft, and the next pass has none to verify. Therefore they take
 only drafts that are sure enough (`sure`), and the masks stand right behind them.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
 
-Shapes: R rows, Q columns, W = 2K + 1 proposals, V vocabulary.
+Shapes: R rows, Q columns, D = K drafts or M, W proposals, V vocabulary.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from itertools import repeat
 from typing import ClassVar
 
 import torch
+from torch.nn import functional
 
 from mars.acceptance import Read, match_prefix
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.layouts import Chooser, Layout, chooser_of, columns_of, layout_of
+from mars.decoding.layouts import LINEAR, Chooser, Layout, chooser_of, columns_of, layout_of, reach_of
 from mars.decoding.method import DRAFT, MASK, Method, Verdict, slots_of
 from mars.decoding.paths import along, taken
 from mars.decoding.pool import decode
@@ -71,8 +73,8 @@ class SelfSpeculative(Method):
 
     def window(self, batch: Batch) -> Window:
         layout = self.layout or (self.chooser.choose(len(batch.rows)) if self.chooser else "linear")
-        if layout == "linear":
-            return self._linear(batch)
+        if layout in LINEAR:
+            return self._linear(batch, reach_of(layout, self.drafts))
         columns = columns_of(layout, self.drafts)
         slots_RQ = slots_of(batch, columns - 1)
         ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
@@ -84,52 +86,50 @@ class SelfSpeculative(Method):
         positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
-    def _linear(self, batch: Batch) -> Window:
-        """Root, drafts, K masks, aligned on the right; the row with the most drafts has no padding."""
-        most = min(self.drafts, batch.drafts)
-        drafts_R = self._drafts(batch)[1]
+    def _linear(self, batch: Batch, reach: int) -> Window:
+        """Root, drafts, `reach` masks, aligned on the right; the row with the most drafts has no padding."""
+        most = min(reach, batch.drafts)
+        drafts_R = self._drafts(batch, reach)[1]
         alone = len(batch.rows) == 1 and not batch.static
-        slots_RQ = slots_of(batch, most + self.drafts, None if alone else most - drafts_R)
+        slots_RQ = slots_of(batch, most + reach, None if alone else most - drafts_R)
         past_drafts_RQ = slots_RQ > (batch.length_R + drafts_R)[:, None]
         ids_RQ = batch.tokens_RK.gather(1, slots_RQ).masked_fill_(past_drafts_RQ, self.mask_token_id)
-        extent = batch.extent + most + self.drafts
-        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=1 + most + self.drafts)
+        extra = most + reach
+        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
 
-    def _drafts(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the last pass left to verify [R, K], masks where nothing is, and how many drafts that is [R]."""
-        offsets_K = torch.arange(1, self.drafts + 1, device=batch.length_R.device)
-        drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_K)
-        return drafts_RK, (drafts_RK != self.mask_token_id).sum(1)
+    def _drafts(self, batch: Batch, reach: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The first of what the last pass left to verify [R, D], masks where nothing is, and how many that is [R]."""
+        offsets_D = torch.arange(1, reach + 1, device=batch.length_R.device)
+        drafts_RD = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_D)
+        return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
         layout = layout_of(logits_RWV.shape[1], self.drafts)
         if layout == "none":
             return self._judge_none(batch, logits_RWV)
-        drafts_RK, drafts_R = self._drafts(batch)
-        if layout == "quadratic":
-            offsets_W = verification_tree(1, self.drafts, self.drafts, logits_RWV.device)[0]
-            found = self.read(batch, logits_RWV, offsets_W)
-            accepted_R = self._accepted(batch, found, drafts_RK)
-            path = along(found, accepted_R, self.drafts, self.drafts)
-            return Verdict(path, accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
-        return self._judge_linear(batch, logits_RWV, drafts_RK, drafts_R)
+        if layout in LINEAR:
+            return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
+        offsets_W = verification_tree(1, self.drafts, self.drafts, logits_RWV.device)[0]
+        found = self.read(batch, logits_RWV, offsets_W)
+        accepted_R = self._accepted(batch, found, self._drafts(batch, self.drafts)[0])
+        path = along(found, accepted_R, self.drafts, self.drafts)
+        return Verdict(path, accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
-    def _judge_linear(
-        self, batch: Batch, logits_RWV: torch.Tensor, drafts_RK: torch.Tensor, drafts_R: torch.Tensor
-    ) -> Verdict:
+    def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> Verdict:
+        drafts_RD, drafts_R = self._drafts(batch, reach)
         if len(batch.rows) == 1 and not batch.static:
             found = self.read(batch, logits_RWV)
             sure_RW = self._probabilities(found, logits_RWV) >= self.sure
         else:
             columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
             # Proposals are counted from the root, which stands further right in rows with fewer drafts.
-            shift_R1 = (logits_RWV.shape[1] - 1 - self.drafts - drafts_R)[:, None]
+            shift_R1 = (logits_RWV.shape[1] - 1 - reach - drafts_R)[:, None]
             read = self.read(batch, logits_RWV, (columns_W - shift_R1).clamp_min(0))
             index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
             found = taken(read, index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
-        accepted_R = self._accepted(batch, found, drafts_RK)
-        return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
+        accepted_R = self._accepted(batch, found, drafts_RD)
+        return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
         """One-token mode leaves no drafts."""
@@ -138,9 +138,9 @@ class SelfSpeculative(Method):
         left_RW = torch.cat((found.ids_RW, none_RK), 1)
         return Verdict(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
 
-    def _accepted(self, batch: Batch, found: Read, drafts_RK: torch.Tensor) -> torch.Tensor:
-        ids_RW = found.ids_RW[:, : self.drafts + 1]
-        return match_prefix(ids_RW, drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
+    def _accepted(self, batch: Batch, found: Read, drafts_RD: torch.Tensor) -> torch.Tensor:
+        ids_RW = found.ids_RW[:, : drafts_RD.shape[1] + 1]
+        return match_prefix(ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R)
 
     def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
         """Of the proposals, [R, W]."""
@@ -148,27 +148,34 @@ class SelfSpeculative(Method):
             return found.scores_RW
         return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
 
-    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> Verdict:
-        """Leave the accepted tokens and behind them at most K drafts, while `kept_RW` [R, W] wants them."""
+    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor, reach: int) -> Verdict:
+        """Leave the accepted tokens and behind them at most `reach` drafts, while `kept_RW` [R, W] wants them.
+
+        Masks follow as far as the next pass may look for drafts, K slots, whatever an earlier pass has left there.
+        """
         columns_W = torch.arange(kept_RW.shape[1], device=kept_RW.device)
         accepted_RW = columns_W < accepted_R[:, None]
-        within_RW = columns_W < accepted_R[:, None] + self.drafts
+        within_RW = columns_W < accepted_R[:, None] + reach
         run_RW = ((accepted_RW | kept_RW) & within_RW).cumprod(1).bool()
         left_RW = torch.where(run_RW, found.ids_RW, self.mask_token_id)
+        left_RW = functional.pad(left_RW, (0, self.drafts - reach), value=self.mask_token_id)
         return Verdict(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """What was verified; then, unless the linear layout missed a draft, the masks' proposals behind it."""
+        """What was verified; then, unless a linear layout missed a draft, the masks' proposals behind it."""
         layout = layout_of(columns, self.drafts)
-        missed = layout == "linear" and accepted <= row.drafted
-        read = 0 if layout == "none" else accepted - 1 if layout == "quadratic" else row.drafted
-        masks = 0 if missed or layout == "none" else self.drafts
+        masks = reach_of(layout, self.drafts)
+        read = accepted - 1 if layout == "quadratic" else min(row.drafted, masks)
+        if layout in LINEAR and accepted <= read:
+            masks = 0
         sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
         return sources[: row.room]
 
     def own(self, row: Row, columns: int) -> int:
-        """In the linear layout, rows with fewer drafts than others have fewer columns."""
-        return 1 + row.drafted + self.drafts if layout_of(columns, self.drafts) == "linear" else columns
+        """In the linear layouts, rows with fewer drafts than others have fewer columns."""
+        layout = layout_of(columns, self.drafts)
+        reach = reach_of(layout, self.drafts)
+        return 1 + min(row.drafted, reach) + reach if layout in LINEAR else columns
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
@@ -181,7 +188,7 @@ def self_speculative(
     """Exactly the text of `autoregressive` on the same checkpoint, in several times fewer passes.
 
     K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold. The proposals past the
-    accepted prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in the
+    accepted prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in a
     linear layout there are none, and they are what the model predicts behind the wrong draft.
 
     Raises:

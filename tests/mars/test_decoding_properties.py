@@ -99,15 +99,17 @@ def exactly(
 
     New drafts are what masks say that have read exactly what was accepted: all of it in the quadratic layout; in the
     linear one, where such masks are only behind the last draft, as much as is sure, or all of it where passes have one
-    shape. One-token mode ignores drafts and leaves none.
+    shape. The narrow layout is a linear one of a block that is less than half as large, and ignores drafts that it has
+    no columns for. One-token mode ignores drafts and leaves none.
     """
-    count = options.block_size - (not options.extra_proposal)
+    most = options.block_size - (not options.extra_proposal)
     text, drafts = tuple(prompt), ()
     expected: list[Pass] = []
     start = 0
     for layout in layouts:
         room = options.max_new_tokens - start
-        drafts = () if layout == "none" else drafts
+        count = {"none": 0, "narrow": min(3, (most - 1) // 2)}.get(layout, most)
+        drafts = drafts[:count]
         heard = [reader(text + drafts[:read], 0)[0] for read in range(len(drafts) + 1)]
         accepted = 1
         for draft, token in zip(drafts, heard, strict=False):
@@ -116,9 +118,7 @@ def exactly(
             accepted += 1
         said = [reader(text + drafts[: accepted - 1], masks) for masks in range(1, count + 1)]
         shown = [token for token, _ in said]
-        if layout == "none":
-            shown, drafts = [], ()
-        elif layout == "quadratic":
+        if layout == "quadratic":
             drafts = tuple(shown)
         elif accepted <= len(drafts):
             shown, drafts = heard[accepted:], ()
@@ -252,7 +252,7 @@ def test_auto_changes_no_text_whatever_the_chooser_says(monkeypatch: pytest.Monk
         said: list[str] = []
 
         def choose(chooser: Chooser, rows: int) -> str:
-            said.append(chance.choice(("none", "linear", "linear", "quadratic")))
+            said.append(chance.choice(("none", "narrow", "narrow", "linear", "linear", "quadratic")))
             return said[-1]
 
         monkeypatch.setattr(Chooser, "choose", choose)
@@ -265,10 +265,14 @@ def test_auto_changes_no_text_whatever_the_chooser_says(monkeypatch: pytest.Monk
             plain = list(DECODERS["autoregressive"](reading(reader), prompts, either))
             for row in range(len(prompts)):
                 assert output_ids(records, row) == output_ids(plain, row)
+        layouts.update(said)
         return len(prompts) * len(said)
 
-    drawn = {"reader": readers, "prompts": prompts, "options": exact_settings, "static": st.booleans()}
-    assert patterns_of(check, 25, seed=st.integers(0, 10**6), **drawn) > 1000
+    layouts: Counter[str] = Counter()
+    wide = st.builds(replace, exact_settings, block_size=st.sampled_from((9, 8, 5, 4, 3)))
+    drawn = {"reader": readers, "prompts": prompts, "options": wide, "static": st.booleans()}
+    assert patterns_of(check, 40, seed=st.integers(0, 10**6), **drawn) > 1000
+    assert min(layouts.values()) > 100, layouts
 
 
 @settings(max_examples=60, deadline=None)

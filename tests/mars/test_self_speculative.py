@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import pairwise, repeat
 
 import pytest
 
@@ -24,6 +25,19 @@ def run(model: ScriptedModel, prompts: list[list[int]], **options: object) -> li
     return list(DECODERS["self_speculative"](model, prompts, settings))
 
 
+def run_through(
+    monkeypatch: pytest.MonkeyPatch,
+    layouts: Iterable[str],
+    model: ScriptedModel,
+    prompts: list[list[int]],
+    **options: object,
+) -> list[ForwardPass]:
+    """Passes of these layouts in turn, whatever the chooser thinks."""
+    turns = iter(layouts)
+    monkeypatch.setattr(Chooser, "choose", lambda chooser, rows: next(turns))
+    return run(model, prompts, layout="auto", **options)
+
+
 def wrong_at(*positions: int) -> ScriptedModel:
     """Recites; at these positions masks propose another token than the real prefix does."""
     return ScriptedModel(
@@ -42,6 +56,11 @@ def unsure(*probabilities: tuple[float, ...]) -> ScriptedModel:
             probabilities[row][min(masks, len(probabilities[row]) - 1)],
         )
     )
+
+
+def counting() -> ScriptedModel:
+    """Counts from 5 to 24, again and again."""
+    return ScriptedModel(lambda row, position, masks: (5 + position % 20, 0.9))
 
 
 def windows(model: ScriptedModel, row: int = 0) -> list[list[int]]:
@@ -204,10 +223,9 @@ def test_a_row_that_missed_waits_for_no_other() -> None:
 
 def test_one_token_passes_leave_no_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that they find are lost; every other layout goes on from nothing."""
-    turns = iter(["none", "linear", "none", "quadratic", "linear", "none", "linear"])
-    monkeypatch.setattr(Chooser, "choose", lambda chooser, rows: next(turns))
-    model = ScriptedModel(lambda row, position, masks: (5 + position, 0.9))
-    records = run(model, [[3]], layout="auto", max_new_tokens=9)
+    model = counting()
+    turns = ["none", "linear", "none", "quadratic", "linear", "none", "linear"]
+    records = run_through(monkeypatch, turns, model, [[3]], max_new_tokens=9)
     assert windows(model) == [
         [3],
         [5, MASK, MASK],
@@ -219,6 +237,55 @@ def test_one_token_passes_leave_no_drafts(monkeypatch: pytest.MonkeyPatch) -> No
     ]
     assert sources(records)[0] == ["clean"]
     assert output_ids(records) == list(range(5, 14))
+
+
+def test_the_narrow_layout_is_linear_with_fewer_drafts_and_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow, linear = counting(), counting()
+    records = run_through(monkeypatch, repeat("narrow"), narrow, [[3, 4]], block_size=8)
+    alone = run(linear, [[3, 4]], layout="linear", block_size=4)
+    assert windows(narrow)[:3] == [[4, *[MASK] * 3], [5, 6, 7, 8, *[MASK] * 3], [9, 10, 11, 12, *[MASK] * 3]]
+    assert narrow.calls == linear.calls
+    assert [(each.query_tokens, each.rows) for each in records] == [(each.query_tokens, each.rows) for each in alone]
+
+
+def test_narrow_rows_with_fewer_drafts_than_others_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = unsure((1.0, 0.9, 0.4), (1.0, 0.4), (1.0, 0.9, 0.9, 0.9, 0.4))
+    records = run_through(monkeypatch, repeat("narrow"), model, [[3, 4], [3, 4, 4], [3]], block_size=8)
+    second = [call for call in model.calls if call.keep][1]
+    masks = [MASK] * 3
+    assert second.ids == [[0, 0, 5, 6, *masks], [0, 0, 0, 5, *masks], [5, 6, 7, 8, *masks]]
+    assert records[2].query_tokens == 5 + 4 + 7
+    assert [output_ids(records, row) for row in range(3)] == [REPLY] * 3
+
+
+def test_narrow_passes_leave_out_drafts_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of the 16 that the linear pass made and the narrow one had no columns for."""
+    model = counting()
+    turns = ["linear", "narrow", "linear", "quadratic"]
+    records = run_through(monkeypatch, turns, model, [[3]], block_size=17, max_new_tokens=10)
+    assert windows(model)[:3] == [[3, *[MASK] * 16], [5, 6, 7, 8, *[MASK] * 3], [9, 10, 11, 12, *[MASK] * 16]]
+    assert [part.accepted for record in records for part in record.rows] == [1, 4, 4, 1]
+    assert sources(records)[1] == ["clean", "draft", "draft", "draft", "mask", "mask", "mask"]
+    assert [record.query_tokens for record in records[:3]] == [17, 7, 20]
+    assert output_ids(records) == list(range(5, 15))
+
+
+def test_after_a_miss_narrow_has_no_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = wrong_at(2)
+    records = run_through(monkeypatch, ["linear", *["narrow"] * 9], model, [[3]], block_size=8)
+    assert seen(records)[1] == (1, [6, 7, 8, 9][: 1 + 3], 2)
+    assert windows(model)[1:3] == [[5, 6, 20, 8, *[MASK] * 3], [7, *[MASK] * 3]]
+    assert sources(records)[1] == ["clean", "draft", "draft", "draft"]
+    assert output_ids(records) == REPLY
+
+
+def test_narrow_passes_have_one_shape_where_columns_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = unsure((1.0, 0.9, 0.4), (1.0, 0.4))
+    model.static_shapes = True
+    records = run_through(monkeypatch, repeat("narrow"), model, [[3, 4], [3, 4, 4]], block_size=8)
+    assert {call.keep for call in model.calls if call.keep} == {7}
+    assert [part.accepted for part in records[2].rows] == [4, 4], "every draft is verified"
+    assert [output_ids(records, row) for row in range(2)] == [REPLY] * 2
 
 
 def test_after_a_miss_quadratic_drafts_what_masks_say_that_read_the_accepted_prefix() -> None:
@@ -271,8 +338,8 @@ def test_auto_learns_of_passes_and_settles() -> None:
     model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
     run(model, [[3, 4]], layout="auto", max_new_tokens=150)
     widths = [len(window) for window in windows(model)]
-    assert widths[: 3 * TRIALS] == [1] * TRIALS + [3] + [5] * (TRIALS - 1) + [9] * TRIALS
-    assert set(widths[3 * TRIALS :]) == {9}
+    assert widths[: 3 * TRIALS + 2] == [1] * TRIALS + [3] + [5] * TRIALS + [9] * (TRIALS + 1)
+    assert set(widths[3 * TRIALS + 2 :]) == {9}
     assert chooser_of(model, 2).now == len(widths)
     assert chooser_of(model, 2).gain("none") == 1
 
