@@ -51,6 +51,12 @@ def parser() -> argparse.ArgumentParser:
     for stage in (sft, mars):
         _add_common(stage)
     sft.add_argument("--checkpoint", help="folder or Hub id to start from; without it, a small model from scratch")
+    for option, kind, text in (
+        ("--layers", int, "layers of a model from scratch; 4 if not given"),
+        ("--hidden-size", int, "width of a model from scratch, in heads of 32; 256 if not given"),
+        ("--tokenizer", str, "checkpoint whose vocabulary a model from scratch takes; without it, one is trained"),
+    ):
+        sft.add_argument(option, type=kind, default=argparse.SUPPRESS, help=text)
     mars.add_argument("--checkpoint", required=True, help="folder or Hub id of the SFT checkpoint to start from")
     mars.add_argument("--block-size", type=int, default=8, help="masks per block, B (4, 8 and 16 in the paper)")
     mars.add_argument(
