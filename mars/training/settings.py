@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Stage = Literal["sft", "mars"]
+Stage = Literal["sft", "mars", "block_diffusion"]
 
 HEAD_SIZE = 32
 
@@ -61,12 +61,17 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         self._check_ranges()
         self._check_scratch()
-        if self.stage == "mars" and self.checkpoint is None:
-            raise ValueError("stage mars starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
-        if self.max_length % self.block_size and self.stage == "mars":
+        if self.masks and self.checkpoint is None:
+            raise ValueError(f"stage {self.stage} starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
+        if self.max_length % self.block_size and self.masks:
             raise ValueError(
                 f"max_length must be a multiple of block_size, got {self.max_length} and {self.block_size}"
             )
+
+    @property
+    def masks(self) -> bool:
+        """Whether the stage trains the mask token, in blocks of `block_size`."""
+        return self.stage != "sft"
 
     def _check_scratch(self) -> None:
         for name in ("layers", "hidden_size", "tokenizer"):

@@ -34,12 +34,12 @@ def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokeni
     """Load `settings.checkpoint`, or build the small model from scratch. Weights are float32.
 
     Raises:
-        ValueError: a checkpoint cannot be read, or stage mars finds no place for the mask token.
+        ValueError: a checkpoint cannot be read, or a stage with masks finds no place for the mask token.
     """
     if settings.checkpoint is None:
         return from_scratch(settings)
     model, tokenizer = _load(settings.checkpoint)
-    if settings.stage == "mars":
+    if settings.masks:
         add_mask_token(model, tokenizer)
     return model, tokenizer
 

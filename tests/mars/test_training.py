@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from safetensors.torch import load_file
@@ -89,6 +90,29 @@ def test_without_the_sft_loss_only_the_masks_train(base: Path, chats: Path, tmp_
     assert json.loads((tmp_path / "without" / "mars.json").read_text())["sft_loss"] is False
 
 
+def test_block_diffusion_has_a_record_of_its_own(base: Path, chats: Path, tmp_path: Path) -> None:
+    assert (
+        main(["block-diffusion", "--checkpoint", str(base), "--output", str(tmp_path), "--data", str(chats), *SMALL])
+        == 0
+    )
+    record = json.loads((tmp_path / "mars.json").read_text())
+    assert (record["stage"], record["block_size"], record["sft_loss"]) == ("block_diffusion", 4, None)
+    assert record["settings"]["stage"] == "block_diffusion"
+    assert AutoTokenizer.from_pretrained(tmp_path).mask_token == MASK_TOKEN
+
+
+def test_a_resumed_run_draws_the_noise_that_it_would_have_drawn(base: Path, chats: Path, tmp_path: Path) -> None:
+    shared = ["block-diffusion", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--epochs", "2"]
+    words = [*shared, "--save-steps", "6", "--output", str(tmp_path)]
+    assert main(words) == 0
+    expected = load_file(tmp_path / "model.safetensors")
+    rmtree(tmp_path / "work" / "checkpoint-12")
+    (tmp_path / "model.safetensors").unlink()
+    assert main([*words, "--resume"]) == 0
+    found = load_file(tmp_path / "model.safetensors")
+    assert all(expected[name].equal(found[name]) for name in expected)
+
+
 def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL]
     shared += ["--epochs", "100", "--save-steps", "100", "--optimizer", "muon"]
@@ -132,6 +156,7 @@ def test_a_small_model_from_scratch_takes_the_vocabulary_of_a_checkpoint(
     [
         (["mars", "--checkpoint", "BASE", "--block-size", "0"], "block_size must be >= 1, got 0"),
         (["mars", "--checkpoint", "BASE", "--block-size", "5"], "max_length must be a multiple of block_size"),
+        (["block-diffusion", "--checkpoint", "BASE", "--block-size", "5"], "must be a multiple of block_size"),
         (["mars", "--checkpoint", "NOWHERE"], "checkpoint NOWHERE is no folder or Hub id"),
         (["sft", "--checkpoint", "BASE", "--data", "NOWHERE"], "data file NOWHERE does not exist"),
         (["sft", "--checkpoint", "BASE", "--data", "EMPTY"], "holds no conversation"),
