@@ -31,12 +31,16 @@ _COUNT = re.compile(r"([a-z])([0-9]{1,6})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a decoder takes (keys of the words above), what it needs, and whether greedy it writes what AR writes."""
+    """What a decoder takes (keys of the words above), what it needs, and whether greedy it writes what AR writes.
+
+    `counts_drafts`: its draft passes fill a block and gain no tokens, so they count as its passes too.
+    """
 
     takes: tuple[str, ...] = ()
     masks: bool = False
     draft: bool = False
     lossless: bool = False
+    counts_drafts: bool = False
 
 
 TRAITS = {
@@ -46,6 +50,7 @@ TRAITS = {
     "self_speculative": Traits(takes=("b", "layout"), masks=True, lossless=True),
     "jacobi": Traits(takes=("k",), lossless=True),
     "speculative": Traits(takes=("k", "b", "continuation"), draft=True, lossless=True),
+    "block_diffusion": Traits(takes=("@", "b"), masks=True, counts_drafts=True),
 }
 """A decoder that is not listed here takes part with the settings of the run and no claim about its output."""
 

@@ -80,7 +80,7 @@ def _frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
         column = table.column(field.name)
         if column.null_count or (pa.types.is_list(kind) and _flattened(column).null_count):
             raise ValueError(f"column {field.name} must hold no empty values")
-    return table.select(schema.names).to_pandas()
+    return table.select(schema.names).to_pandas(use_threads=False)  # small, and cores may be busy
 
 
 def _flattened(column: pa.ChunkedArray) -> pa.Array:

@@ -153,7 +153,7 @@ def _read_files(folder: Path, entry: Mapping[str, Any]) -> tuple[pd.DataFrame, p
 
 def _read_table(path: Path) -> pa.Table:
     try:
-        return pq.ParquetFile(path).read()
+        return pq.ParquetFile(path).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"the file is damaged or no Parquet: {error}") from error
 
