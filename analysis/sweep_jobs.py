@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
@@ -19,6 +19,7 @@ from mars.config import DecodingSettings
 from mars.options import DEFAULT_BLOCK_SIZE
 from mars.tasks import Problem, sample
 
+DIFFUSION = "block_diffusion"
 _LISTS = {
     "thresholds": "threshold",
     "scores": "score",
@@ -100,13 +101,12 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
     for batch_size, source, decoder in product(group.batch_sizes, group.checkpoints, group.decoders):
         traits = TRAITS.get(decoder, Traits())
         model = models(source)
-        if traits.masks and model["stage"] in (None, "sft"):
-            raise ValueError(f"{decoder} reads masks, which {source} was not trained to fill: give a MARS checkpoint")
+        _check_stage(decoder, source, model, _stages(decoder, traits))
         for draft in group.drafts if traits.draft else (None,):
             drafting = None if draft is None else models(draft)
             for settings in dict.fromkeys(_settings(group, decoder, model, drafting)):
-                if settings.continuation and model["stage"] in (None, "sft"):
-                    raise ValueError(f"continuation reads masks, which {source} was not trained to fill")
+                if settings.continuation:
+                    _check_stage("continuation", source, model, ("mars",))
                 setting = {
                     "model": model,
                     "draft": drafting,
@@ -128,6 +128,19 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
                     chunk=group.chunk,
                     proposals=group.proposals,
                 )
+
+
+def _stages(decoder: str, traits: Traits) -> tuple[str | None, ...]:
+    """The stages of training after which a decoder can run a model; None: it is not known."""
+    if decoder == DIFFUSION:
+        return DIFFUSION, None
+    return ("mars",) if traits.masks else ("sft", "mars", None)
+
+
+def _check_stage(what: str, source: str, model: Mapping[str, Any], stages: Sequence[str | None]) -> None:
+    if model["stage"] not in stages:
+        known = " or ".join(stage for stage in stages if stage)
+        raise ValueError(f"{what} needs a checkpoint of stage {known}, and that of {source} is {model['stage']}")
 
 
 def _settings(

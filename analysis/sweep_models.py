@@ -47,7 +47,7 @@ def describe(source: str) -> dict[str, Any]:
         "fingerprint": digest.hexdigest()[:16],
         "parameters": parameters,
         "stage": record.get("stage", "mars" if trained else None),
-        "block_size": block_size if trained else None,
+        "block_size": block_size,
         "sft_loss": record.get("sft_loss") if trained else None,
         "examples": record.get("measured", {}).get("examples"),
     }

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from analysis import sweep_jobs
 from analysis.evaluate import SEED_STRIDE
 from analysis.sweep_jobs import Job, turns_of
 from analysis.sweep_models import describe
 from analysis.sweep_plan import Group, SweepPlan
 from mars.checkpoint import Checkpoint
+from mars.decoding import DECODERS
 from mars.tasks import sample
 
 
@@ -132,8 +134,8 @@ def test_drafts_and_the_threshold_that_nobody_reads(tiny_folder: Path, plain_fol
 @pytest.mark.parametrize(
     ("decoder", "more", "words"),
     [
-        ("sliding_window", {}, "group g: sliding_window reads masks, which .* was not trained to fill"),
-        ("speculative", {"continuation": (True,)}, "group g: continuation reads masks"),
+        ("sliding_window", {}, "group g: sliding_window needs a checkpoint of stage mars, and that of .* is None"),
+        ("speculative", {"continuation": (True,)}, "group g: continuation needs a checkpoint of stage mars"),
         ("autoregressive", {"dtype": "float8"}, "group g: dtype must be one of"),
         ("autoregressive", {"max_new_tokens": 0}, "group g: max_new_tokens must be >= 1"),
         ("autoregressive", {"checkpoints": ("nowhere",)}, "group g: there is no folder nowhere"),
@@ -143,6 +145,19 @@ def test_what_cannot_run(decoder: str, more: dict[str, Any], words: str, plain_f
     drafts = {"drafts": (str(plain_folder),)} if decoder == "speculative" else {}
     with pytest.raises(ValueError, match=words):
         jobs(group(plain_folder, decoder, **{**drafts, **({"checkpoints": (str(plain_folder),)} | more)}))
+
+
+def test_block_diffusion_and_its_checkpoints_are_for_each_other(
+    tiny_folder: Path, plain_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = {**describe(str(tiny_folder)), "stage": "block_diffusion"}
+    monkeypatch.setattr(sweep_jobs, "describe", lambda source: described if source == "diffusion" else describe(source))
+    monkeypatch.setitem(DECODERS, "block_diffusion", DECODERS["autoregressive"])
+    [job] = jobs(group(Path("diffusion"), "block_diffusion", thresholds=(None,)))
+    assert job.id.startswith("tiny-mars.block_diffusion@none-b4.b16.")
+    for source, decoder in ((tiny_folder, "block_diffusion"), ("diffusion", "autoregressive")):
+        with pytest.raises(ValueError, match="needs a checkpoint of stage"):
+            jobs(group(Path(source), decoder))
 
 
 def test_chunks_go_through_the_families_in_turn(tiny_folder: Path) -> None:
