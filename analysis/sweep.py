@@ -26,8 +26,7 @@ from analysis.sweep_work import Process, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Ids of the runs that this process took part in and that are in the store now, of those that wait for chunks of
-    other processes, and of those that were there before."""
+    """Ids: of the runs that are new in the store, that wait for chunks of other processes, that were there before."""
 
     run: tuple[str, ...]
     left: tuple[str, ...]
@@ -77,10 +76,14 @@ class Sweep:
             skipped = [job for turn in turns for job in turn if _is_in(store, job)]
             for job in skipped:
                 self.work.clear(job)
-            finished = self._run(missing)
+            self._run(missing)
+        if self.process.number == 0:  # which speaks for all
+            self.work.wait_for_others()
+        stored = self.work.stored()
+        wanted = [job.id for turn in missing for job in turn]
         return Swept(
-            run=tuple(run for run, whole in finished.items() if whole),
-            left=tuple(run for run, whole in finished.items() if not whole),
+            run=tuple(run for run in wanted if run in stored),
+            left=tuple(run for run in wanted if run not in stored),
             skipped=tuple(job.id for job in skipped),
             seconds=time.perf_counter() - start,
         )
@@ -93,17 +96,15 @@ class Sweep:
                     f"{self.plan.name} with one process"
                 )
 
-    def _run(self, turns: Sequence[Sequence[Job]]) -> dict[str, bool]:
+    def _run(self, turns: Sequence[Sequence[Job]]) -> None:
         left = {job.id: self._left(job) for turn in turns for job in turn}
         self.progress.begin(sum(len(job.places(chunk)) for turn in turns for job in turn for chunk in left[job.id]))
         models = Models()
-        finished: dict[str, bool] = {}
         for turn in turns:
             models.keep(job.key for job in turn)
             self._take_turns(turn, left, models)
             for job in turn:
-                finished[job.id] = self.work.assemble(job, {**self.provenance, "date": _now()})
-        return finished
+                self.work.assemble(job, {**self.provenance, "date": _now()})
 
     def _left(self, job: Job) -> list[int]:
         """The chunks of this process that are not done."""

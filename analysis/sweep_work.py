@@ -16,6 +16,8 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
+from analysis.run_files import INDEX, read_index
+from analysis.run_schema import is_id
 from analysis.run_tables import PROPOSALS
 from analysis.runs import write_run
 from analysis.sweep_jobs import Job
@@ -63,12 +65,19 @@ class Work:
         """
         self.place.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.place / f".process{self.process.number}.lock", timeout=0):
+            with self._lock(self.process.number, seconds=1):
                 yield
         except Timeout as error:
             raise ValueError(
                 f"another sweep is writing to {self.folder}: wait for it, or give another --runs"
             ) from error
+
+    def wait_for_others(self) -> None:
+        """Return when the other processes of this sweep, as far as they have begun, have ended or are gone."""
+        for number in range(self.process.count):
+            if number != self.process.number:
+                with self._lock(number):
+                    pass
 
     def done(self, job: Job) -> dict[int, dict[str, Any]]:
         """The finished chunks of a run, by number, whichever process did them."""
@@ -109,6 +118,15 @@ class Work:
         """Remove what there is of a run that is in the store."""
         for file in self._files(job):
             file.unlink(missing_ok=True)
+
+    def stored(self) -> set[str]:
+        """Ids of the runs in the store, as its index has them."""
+        index = self.folder / INDEX
+        found = read_index(index) if index.exists() else []
+        return {entry["id"] for entry in found if isinstance(entry, dict) and is_id(entry.get("id"))}
+
+    def _lock(self, number: int, seconds: float = -1) -> FileLock:
+        return FileLock(self.place / f".process{number}.lock", timeout=seconds)
 
     def _files(self, job: Job) -> list[Path]:
         return sorted(self.place.glob(f"{job.id}.*.jsonl"))  # an id holds none of the characters of a pattern
