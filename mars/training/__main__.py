@@ -67,9 +67,7 @@ def parser() -> argparse.ArgumentParser:
         sft.add_argument(option, type=kind, default=argparse.SUPPRESS, help=text)
     for stage, size, published in ((mars, 8, "4, 8 and 16"), (diffusion, 4, "4")):
         stage.add_argument("--checkpoint", required=True, help="folder or Hub id of the SFT checkpoint to start from")
-        stage.add_argument(
-            "--block-size", type=int, default=size, help=f"masks per block (paper: {published})"
-        )
+        stage.add_argument("--block-size", type=int, default=size, help=f"masks per block (paper: {published})")
     mars.add_argument(
         "--no-sft-loss",
         dest="sft_loss",
