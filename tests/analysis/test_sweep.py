@@ -180,11 +180,13 @@ def process(plan: Path, runs: Path, number: int) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # three interpreters import torch
 def test_two_processes_give_the_rows_of_one(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     swept(plan, one, capsys)
     both = [process(plan, two, number) for number in range(2)]
-    results = [running.communicate(timeout=280) for running in both]
+    results = [running.communicate(timeout=500) for running in both]
     assert [running.returncode for running in both] == [0, 0], results
     first = json.loads(results[0][0].splitlines()[-1])
     assert sorted(first["run"] + first["left"] + first["skipped"]) == sorted(contents(one))
