@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.commands import agree, bench, card, evaluate, sweep
+from analysis.commands import agree, bench, card, claims, evaluate, sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,5 +26,6 @@ COMMANDS: dict[str, Command] = {
     "bench": Command(help=bench.HELP, add_options=bench.add_options, run=bench.run),
     "agree": Command(help=agree.HELP, add_options=agree.add_options, run=agree.run),
     "card": Command(help=card.HELP, add_options=card.add_options, run=card.run),
+    "claims": Command(help=claims.HELP, add_options=claims.add_options, run=claims.run),
     "sweep": Command(help=sweep.HELP, add_options=sweep.add_options, run=sweep.run),
 }
