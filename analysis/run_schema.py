@@ -27,6 +27,9 @@ PROVENANCE = (
     *("torch", "transformers", "python", "date", "plan"),
 )
 
+OPTIONAL = ("harness",)
+"""Further fields of the setting that only some runs have."""
+
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
@@ -38,7 +41,7 @@ def is_id(value: object) -> bool:
 
 def setting_hash(entry: Mapping[str, Any]) -> str:
     """The end of a run's id: the same for the same setting, another for another."""
-    setting = {name: entry[name] for name in SETTING}
+    setting = {name: entry[name] for name in SETTING} | {name: entry[name] for name in OPTIONAL if name in entry}
     return hashlib.sha256(json.dumps(setting, sort_keys=True, allow_nan=False).encode()).hexdigest()[:10]
 
 
@@ -59,6 +62,8 @@ def check_entry(entry: Mapping[str, Any]) -> None:
     for name, (fits, allowed) in _FIELDS.items():
         if not fits(entry[name]):
             raise ValueError(f"{name} must be {allowed}, got {entry[name]!r}")
+    if not isinstance(entry.get("harness", {}), dict):
+        raise ValueError(f"harness must be an object where it is there, got {entry['harness']!r}")
     if entry["timed"] != (entry["group"] is not None):
         raise ValueError(f"group must be a name in timed runs and null in others, got {entry['group']!r}")
 
