@@ -98,6 +98,7 @@ class ModelEngine:
 
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
     `graphs` asks for passes of static shapes, which CUDA graphs replay; None means on a GPU, where `Network` runs.
+    `model` is the model itself, on the same weights.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class ModelEngine:
         diffusion_mask_id: int | None = None,
         graphs: bool | None = None,
     ):
+        self.model = model
         self.mask_token_id = mask_token_id
         self.diffusion_mask_id = diffusion_mask_id
         self.stop_token_ids = stop_token_ids
