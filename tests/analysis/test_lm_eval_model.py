@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from analysis.harness.journal import Journal
 from analysis.harness.model import MarsLM
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
+from mars.decoding.pair import Pair
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "assets" / "checkpoints" / "mars-b8"
@@ -75,7 +77,9 @@ def texts(asked: Asked) -> list[str]:
     return [responses[0][0] for responses, _ in asked["local_sums"]]
 
 
-@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached"])
+@pytest.mark.parametrize(
+    "decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached", "speculative"]
+)
 @pytest.mark.parametrize(("way", "options"), [("plain", PLAIN), ("turns", TURNS)])
 def test_exact_decoding_answers_as_hf_does(
     decoder: str,
@@ -85,6 +89,8 @@ def test_exact_decoding_answers_as_hf_does(
     ask: Callable[..., Asked],
     expected: dict[str, Asked],
 ) -> None:
+    if decoder == "speculative":
+        checkpoint = replace(checkpoint, engine=Pair(checkpoint.engine, checkpoint.engine))
     lm = MarsLM(checkpoint, decoder, DecodingSettings(threshold=None), batch_size=4)
     found = ask(lm, options, TASKS[:1])
     assert found["local_sums"] == expected[way]["local_sums"]
