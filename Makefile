@@ -6,14 +6,14 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format setup clean
+.PHONY: demo test check format setup setup-tests clean
 .DEFAULT_GOAL := demo
 
 demo: setup
 	$(BIN)/python -m app
 
 # One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower.
-test: setup
+test: setup-tests
 	@.ci/chromium
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin
 
@@ -28,6 +28,9 @@ format: setup
 
 setup:
 	@.ci/setup $(VENV)
+
+setup-tests:
+	@.ci/setup $(VENV) requirements-eval.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

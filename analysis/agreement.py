@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from analysis.contestants import BASELINE
-from analysis.runs import run
+from analysis.continuous import run
 from mars.config import DecodingSettings, LayoutName
 from mars.decoding.base import Prompts, check
 from mars.engine import Engine

@@ -31,12 +31,18 @@ _COUNT = re.compile(r"([a-z])([0-9]{1,6})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a decoder takes (keys of the words above), what it needs, and whether greedy it writes what AR writes."""
+    """What a decoder takes (keys of the words above), what it needs, and whether greedy it writes what AR writes.
+
+    `counts_drafts`: its draft passes fill a block and gain no tokens, so they count as its passes too. `causal`: it
+    reads a causal model, as the baseline does, so that both can take part.
+    """
 
     takes: tuple[str, ...] = ()
     masks: bool = False
     draft: bool = False
     lossless: bool = False
+    counts_drafts: bool = False
+    causal: bool = True
 
 
 TRAITS = {
@@ -46,6 +52,7 @@ TRAITS = {
     "self_speculative": Traits(takes=("b", "layout"), masks=True, lossless=True),
     "jacobi": Traits(takes=("k",), lossless=True),
     "speculative": Traits(takes=("k", "b", "continuation"), draft=True, lossless=True),
+    "block_diffusion": Traits(takes=("@", "b"), masks=True, counts_drafts=True, causal=False),
 }
 """A decoder that is not listed here takes part with the settings of the run and no claim about its output."""
 
@@ -95,7 +102,7 @@ def default_contestants(threshold: float | None, *, masks: bool, draft: bool = F
     words = []
     for name in DECODERS:
         traits = TRAITS.get(name, Traits())
-        if (draft or not traits.draft) and (masks or not traits.masks):
+        if traits.causal and (draft or not traits.draft) and (masks or not traits.masks):
             words += [f"{name}/{layout}" for layout in LAYOUTS] if "layout" in traits.takes else [name]
     return parse_contestants(",".join(words), threshold)
 
@@ -103,6 +110,8 @@ def default_contestants(threshold: float | None, *, masks: bool, draft: bool = F
 def check_runnable(contestants: Sequence[Contestant], name: str, *, masks: bool, draft: bool = False) -> None:
     """Raise ValueError if a contestant cannot run on checkpoint `name`, trained with `masks` or not, with a `draft`."""
     for contestant in contestants:
+        if not contestant.traits.causal:
+            raise ValueError(f"{contestant.label} reads no causal model, as the baseline needs: evaluate it alone")
         if (contestant.traits.masks or "continuation" in dict(contestant.changes)) and not masks:
             raise ValueError(
                 f"{contestant.label} reads masks, which {name} was not trained to fill: give a MARS checkpoint, or "

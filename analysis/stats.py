@@ -1,53 +1,57 @@
-"""Intervals for what was counted, and for what was timed again and again."""
+"""What to say of runs, and how surely: the front of the statistics. Runs are the rows of docs/runs.md; no torch here.
+
+`wilson_interval`, `accuracy`      a share and its Wilson interval
+`tokens_per_forward`, `tokens_per_second`   of one run, with a bootstrap interval over problems
+`paired_difference`, `contrast`, `speed_up`, `identical_texts`   of two or more runs on the same problems
+`standings`, `area`, `measured_area`, `speed_at_loss`   Pareto frontiers of many settings
+`operating_point`                  the fastest setting whose loss is surely under so many points
+`reliability`, `by_depth`, `calibration_error`   whether scores of mask proposals mean what they say
+`Estimate`                         the median of repeated timings
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from analysis.frontier import Standing, area, measured_area, speed_at_loss, standings
+from analysis.intervals import CONFIDENCE, RESAMPLES, Estimate, Interval, share, wilson_interval
+from analysis.operating_point import Candidate, OperatingPoint, operating_point
+from analysis.paired import (
+    PairedDifference,
+    contrast,
+    identical_texts,
+    paired,
+    paired_difference,
+    speed_up,
+)
+from analysis.reliability import EDGES, by_depth, calibration_error, reliability
+from analysis.resampling import SPEEDS, accuracy, tokens_per_forward, tokens_per_second
 
-import numpy as np
-from scipy.stats import binomtest
-
-CONFIDENCE = 0.95
-RESAMPLES = 10_000
-
-
-def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson score interval of a proportion, as (lower, upper).
-
-    Raises:
-        ValueError: there are no trials, or more successes than trials, or the confidence is not between 0 and 1.
-    """
-    if trials < 1:
-        raise ValueError(f"trials must be >= 1, got {trials}")
-    if not 0 <= successes <= trials:
-        raise ValueError(f"successes must be between 0 and the {trials} trials, got {successes}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
-    interval = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
-    return float(interval.low), float(interval.high)
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The median of repeated measurements with a 95 % percentile bootstrap interval of it."""
-
-    median: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
-        """The estimate from one value per repeat; the same values always give the same interval.
-
-        Raises:
-            ValueError: there are no values.
-        """
-        if not values:
-            raise ValueError("an estimate needs at least one value, got none")
-        measured = np.asarray(values, dtype=float)
-        drawn = np.random.default_rng(0).choice(measured, size=(RESAMPLES, len(measured)))
-        tail = 50 * (1 - CONFIDENCE)
-        low, high = np.percentile(np.median(drawn, axis=1), [tail, 100 - tail])
-        return cls(float(np.median(measured)), float(low), float(high))
+__all__ = [
+    "CONFIDENCE",
+    "EDGES",
+    "RESAMPLES",
+    "SPEEDS",
+    "Candidate",
+    "Estimate",
+    "Interval",
+    "OperatingPoint",
+    "PairedDifference",
+    "Standing",
+    "accuracy",
+    "area",
+    "by_depth",
+    "calibration_error",
+    "contrast",
+    "identical_texts",
+    "measured_area",
+    "operating_point",
+    "paired",
+    "paired_difference",
+    "reliability",
+    "share",
+    "speed_at_loss",
+    "speed_up",
+    "standings",
+    "tokens_per_forward",
+    "tokens_per_second",
+    "wilson_interval",
+]

@@ -1,7 +1,8 @@
 """Checkpoints: a local folder or a Hub id in, an engine and a tokenizer out. No code from a checkpoint is ever run.
 
 Three kinds are read: ours (a Hugging Face folder with the training record `mars.json`), any Qwen2 or Llama checkpoint,
-and the published MARS format, whose `a2d-qwen2` weights are plain Qwen2 weights driven with a causal mask.
+and the published MARS format, whose `a2d-qwen2` weights are plain Qwen2 weights driven with a causal mask. A model
+trained by block diffusion is no causal model, and its engine says so; the published one is not read.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 DEVICES = ("auto", "cpu", "cuda")
 RECORD_FILE = "mars.json"
+STAGES = ("sft", "mars", "block_diffusion")
 _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A loaded model. `record` is the training record, empty if the folder has none; `block_size` comes from it, or
-    from the name of a published checkpoint (`…-blk8`). `dtype` is that of the weights, as torch names
-    it. `engine.mask_token_id` is None unless masks were trained.
+    from the name of a published checkpoint (`…-blk8`). `dtype` is that of the weights, as torch names it.
+    `engine.mask_token_id` is None unless masks were trained, `engine.diffusion_mask_id` unless by block diffusion.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Checkpoint:
 
     @property
     def supports_masks(self) -> bool:
-        """Whether the model was trained to fill masks, so that decoders can use them."""
+        """Whether the model was trained to fill masks behind a causal prefix, so that decoders can use them."""
         return self.engine.mask_token_id is not None
 
     def encode(self, text: str) -> list[int]:
@@ -77,11 +79,13 @@ def load_checkpoint(source: str | Path, *, dtype: str = "auto", device: str = "a
             f"{config.vocab_size}: take the tokenizer that belongs to these weights"
         )
     trained, block_size = mask_training(record, model_type, name)
+    mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
     model = load_model(folder, model_type, config, kind).to(place)
     engine = ModelEngine(
         model,
         stop_token_ids=_stop_token_ids(folder, tokenizer),
-        mask_token_id=tokenizer.get_vocab().get(MASK_TOKEN) if trained else None,
+        mask_token_id=mask_token_id if trained else None,
+        diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
     )
     return Checkpoint(
         name=name,
@@ -123,16 +127,18 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     record = read_json(path)
-    if record.get("stage") not in ("sft", "mars"):
-        raise CheckpointError(f"{path}: stage must be sft or mars, got {record.get('stage')!r}; train it again")
+    if record.get("stage") not in STAGES:
+        raise CheckpointError(
+            f"{path}: stage must be one of {', '.join(STAGES)}, got {record.get('stage')!r}; train it again"
+        )
     block_size = record.get("block_size")
-    if record["stage"] == "mars" and (not isinstance(block_size, int) or block_size < 1):
+    if record["stage"] != "sft" and (not isinstance(block_size, int) or block_size < 1):
         raise CheckpointError(f"{path}: block_size must be a whole number >= 1, got {block_size!r}; train it again")
     return record
 
 
 def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[bool, int | None]:
-    """Whether masks were trained, and at which block size.
+    """Whether masks behind a causal prefix were trained, and the block size of the training.
 
     Published folders carry no record; the AR ones share the MARS config and say so in their name only.
     """
@@ -140,7 +146,14 @@ def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[b
         return record["stage"] == "mars", record.get("block_size")
     published = _PUBLISHED_BLOCK.search(name)
     block_size = int(published[1]) if published else None
+    if by_block_diffusion(record, name):
+        return False, block_size
     return block_size is not None or (model_type == "a2d-qwen2" and "AR-SFT" not in name), block_size
+
+
+def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
+    """Whether the model was trained by block diffusion; the published one says so in its name only."""
+    return record["stage"] == "block_diffusion" if record else "BD3LM" in name
 
 
 def _stop_token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

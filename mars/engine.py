@@ -72,12 +72,14 @@ class Rows(Protocol):
 
 
 class Engine(Protocol):
-    """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks.
+    """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks behind a causal prefix.
 
+    `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
     `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
     """
 
     mask_token_id: int | None
+    diffusion_mask_id: int | None
     static_shapes: bool
     stop_token_ids: frozenset[int]
     context_length: int
@@ -96,6 +98,7 @@ class ModelEngine:
 
     Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
     `graphs` asks for passes of static shapes, which CUDA graphs replay; None means on a GPU, where `Network` runs.
+    `model` is the model itself, on the same weights.
     """
 
     def __init__(
@@ -104,15 +107,19 @@ class ModelEngine:
         *,
         stop_token_ids: frozenset[int],
         mask_token_id: int | None = None,
+        diffusion_mask_id: int | None = None,
         graphs: bool | None = None,
     ):
+        self.model = model
         self.mask_token_id = mask_token_id
+        self.diffusion_mask_id = diffusion_mask_id
         self.stop_token_ids = stop_token_ids
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device
-        self._transformer = Transformer(model.eval(), mask_token_id)
-        self._model: Model = Network(model, mask_token_id) if supports(model) else self._transformer
+        never = mask_token_id if diffusion_mask_id is None else diffusion_mask_id
+        self._transformer = Transformer(model.eval(), never)
+        self._model: Model = Network(model, never) if supports(model) else self._transformer
         on_gpu = self.device.type == "cuda"
         self.static_shapes = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
         self._runners = Runners(self._model, capture=on_gpu)

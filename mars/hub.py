@@ -24,6 +24,7 @@ from mars.hub_arguments import (
     read_config,
     read_prompts,
     read_settings,
+    refuse_block_diffusion,
     stop_tokens,
 )
 from mars.metrics import output_ids
@@ -63,6 +64,7 @@ def generate(
     """
     if decoder not in DECODERS:
         raise ValueError(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
+    refuse_block_diffusion(model, decoder)
     own = {name: options.pop(name) for name in OWN if name in options}
     options = {name: value for name, value in options.items() if name not in IGNORED}
     config, bounded = read_config(model, generation_config, options)

@@ -13,7 +13,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from mars.chat import MASK_TOKEN
-from mars.checkpoint import mask_training, read_record
+from mars.checkpoint import by_block_diffusion, mask_training, read_record
 from mars.config import MAX_SEED, DecodingSettings
 from mars.engine import ModelEngine
 from mars.options import DEFAULT_BLOCK_SIZE, DEFAULT_ENTROPY
@@ -111,6 +111,16 @@ def stop_tokens(config: GenerationConfig) -> frozenset[int]:
     if found is None:
         return frozenset()
     return frozenset(torch.as_tensor(found).flatten().tolist())
+
+
+def refuse_block_diffusion(model: PreTrainedModel, decoder: str) -> None:
+    """Raise ValueError for its decoder, which is not offered here, and for models trained by it: none is causal."""
+    folder = Path(model.name_or_path)
+    if decoder == "block_diffusion" or by_block_diffusion(read_record(folder), folder.name):
+        raise ValueError(
+            "custom_generate of MARS is for causal models: decode one trained by block diffusion with "
+            "python -m mars.generate --decoder block_diffusion"
+        )
 
 
 def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, decoder: str) -> int | None:

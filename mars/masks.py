@@ -20,6 +20,33 @@ def training_mask(length: int, block_size: int, noisy_start: int = 0, device: to
     Raises:
         ValueError: a block size under 1, a length that is no multiple of it, or a start that is none.
     """
+    position, noisy = _streams(length, block_size, noisy_start, device)
+    query, key = position[:, None], position[None, :]
+    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
+    same_stream = query_noisy == key_noisy
+    causal = same_stream & (key <= query)
+    same_block = key // block_size == query // block_size
+    earlier_block = key // block_size < query // block_size
+    return (causal & (~query_noisy | same_block)) | (query_noisy & ~key_noisy & earlier_block)
+
+
+def block_diffusion_mask(
+    length: int, block_size: int, noisy_start: int = 0, device: torch.device | None = None
+) -> Tensor:
+    """Two-stream mask of block diffusion (BD3-LM, arXiv 2503.09573) over [clean 0..L-1 | noisy noisy_start..L-1].
+
+    clean→clean: whole earlier blocks and the own one. noisy→noisy: the own block. noisy→clean: whole earlier blocks.
+    clean→noisy: never. All of a block is seen, in both directions. Shapes and errors are those of `training_mask`.
+    """
+    position, noisy = _streams(length, block_size, noisy_start, device)
+    block = position // block_size
+    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
+    own_block = (query_noisy == key_noisy) & (block[:, None] == block)
+    return own_block | (~key_noisy & (block < block[:, None]))
+
+
+def _streams(length: int, block_size: int, noisy_start: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+    """Position of each column of [clean | noisy from noisy_start] and whether it is noisy."""
     if block_size < 1:
         raise ValueError(f"block_size must be >= 1, got {block_size}")
     if length < 1 or length % block_size or noisy_start % block_size or not 0 <= noisy_start < length:
@@ -28,14 +55,7 @@ def training_mask(length: int, block_size: int, noisy_start: int = 0, device: to
             f"got {length} and {noisy_start}"
         )
     position = torch.cat([torch.arange(length, device=device), torch.arange(noisy_start, length, device=device)])
-    noisy = torch.arange(len(position), device=device) >= length
-    query, key = position[:, None], position[None, :]
-    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
-    same_stream = query_noisy == key_noisy
-    causal = same_stream & (key <= query)
-    same_block = key // block_size == query // block_size
-    earlier_block = key // block_size < query // block_size
-    return (causal & (~query_noisy | same_block)) | (query_noisy & ~key_noisy & earlier_block)
+    return position, torch.arange(len(position), device=device) >= length
 
 
 @lru_cache(maxsize=64)

@@ -12,8 +12,11 @@ DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
 
 
-def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Add --checkpoint, --decoder, --threshold and the other options that say how to decode."""
+def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool = False) -> None:
+    """Add --checkpoint, --decoder, --threshold and the other options that say how to decode.
+
+    With `tasks_decide`, --max-new-tokens, --temperature and --top-p are None by default: each task has its own.
+    """
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="DIR", help="checkpoint folder or Hub id")
     add("--draft", metavar="DIR", help="checkpoint folder or Hub id of the model that drafts, for speculative")
@@ -41,30 +44,27 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         help="tokens proposed per pass; self_speculative has B-1 drafts (default: as trained, else 8)",
     )
     add("--extra-proposal", action="store_true", help="also offer the prediction of the last mask, the B+1-th")
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
-    _add_sampling_options(parser)
+    _add_writing_options(parser, tasks_decide)
     _add_method_options(parser)
     add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="default: bfloat16 on CUDA only")
     add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
 
 
-def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
+def _add_writing_options(parser: argparse.ArgumentParser, tasks_decide: bool) -> None:
     defaults = DecodingSettings()
     add = parser.add_argument
-    add(
-        "--temperature",
-        type=float,
-        default=defaults.temperature,
-        metavar="X",
-        help="above 0 tokens are drawn; 0 takes the most probable one (default: 0)",
-    )
-    add(
-        "--top-p",
-        type=float,
-        default=defaults.top_p,
-        metavar="P",
-        help="draw from the smallest set of tokens whose mass reaches P (default: 1, from all)",
-    )
+    for option, default, shown, metavar, what in (
+        ("--max-new-tokens", defaults.max_new_tokens, defaults.max_new_tokens, "N", "most tokens written"),
+        ("--temperature", defaults.temperature, 0, "X", "above 0 tokens are drawn; 0 takes the most probable one"),
+        ("--top-p", defaults.top_p, "1, from all", "P", "draw from the smallest set of tokens whose mass reaches P"),
+    ):
+        add(
+            option,
+            type=type(default),
+            default=None if tasks_decide else default,
+            metavar=metavar,
+            help=f"{what} (default: {'as the task says' if tasks_decide else shown})",
+        )
     add(
         "--sampling-seed",
         type=int,

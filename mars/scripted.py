@@ -51,6 +51,8 @@ class ScriptedModel:
     Every call takes `seconds_per_pass` on its own clock and is kept in `calls`.
     """
 
+    diffusion_mask_id: int | None = None
+
     def __init__(
         self,
         script: Script | Sequence[Sequence[int]],

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS
-from mars.decoding.base import check_prompt
+from mars.decoding.base import check_causal, check_prompt
 from mars.decoding.method import Method
 from mars.decoding.pool import Pool
 from mars.decoding.sequences import Row
@@ -32,6 +32,7 @@ LONGEST = 4096
 LOOKAHEAD = 320
 ALONE = {
     "block_cached": "its rows share the moment at which a block enters the cache",
+    "block_diffusion": "its rows go on to the next block together",
     "speculative": "its draft model has a cache of its own",
 }
 
@@ -69,6 +70,7 @@ class Service:
             ValueError: one sentence: the decoder is unknown or cannot share passes, or the prompt is empty or does not
                 fit.
         """
+        check_causal(self._engine)
         method = self._method(decoder, settings)
         check_prompt(self._engine, prompt, settings)
         slots = len(prompt) + settings.max_new_tokens + method.lookahead

@@ -1,14 +1,17 @@
-"""Loaded by `make test`: with CI=true a skipped browser test fails, lest a missing browser look like success."""
+"""Loaded by `make test`: with CI=true a skip fails where it means that the browser or the harness is missing."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-BROWSER_TESTS = Path(__file__).parent / "app"
+TESTS = Path(__file__).parent
+NEEDED = {"app/*": "a browser test", "analysis/test_lm_eval*": "a test of the evaluation harness"}
+"""Modules that may not skip themselves in CI, and what their tests are."""
 
 
 def _in_ci() -> bool:
@@ -27,12 +30,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    """The same for a whole module of tests/app that skips itself."""
+    """The same for a whole module that skips itself."""
     report = yield
-    if _in_ci() and report.skipped and BROWSER_TESTS in collector.path.parents:
+    what = _needed(collector.path)
+    if _in_ci() and report.skipped and what:
         report.outcome = "failed"
-        report.longrepr = f"a browser test may not be skipped in CI: {_reason(report)}"
+        report.longrepr = f"{what} may not be skipped in CI: {_reason(report)}"
     return report
+
+
+def _needed(path: Path) -> str | None:
+    if not path.is_relative_to(TESTS):
+        return None
+    name = path.relative_to(TESTS).as_posix()
+    return next((what for pattern, what in NEEDED.items() if fnmatch(name, pattern)), None)
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

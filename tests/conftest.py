@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,6 +86,15 @@ def tiny_folder(
     tiny_model.save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     (folder / "mars.json").write_text(json.dumps({"stage": "mars", "block_size": 4, "sft_loss": True}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_diffusion_folder(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
+    """The same weights with a record that says that block diffusion trained them."""
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny-diffusion"
+    shutil.copytree(tiny_folder, folder)
+    (folder / "mars.json").write_text(json.dumps({"stage": "block_diffusion", "block_size": 4, "sft_loss": None}))
     return folder
 
 

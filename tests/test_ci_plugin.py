@@ -1,6 +1,7 @@
-"""In CI a skipped browser test is a failure, elsewhere a skip."""
+"""In CI a skipped test of the browser or of the evaluation harness is a failure, elsewhere a skip."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +38,24 @@ def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -
     assert counts in run.stdout
     assert ("may not be skipped in CI: " in run.stdout) == (ci == "true")
     assert ci == "" or "no Chromium here" in run.stdout
+
+
+@pytest.mark.parametrize(("ci", "code", "skipped"), [("true", 2, 1), ("", 5, 3)])
+def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: int) -> None:
+    for name in ("app/test_page.py", "analysis/test_lm_eval_model.py", "analysis/test_other.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("import pytest\n\npytest.importorskip('no_such_package')\n")
+    shutil.copy(TESTS / "ci_plugin.py", tmp_path)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
+        env={**os.environ, "CI": ci, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == code, run.stdout
+    assert f"{skipped} skipped" in run.stdout
+    for what in ("a browser test", "a test of the evaluation harness"):
+        assert (f"{what} may not be skipped in CI: " in run.stdout) == (ci == "true")

@@ -21,7 +21,7 @@ from mars.metrics import output_ids
 
 ROOT = Path(__file__).parent.parent
 PROMPTS = ("Tom has 3 apples.", "Write a function that adds two numbers and says so.", "x")
-ALONE = [name for name in DECODERS if name != "speculative"]
+ALONE = [name for name in DECODERS if name not in ("speculative", "block_diffusion")]
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,15 @@ def test_the_text_is_the_decoder_s(
     expected = output_ids(DECODERS[decoder](tiny.engine, [prompt], settings))
     assert found.sequences.tolist() == [prompt + expected]
     assert output_ids(found.records) == expected
+
+
+def test_block_diffusion_is_refused(
+    model: PreTrainedModel, one: dict[str, torch.Tensor], tiny_diffusion_folder: Path
+) -> None:
+    other = AutoModelForCausalLM.from_pretrained(tiny_diffusion_folder)
+    for asked, decoder in ((model, "block_diffusion"), (other, "autoregressive"), (other, "sliding_window")):
+        with pytest.raises(ValueError, match="is for causal models"):
+            write(asked, one, decoder=decoder)
 
 
 def test_the_mask_is_found_and_the_block_size_is_that_of_the_training(

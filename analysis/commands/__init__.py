@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.commands import agree, bench, card, evaluate
+from analysis.commands import agree, bench, card, claims, evaluate, lm_eval, sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,4 +26,7 @@ COMMANDS: dict[str, Command] = {
     "bench": Command(help=bench.HELP, add_options=bench.add_options, run=bench.run),
     "agree": Command(help=agree.HELP, add_options=agree.add_options, run=agree.run),
     "card": Command(help=card.HELP, add_options=card.add_options, run=card.run),
+    "claims": Command(help=claims.HELP, add_options=claims.add_options, run=claims.run),
+    "lm-eval": Command(help=lm_eval.HELP, add_options=lm_eval.add_options, run=lm_eval.run),
+    "sweep": Command(help=sweep.HELP, add_options=sweep.add_options, run=sweep.run),
 }

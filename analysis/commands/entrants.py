@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from analysis.bench import Decode, Entrant
 from analysis.contestants import BASELINE, GENERATE, Contestant
-from analysis.runs import is_continuous, run
+from analysis.continuous import is_continuous, run
 from analysis.timed import Generate, Stopwatch, decode_timed
 from mars.checkpoint import DTYPES, Checkpoint, load_checkpoint
 from mars.config import DecodingSettings

@@ -23,6 +23,7 @@ from mars.decoding import DECODERS
 from mars.engine import Engine, Rows
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
+from mars.scripted_diffusion import Diffusing
 from mars.window import Window
 
 PROMPT = [4, 5, 6, 7, 8]
@@ -61,7 +62,8 @@ def script(row: int, position: int, masks: int) -> tuple[int, float]:
 
 def watch(decoder: str, settings: DecodingSettings) -> tuple[list[Window], list[ForwardPass]]:
     """The windows of a run and its records."""
-    engine: Engine = ScriptedModel(script)
+    scripted = ScriptedModel(script)
+    engine: Engine = Diffusing(scripted, settings.block_size) if decoder == "block_diffusion" else scripted
     seen: list[Watched] = []
     opened = engine.open
 
@@ -181,6 +183,13 @@ PICTURES = [
         "self_speculative, quadratic, K = 3",
     ),
     ("jacobi", "jacobi", {"draft_tokens": 4}, 2, "jacobi, K = 4: guesses instead of masks"),
+    (
+        "block_diffusion",
+        "block_diffusion",
+        {"block_size": 4},
+        2,
+        "block_diffusion, B = 4: the full block, then the next one",
+    ),
 ]
 
 

@@ -10,6 +10,7 @@ from mars.decoding.autoregressive import autoregressive
 from mars.decoding.autoregressive import method_of as autoregressive_method
 from mars.decoding.base import Decoder
 from mars.decoding.block_cached import block_cached
+from mars.decoding.block_diffusion import block_diffusion
 from mars.decoding.jacobi import jacobi
 from mars.decoding.jacobi import method_of as jacobi_method
 from mars.decoding.method import Method
@@ -26,6 +27,7 @@ DECODERS: dict[str, Decoder] = {
     "self_speculative": self_speculative,
     "jacobi": jacobi,
     "block_cached": block_cached,
+    "block_diffusion": block_diffusion,
     "speculative": speculative,
 }
 

@@ -22,12 +22,23 @@ class Decoder(Protocol):
         """Records of decoding `prompts` (token ids, one list a row); `control` None means nobody intervenes."""
 
 
-def check(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> None:
-    """Raise ValueError unless every prompt can be decoded under `settings`."""
+def check(engine: Engine, prompts: Prompts, settings: DecodingSettings, *, causal: bool = True) -> None:
+    """Raise ValueError unless every prompt can be decoded under `settings`, by a `causal` model if it must be one."""
+    if causal:
+        check_causal(engine)
     if not prompts:
         raise ValueError("prompts must hold at least one prompt, got none")
     for number, prompt in enumerate(prompts):
         check_prompt(engine, prompt, settings, number)
+
+
+def check_causal(engine: Engine) -> None:
+    """Raise ValueError if the model was trained by block diffusion, which leaves no causal model."""
+    if engine.diffusion_mask_id is not None:
+        raise ValueError(
+            "this checkpoint was trained by block diffusion: it reads blocks in both directions and predicts no next "
+            "token, so only block_diffusion can decode with it"
+        )
 
 
 def check_prompt(engine: Engine, prompt: Sequence[int], settings: DecodingSettings, number: int = 0) -> None:
@@ -59,3 +70,17 @@ def trained_mask(engine: Engine, decoder: str) -> int:
             "(made by `python -m mars.training mars`, or a published MARS blk4, blk8 or blk16); use autoregressive"
         )
     return engine.mask_token_id
+
+
+def trained_diffusion(engine: Engine) -> int:
+    """The id of the mask token of block diffusion.
+
+    Raises:
+        ValueError: the model was not trained by it.
+    """
+    if engine.diffusion_mask_id is None:
+        raise ValueError(
+            "this checkpoint was not trained by block diffusion: block_diffusion needs one made by "
+            "`python -m mars.training block-diffusion`; use another decoder"
+        )
+    return engine.diffusion_mask_id

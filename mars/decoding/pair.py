@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import torch
 
+from mars.decoding.base import check_causal
 from mars.engine import Clock, Engine, Rows
 from mars.window import Window
 
@@ -21,10 +22,15 @@ class Pair:
     they do where checkpoints of one family are padded to different sizes.
 
     Raises:
-        ValueError: vocabularies of different sizes without `same_tokens`, or models on different devices.
+        ValueError: vocabularies of different sizes without `same_tokens`, models on different devices, or one that was
+            trained by block diffusion.
     """
 
+    diffusion_mask_id: int | None = None
+
     def __init__(self, target: Engine, draft: Engine, *, same_tokens: bool = False):
+        check_causal(target)
+        check_causal(draft)
         if target.vocab_size != draft.vocab_size and not same_tokens:
             raise ValueError(
                 f"the draft has another vocabulary than the target: {draft.vocab_size} and {target.vocab_size} tokens; "
@@ -52,6 +58,8 @@ class Pair:
 
 class Draft:
     """A draft as its target needs it: it proposes no id that the target does not know, and not the target's mask."""
+
+    diffusion_mask_id: int | None = None
 
     def __init__(self, draft: Engine, target: Engine):
         self.mask_token_id = draft.mask_token_id

@@ -1,4 +1,4 @@
-"""Command line of the two training stages."""
+"""Command line of the training stages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ Train in two stages (MARS, arXiv 2604.07023).
   sft   ordinary supervised fine-tuning on the responses of conversations
   mars  the same data again, with a second, masked copy of each sequence: the model learns to fill B masks
         appended to a clean prefix in one causal pass, while the SFT loss keeps it an autoregressive model
+
+or, to compare with, from the same SFT checkpoint
+
+  block-diffusion  masks of a block are filled in any order by bidirectional attention inside it (BD3-LM, arXiv
+        2503.09573): the model is no autoregressive one any more
 """
 EXAMPLES = """\
 examples:
@@ -43,16 +48,26 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars}")
+    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars,block-diffusion}")
     sft = stages.add_parser("sft", help="stage 1: AR SFT", epilog=EXAMPLES, formatter_class=_Help)
     mars = stages.add_parser(
         "mars", help="stage 2: MARS, from an SFT checkpoint", epilog=EXAMPLES, formatter_class=_Help
     )
-    for stage in (sft, mars):
+    diffusion = stages.add_parser(
+        "block-diffusion", help="to compare with, from an SFT checkpoint", epilog=EXAMPLES, formatter_class=_Help
+    )
+    for stage in (sft, mars, diffusion):
         _add_common(stage)
     sft.add_argument("--checkpoint", help="folder or Hub id to start from; without it, a small model from scratch")
-    mars.add_argument("--checkpoint", required=True, help="folder or Hub id of the SFT checkpoint to start from")
-    mars.add_argument("--block-size", type=int, default=8, help="masks per block, B (4, 8 and 16 in the paper)")
+    for option, kind, text in (
+        ("--layers", int, "layers of a model from scratch; 4 if not given"),
+        ("--hidden-size", int, "width of a model from scratch, in heads of 32; 256 if not given"),
+        ("--tokenizer", str, "checkpoint whose vocabulary a model from scratch takes; without it, one is trained"),
+    ):
+        sft.add_argument(option, type=kind, default=argparse.SUPPRESS, help=text)
+    for stage, size, published in ((mars, 8, "4, 8 and 16"), (diffusion, 4, "4")):
+        stage.add_argument("--checkpoint", required=True, help="folder or Hub id of the SFT checkpoint to start from")
+        stage.add_argument("--block-size", type=int, default=size, help=f"masks per block (paper: {published})")
     mars.add_argument(
         "--no-sft-loss",
         dest="sft_loss",
@@ -93,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(words)
     command = shlex.join(["python", "-m", "mars.training", *words])
     try:
-        settings = TrainingSettings(**vars(options))
+        settings = TrainingSettings(**{**vars(options), "stage": options.stage.replace("-", "_")})
         from mars.training.run import train
 
         train(settings, command)

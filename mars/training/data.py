@@ -107,13 +107,14 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int:
 class Collator:
     """Right-pads a batch. With `block_size` each row's padding up to a multiple of it counts in the loss (section 3.2).
 
-    Returns a dict of long tensors: `input_ids` [R, L] and `labels` [R, L], where `labels[:, i]` is the token at i+1
-    if that belongs to the response and -100 otherwise: the right shift is already made. L is a multiple of the block
-    size.
+    Returns a dict of long tensors: `input_ids` [R, L] and `labels` [R, L], where `labels[:, i]` is the token at
+    i + `shift` if that belongs to the response and -100 otherwise: the right shift is already made. L is a multiple of
+    the block size.
     """
 
     end_id: int
     block_size: int = 1
+    shift: int = 1
 
     def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         blocks = [-(-len(example["input_ids"]) // self.block_size) for example in examples]
@@ -125,5 +126,5 @@ class Collator:
             input_ids[row, : len(ids)] = ids
             first = len(ids) - example["response_length"]
             last = blocks[row] * self.block_size
-            labels[row, first - 1 : last - 1] = input_ids[row, first:last]
+            labels[row, first - self.shift : last - self.shift] = input_ids[row, first:last]
         return {"input_ids": input_ids, "labels": labels}

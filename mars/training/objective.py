@@ -1,4 +1,4 @@
-"""The two objectives: ordinary SFT, and MARS's L_mask + L_AR over two streams (section 3.2)."""
+"""The objectives: ordinary SFT, MARS's L_mask + L_AR over two streams (section 3.2), and block diffusion."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from mars.masks import training_mask
+from mars.masks import block_diffusion_mask, training_mask
 from mars.training.data import IGNORED
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Sums of cross-entropy in nats over `tokens` labels, each 0-dimensional."""
+    """Sums of cross-entropy in nats over `tokens` labels, each 0-dimensional; None for what is not an objective."""
 
-    autoregressive: Tensor
+    autoregressive: Tensor | None
     mask: Tensor | None
     tokens: Tensor
 
@@ -50,6 +50,49 @@ def mars_losses(
     return Losses(_cross_entropy(clean, wanted), _cross_entropy(noisy, wanted), (labels != IGNORED).sum())
 
 
+def block_diffusion_losses(
+    model: PreTrainedModel, input_ids: Tensor, labels: Tensor, block_size: int, mask_token_id: int
+) -> Losses:
+    """The bound of block diffusion (BD3-LM, arXiv 2503.09573) on a batch, in one forward pass over [clean | noisy].
+
+    `input_ids` and `labels` are [R, L], L a multiple of `block_size`; labels are not shifted: a mask predicts the token
+    at its own position. In the noisy stream the masks are those that `hide` draws.
+    """
+    length = input_ids.shape[1]
+    noisy_start = int(label_columns(labels)[0]) // block_size * block_size
+    hidden, weights = hide(labels != IGNORED, block_size)
+    stream = torch.cat([input_ids, input_ids.masked_fill(hidden, mask_token_id)[:, noisy_start:]], dim=1)
+    position = torch.arange(length, device=input_ids.device)
+    mask = block_diffusion_mask(length, block_size, noisy_start, input_ids.device)
+    wanted = labels.masked_fill(~hidden, IGNORED)
+    columns = label_columns(wanted)
+    logits = model(
+        input_ids=stream,
+        position_ids=torch.cat([position, position[noisy_start:]]).expand(len(stream), -1),
+        attention_mask=mask.expand(len(stream), 1, -1, -1),
+        logits_to_keep=columns + length - noisy_start,
+        use_cache=False,
+    ).logits
+    found = _cross_entropy(logits, wanted[:, columns], reduction="none")
+    return Losses(None, (found * weights[:, columns].flatten()).sum(), (labels != IGNORED).sum())
+
+
+def hide(response: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+    """Which response tokens of `response` [R, L] are masked, bool [R, L], and the weights [R, L] of their losses.
+
+    Of the n response tokens of a block, k are masked, uniform over 1..n, at random places, with weight n / k each. The
+    loss has the expectation of the usual one (a level t uniform in (0, 1], each token masked with probability t, weight
+    1 / t), but its weights are bounded, always sum to n, and no block is left without a mask. The draws come from
+    torch's global generator on the CPU, whose state the Trainer saves and restores.
+    """
+    blocks = response.unflatten(1, (-1, block_size))
+    tokens = blocks.sum(-1, keepdim=True)
+    draws = torch.rand(blocks.shape).to(response.device).masked_fill(~blocks, torch.inf)
+    masks = 1 + (torch.rand(tokens.shape).to(response.device) * tokens).long()
+    hidden = blocks & (draws.argsort(-1).argsort(-1) < masks)
+    return hidden.flatten(1), (hidden * tokens / masks).flatten(1)
+
+
 def two_streams(
     input_ids: Tensor, labels: Tensor, block_size: int, mask_token_id: int, noisy_start: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,7 +119,7 @@ def label_columns(labels: Tensor) -> Tensor:
     return columns
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+def _cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "sum") -> Tensor:
     return functional.cross_entropy(
-        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum"
+        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction=reduction
     )

@@ -22,7 +22,7 @@ from mars.training.data import (
     read_conversations,
     synthetic_conversations,
 )
-from mars.training.objective import mars_losses, sft_losses
+from mars.training.objective import Losses, block_diffusion_losses, mars_losses, sft_losses
 from mars.training.optimizer import make_optimizer
 from mars.training.sampler import MixedLengthBatches
 from mars.training.settings import TrainingSettings
@@ -46,7 +46,7 @@ class Examples(Dataset[dict[str, Any]]):
 
 
 class StageTrainer(Trainer):
-    """Trainer whose loss is L_AR (sft), L_mask + L_AR (mars), or L_mask alone (mars without the SFT loss)."""
+    """Trainer whose loss is that of the stage; L_mask alone where that is mars without the SFT loss."""
 
     def __init__(
         self, settings: TrainingSettings, mask_token_id: int | None, lengths: list[int], **arguments: Any
@@ -69,19 +69,21 @@ class StageTrainer(Trainer):
     ) -> Any:
         """Sum of the losses over the labels of the whole step, whatever the number of devices."""
         ids, labels = inputs["input_ids"], inputs["labels"]
-        if self._mask_token_id is None:
-            losses = sft_losses(model, ids, labels)
-        else:
-            losses = mars_losses(model, ids, labels, self._settings.block_size, self._mask_token_id)
+        losses = self._losses(model, ids, labels)
         tokens = losses.tokens if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
         total = torch.zeros((), device=ids.device)
-        if self._mask_token_id is None or self._settings.sft_loss:
-            total = total + losses.autoregressive
-        if losses.mask is not None:
-            total = total + losses.mask
-            self._parts["loss_mask"].append(float(losses.mask.detach() / losses.tokens))
-        self._parts["loss_ar"].append(float(losses.autoregressive.detach() / losses.tokens))
+        for name, part in (("loss_ar", losses.autoregressive), ("loss_mask", losses.mask)):
+            if part is not None:
+                self._parts[name].append(float(part.detach() / losses.tokens))
+                if name == "loss_mask" or losses.mask is None or self._settings.sft_loss:
+                    total = total + part
         return total / tokens
+
+    def _losses(self, model: Any, ids: torch.Tensor, labels: torch.Tensor) -> Losses:
+        if self._mask_token_id is None:
+            return sft_losses(model, ids, labels)
+        objective = mars_losses if self._settings.stage == "mars" else block_diffusion_losses
+        return objective(model, ids, labels, self._settings.block_size, self._mask_token_id)
 
     def log(self, logs: dict[str, float], *arguments: Any, **options: Any) -> None:
         """Add the mean of each part of the loss since the last log, in nats per token."""
@@ -103,7 +105,7 @@ def train(settings: TrainingSettings, command: str) -> Path:
     set_seed(settings.seed)
     model, tokenizer = start(settings)
     examples = load_examples(settings, tokenizer, int(model.config.max_position_embeddings))
-    mask_token_id = tokenizer.mask_token_id if settings.stage == "mars" else None
+    mask_token_id = tokenizer.mask_token_id if settings.masks else None
     output = Path(settings.output)
     work = output / "work"
     last = last_saved_step(work) if settings.resume else None
@@ -118,7 +120,11 @@ def train(settings: TrainingSettings, command: str) -> Path:
             make_optimizer(settings.optimizer, model, settings.learning_rate, settings.weight_decay),
             None,
         ),
-        data_collator=Collator(end_of_turn(tokenizer), settings.block_size if settings.stage == "mars" else 1),
+        data_collator=Collator(
+            end_of_turn(tokenizer),
+            settings.block_size if settings.masks else 1,
+            shift=0 if settings.stage == "block_diffusion" else 1,
+        ),
         processing_class=tokenizer,
     )
     if trainer.args.n_gpu > 1:
@@ -214,7 +220,7 @@ def save(
     previous = Path(settings.checkpoint or "") / RECORD_FILE
     record = {
         "stage": settings.stage,
-        "block_size": settings.block_size if settings.stage == "mars" else None,
+        "block_size": settings.block_size if settings.masks else None,
         "sft_loss": settings.sft_loss if settings.stage == "mars" else None,
         "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
         "measured": measured,

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Stage = Literal["sft", "mars"]
+Stage = Literal["sft", "mars", "block_diffusion"]
+
+HEAD_SIZE = 32
 
 _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
     (
@@ -24,14 +26,19 @@ _RANGES: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
 class TrainingSettings:
     """One training stage.
 
-    `checkpoint` is a folder or Hub id to start from; None trains a tokenizer and a small model from scratch (stage sft
-    only). `data` is a chat JSONL; None generates `examples` synthetic problems. `max_length` is in tokens.
-    `batch_size` is in sequences per device and optimizer step, before `gradient_accumulation`.
+    `checkpoint` is a folder or Hub id to start from; None trains a small model from scratch (stage sft only), of this
+    many `layers` and this `hidden_size` (None: what `mars.training.start` says), with the vocabulary of the checkpoint
+    `tokenizer` or, without one, with a tokenizer trained on the tasks. `data` is a chat JSONL; None generates
+    `examples` synthetic problems. `max_length` is in tokens. `batch_size` is in sequences per device and optimizer
+    step, before `gradient_accumulation`.
     """
 
     stage: Stage
     output: str
     checkpoint: str | None = None
+    layers: int | None = None
+    hidden_size: int | None = None
+    tokenizer: str | None = None
     data: str | None = None
     examples: int = 100_000
     data_seed: int = 0
@@ -53,12 +60,30 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         self._check_ranges()
-        if self.stage == "mars" and self.checkpoint is None:
-            raise ValueError("stage mars starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
-        if self.max_length % self.block_size and self.stage == "mars":
+        self._check_scratch()
+        if self.masks and self.checkpoint is None:
+            raise ValueError(f"stage {self.stage} starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
+        if self.max_length % self.block_size and self.masks:
             raise ValueError(
                 f"max_length must be a multiple of block_size, got {self.max_length} and {self.block_size}"
             )
+
+    @property
+    def masks(self) -> bool:
+        """Whether the stage trains the mask token, in blocks of `block_size`."""
+        return self.stage != "sft"
+
+    def _check_scratch(self) -> None:
+        for name in ("layers", "hidden_size", "tokenizer"):
+            if self.checkpoint is not None and getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} is for a model from scratch, got {getattr(self, name)} with checkpoint {self.checkpoint}: "
+                    "give one or the other"
+                )
+        if self.layers is not None and self.layers < 1:
+            raise ValueError(f"layers must be >= 1, got {self.layers}")
+        if self.hidden_size is not None and (self.hidden_size < HEAD_SIZE or self.hidden_size % HEAD_SIZE):
+            raise ValueError(f"hidden_size must be a multiple of {HEAD_SIZE}, the head size, got {self.hidden_size}")
 
     def _check_ranges(self) -> None:
         for names, rule, holds in _RANGES:

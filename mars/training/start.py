@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -9,6 +11,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     Qwen2Config,
@@ -17,42 +20,41 @@ from transformers import (
 
 from mars.chat import MASK_TOKEN
 from mars.training.data import synthetic_conversations
-from mars.training.settings import TrainingSettings
+from mars.training.settings import HEAD_SIZE, TrainingSettings
 from mars.training.tokenizer import train_tokenizer
 
 _VOCABULARY = 2048
 _CONTEXT = 1024
+_LAYERS = 4
+_HIDDEN_SIZE = 256
 _TOKENIZER_PROBLEMS = 20_000
 
 
 def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load `settings.checkpoint`, or build the small model and its tokenizer from scratch. Weights are float32.
+    """Load `settings.checkpoint`, or build the small model from scratch. Weights are float32.
 
     Raises:
-        ValueError: the checkpoint cannot be read, or stage mars finds no place for the mask token.
+        ValueError: a checkpoint cannot be read, or a stage with masks finds no place for the mask token.
     """
     if settings.checkpoint is None:
         return from_scratch(settings)
     model, tokenizer = _load(settings.checkpoint)
-    if settings.stage == "mars":
+    if settings.masks:
         add_mask_token(model, tokenizer)
     return model, tokenizer
 
 
 def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A 3.5-million-parameter Qwen2 and a tokenizer trained on the synthetic tasks."""
-    texts = (
-        "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)
-        for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
-    )
-    tokenizer = train_tokenizer(texts, _VOCABULARY, _CONTEXT)
+    """A Qwen2, of 3.5 million parameters unless the settings say otherwise, and its tokenizer."""
+    tokenizer, vocabulary = _vocabulary(settings)
+    hidden_size = settings.hidden_size or _HIDDEN_SIZE
     config = Qwen2Config(
-        vocab_size=_VOCABULARY,
-        hidden_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=8,
-        num_key_value_heads=8,
-        intermediate_size=640,
+        vocab_size=vocabulary,
+        hidden_size=hidden_size,
+        num_hidden_layers=settings.layers or _LAYERS,
+        num_attention_heads=hidden_size // HEAD_SIZE,
+        num_key_value_heads=hidden_size // HEAD_SIZE,
+        intermediate_size=hidden_size * 5 // 2,
         max_position_embeddings=_CONTEXT,
         tie_word_embeddings=True,
         bos_token_id=None,
@@ -60,6 +62,18 @@ def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTraine
         pad_token_id=tokenizer.pad_token_id,
     )
     return Qwen2ForCausalLM(config), tokenizer
+
+
+def _vocabulary(settings: TrainingSettings) -> tuple[PreTrainedTokenizerBase, int]:
+    """The tokenizer of a model from scratch and how many embeddings it takes."""
+    if settings.tokenizer is not None:
+        config, tokenizer = _load_tokenizer(settings.tokenizer)
+        return tokenizer, int(config.vocab_size)
+    texts = (
+        "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)
+        for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
+    )
+    return train_tokenizer(texts, _VOCABULARY, _CONTEXT), _VOCABULARY
 
 
 def add_mask_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -77,14 +91,26 @@ def add_mask_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
 
 
 def _load(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    try:
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    config, tokenizer = _load_tokenizer(source)
+    with _readable(source):
         model = AutoModelForCausalLM.from_pretrained(
             source, config=config, dtype=torch.float32, attn_implementation="sdpa", trust_remote_code=False
         )
+    return model, tokenizer
+
+
+def _load_tokenizer(source: str) -> tuple[PreTrainedConfig, PreTrainedTokenizerBase]:
+    with _readable(source):
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    return config, tokenizer
+
+
+@contextmanager
+def _readable(source: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, KeyError) as error:
         kind = "folder" if Path(source).exists() else "folder or Hub id"
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"checkpoint {source} is no {kind} that transformers can load: {reason}") from error
-    return model, tokenizer

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from analysis import agreement
 from analysis.__main__ import main
 from analysis.agreement import EXACT, LARGEST_GAP, Agreement, agreements, gaps
-from analysis.runs import run
+from analysis.continuous import run
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding.base import Prompts

@@ -13,7 +13,15 @@ from analysis.contestants import (
 from mars.config import DecodingSettings
 
 BASE = DecodingSettings(block_size=16, threshold=0.5, max_new_tokens=7)
-ALL = ("autoregressive", "sliding_window", "block_cached", "self_speculative", "jacobi", "speculative")
+ALL = (
+    "autoregressive",
+    "sliding_window",
+    "block_cached",
+    "self_speculative",
+    "jacobi",
+    "speculative",
+    "block_diffusion",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +160,9 @@ def test_thresholds() -> None:
     assert (parse_threshold("none"), parse_threshold("0.5")) == (None, 0.5)
     with pytest.raises(ValueError, match="a threshold must be a number or none, got ''"):
         parse_threshold("")
+
+
+def test_what_reads_no_causal_model_does_not_meet_the_baseline() -> None:
+    assert "block_diffusion" not in {found.decoder for found in default_contestants(0.95, masks=True, draft=True)}
+    with pytest.raises(ValueError, match=r"block_diffusion@0\.9 reads no causal model"):
+        check_runnable([parsed("block_diffusion@0.9")], "bd", masks=False)

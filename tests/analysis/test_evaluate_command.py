@@ -42,12 +42,13 @@ def test_json_is_the_last_line_of_stdout(tiny_folder: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_every_decoder_is_reached_with_its_options(
-    decoder: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+    decoder: str, tiny_folder: Path, tiny_diffusion_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    folder = tiny_diffusion_folder if decoder == "block_diffusion" else tiny_folder
     draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
     given = "--layout linear --cache-block-size 12 --draft-tokens 3 --temperature 0.5 --top-p 0.9 --sampling-seed 11"
     more = ["--decoder", decoder, "--tasks", "logic", "--json", *draft, *given.split()]
-    assert main(command(tiny_folder, *more)) == 0
+    assert main(command(folder, *more)) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["decoder"], found["draft"]) == (decoder, draft[1] if draft else None)
     settings = found["settings"]

@@ -15,6 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrai
 from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
+from mars.decoding.pair import Pair
 from mars.metrics import output_ids
 
 PROMPT = [9, 10, 11, 12]
@@ -77,6 +78,25 @@ def test_ours_after_stage_sft_has_no_use_for_masks(folder: Path) -> None:
         written(checkpoint, "sliding_window")
 
 
+def test_block_diffusion_is_for_its_own_decoder_alone(tiny_diffusion_folder: Path, tiny: Checkpoint) -> None:
+    checkpoint = load_checkpoint(tiny_diffusion_folder, dtype="float32", device="cpu")
+    engine = checkpoint.engine
+    assert (checkpoint.block_size, checkpoint.supports_masks, engine.mask_token_id) == (4, False, None)
+    assert engine.diffusion_mask_id == tiny.engine.mask_token_id
+    assert written(checkpoint, "block_diffusion")
+    for decoder in DECODERS:
+        if decoder not in ("block_diffusion", "speculative"):
+            with pytest.raises(ValueError, match=r"was trained by block diffusion: .* only block_diffusion can"):
+                written(checkpoint, decoder)
+    for pair in ((engine, tiny.engine), (tiny.engine, engine)):
+        with pytest.raises(ValueError, match="was trained by block diffusion"):
+            Pair(*pair)
+    with pytest.raises(ValueError, match="was trained by block diffusion"):
+        checkpoint.engine.submit([5], DecodingSettings(), decoder="autoregressive")
+    with pytest.raises(ValueError, match="was not trained by block diffusion"):
+        written(tiny, "block_diffusion")
+
+
 def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Checkpoint) -> None:
     target = as_published(folder, "MARS-Qwen2.5-0.5B-blk8")
     checkpoint = load_checkpoint(target, dtype="float32", device="cpu")
@@ -88,7 +108,11 @@ def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Chec
 
 @pytest.mark.parametrize(
     ("name", "block_size", "masks"),
-    [("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True), ("MARS-Qwen2.5-0.5B-AR-SFT", None, False), ("renamed", None, True)],
+    [
+        ("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True),
+        ("MARS-Qwen2.5-0.5B-AR-SFT", None, False),
+        ("renamed", None, True),
+    ],
 )
 def test_published_names_tell_the_kind(folder: Path, name: str, block_size: int | None, masks: bool) -> None:
     checkpoint = load_checkpoint(as_published(folder, name), device="cpu")
@@ -195,7 +219,7 @@ BROKEN = [
     (put("tokenizer_config.json", "{"), "tokenizer.* broken"),
     (put("generation_config.json", "{"), r"generation_config\.json cannot be read as JSON"),
     (put("mars.json", "{"), r"mars\.json cannot be read as JSON"),
-    (put("mars.json", '{"stage": "rl"}'), r"mars\.json: stage must be sft or mars, got 'rl'"),
+    (put("mars.json", '{"stage": "rl"}'), r"mars\.json: stage must be one of sft, mars, block_diffusion, got 'rl'"),
     (
         put("mars.json", '{"stage": "mars", "block_size": 0}'),
         r"mars\.json: block_size must be a whole number >= 1, got 0",

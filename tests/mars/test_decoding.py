@@ -14,9 +14,11 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
+from mars.engine import Engine
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass, RowPass, from_json, to_json
 from mars.scripted import ReadingModel, ScriptedModel
+from mars.scripted_diffusion import Diffusing
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
@@ -29,9 +31,17 @@ each_decoder = pytest.mark.parametrize("decoder", DECODERS)
 def run(
     decoder: str, model: ScriptedModel, prompts: list[list[int]], control: Control | None = None, **options: object
 ) -> list[ForwardPass]:
-    settings = DecodingSettings(**{"block_size": 4, "layout": "linear", "cache_block_size": 6, **options})
-    engine = Pair(model, model) if decoder == "speculative" else model  # its own draft, so that calls are counted
-    return list(DECODERS[decoder](engine, prompts, settings, control))
+    # In block diffusion only whole blocks of the prompts are prefilled: small ones, so that these prompts have some.
+    size = 2 if decoder == "block_diffusion" else 4
+    settings = DecodingSettings(**{"block_size": size, "layout": "linear", "cache_block_size": 6, **options})
+    return list(DECODERS[decoder](engine_of(decoder, model, size), prompts, settings, control))
+
+
+def engine_of(decoder: str, model: ScriptedModel, block_size: int) -> Engine:
+    """The engine that this decoder needs, on a model that counts its calls."""
+    if decoder == "block_diffusion":
+        return Diffusing(model, block_size)
+    return Pair(model, model) if decoder == "speculative" else model
 
 
 def falling(row: int, position: int, masks: int) -> tuple[int, float]:

@@ -8,24 +8,35 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
+from mars.engine import Engine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
+from mars.scripted_diffusion import Diffusing
 
 STOP = 2
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
 
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
-# Between two passes that write, a draft model makes its own: what happens then is in test_speculative.py.
-each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name != "speculative"])
+# Between two passes that write, these make drafts: test_speculative.py and test_block_diffusion.py have what happens.
+DRAFTING = ("speculative", "block_diffusion")
+each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name not in DRAFTING])
 
 
 def run(
     decoder: str, model: ScriptedModel, prompts: list[list[int]], control: Control | None = None, **options: object
 ) -> list[ForwardPass]:
-    settings = DecodingSettings(**{"block_size": 4, "layout": "linear", "cache_block_size": 6, **options})
-    engine = Pair(model, model) if decoder == "speculative" else model  # its own draft, so that calls are counted
-    return list(DECODERS[decoder](engine, prompts, settings, control))
+    # In block diffusion only whole blocks of the prompts are prefilled: small ones, so that these prompts have some.
+    size = 2 if decoder == "block_diffusion" else 4
+    settings = DecodingSettings(**{"block_size": size, "layout": "linear", "cache_block_size": 6, **options})
+    return list(DECODERS[decoder](engine_of(decoder, model, size), prompts, settings, control))
+
+
+def engine_of(decoder: str, model: ScriptedModel, block_size: int) -> Engine:
+    """The engine that this decoder needs, on a model that counts its calls."""
+    if decoder == "block_diffusion":
+        return Diffusing(model, block_size)
+    return Pair(model, model) if decoder == "speculative" else model
 
 
 @each_decoder
@@ -89,7 +100,7 @@ def test_bad_prompts_are_refused_at_the_call(
     decoder: str, prompts: list[list[int]], options: dict[str, int], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
-        DECODERS[decoder](ScriptedModel([REPLY], context_length=64), prompts, DecodingSettings(**options))
+        run(decoder, ScriptedModel([REPLY], context_length=64), prompts, **options)
 
 
 @each_decoder

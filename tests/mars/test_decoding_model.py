@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from importlib import import_module
 
 import pytest
@@ -46,7 +47,10 @@ def run(
 
 
 def paired(engine: ModelEngine, decoder: str) -> Engine:
-    """The engine that this decoder needs: one that is its own draft where it needs a draft."""
+    """The engine that this decoder needs: one that is its own draft, or whose masks are those of block diffusion."""
+    if decoder == "block_diffusion":
+        engine = copy(engine)
+        engine.diffusion_mask_id, engine.mask_token_id = engine.mask_token_id, None
     return Pair(engine, engine) if decoder == "speculative" else engine
 
 

@@ -60,9 +60,16 @@ def test_text_records_and_summary(
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_every_decoder_is_reached(
-    decoder: str, options: list[str], tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    decoder: str,
+    options: list[str],
+    tiny_folder: Path,
+    tiny_diffusion_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "run.jsonl"
+    if decoder == "block_diffusion":
+        options = [*options, "--checkpoint", str(tiny_diffusion_folder)]
     draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
     assert main([*options, "--decoder", decoder, "--records", str(path), *draft]) == 0
     with path.open(encoding="utf-8") as file:

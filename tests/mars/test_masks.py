@@ -1,6 +1,11 @@
-import pytest
+from collections.abc import Callable
 
-from mars.masks import training_mask, verification_tree
+import pytest
+from torch import Tensor
+
+from mars.masks import block_diffusion_mask, training_mask, verification_tree
+
+each_mask = pytest.mark.parametrize("mask_of", [training_mask, block_diffusion_mask])
 
 
 def allowed(query: int, key: int, length: int, block_size: int) -> bool:
@@ -22,14 +27,36 @@ def test_mask_equals_the_three_rules(length: int, block_size: int) -> None:
     assert mask.tolist() == expected
 
 
+def diffusion_allows(query: int, key: int, length: int, block_size: int) -> bool:
+    """BD3-LM, word by word: block-diagonal among the noisy, offset block-causal to the clean, block-causal there."""
+    query_noisy, key_noisy = query >= length, key >= length
+    block_i, block_j = query % length // block_size, key % length // block_size
+    if query_noisy and key_noisy:
+        return block_i == block_j
+    if query_noisy:
+        return block_j < block_i
+    return not key_noisy and block_j <= block_i
+
+
+@pytest.mark.parametrize(("length", "block_size"), [(1, 1), (6, 1), (8, 2), (12, 3), (12, 4), (16, 8), (16, 16)])
+def test_mask_of_block_diffusion_equals_its_rules(length: int, block_size: int) -> None:
+    columns = range(2 * length)
+    expected = [[diffusion_allows(q, k, length, block_size) for k in columns] for q in columns]
+    assert block_diffusion_mask(length, block_size).tolist() == expected
+
+
+@each_mask
 @pytest.mark.parametrize(("length", "block_size", "start"), [(12, 4, 4), (12, 4, 8), (10, 2, 6)])
-def test_dropped_noisy_blocks_change_nothing_for_the_rest(length: int, block_size: int, start: int) -> None:
+def test_dropped_noisy_blocks_change_nothing_for_the_rest(
+    mask_of: Callable[..., Tensor], length: int, block_size: int, start: int
+) -> None:
     keep = [*range(length), *range(length + start, 2 * length)]
-    full = training_mask(length, block_size)[keep][:, keep]
-    assert training_mask(length, block_size, start).equal(full)
-    assert not training_mask(length, block_size)[keep][:, length : length + start].any()
+    full = mask_of(length, block_size)[keep][:, keep]
+    assert mask_of(length, block_size, start).equal(full)
+    assert not mask_of(length, block_size)[keep][:, length : length + start].any()
 
 
+@each_mask
 @pytest.mark.parametrize(
     ("length", "block_size", "start", "named"),
     [
@@ -40,9 +67,11 @@ def test_dropped_noisy_blocks_change_nothing_for_the_rest(length: int, block_siz
         (8, 4, 8, "noisy_start"),
     ],
 )
-def test_bad_sizes_are_refused_by_name(length: int, block_size: int, start: int, named: str) -> None:
+def test_bad_sizes_are_refused_by_name(
+    mask_of: Callable[..., Tensor], length: int, block_size: int, start: int, named: str
+) -> None:
     with pytest.raises(ValueError, match=named):
-        training_mask(length, block_size, start)
+        mask_of(length, block_size, start)
 
 
 @pytest.mark.parametrize(("pending", "drafts", "masks"), [(1, 0, 0), (1, 3, 0), (2, 0, 2), (1, 1, 1), (3, 2, 4)])

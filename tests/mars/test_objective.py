@@ -7,7 +7,14 @@ from torch.nn import functional
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from mars.training.data import IGNORED, Collator
-from mars.training.objective import label_columns, mars_losses, sft_losses, two_streams
+from mars.training.objective import (
+    block_diffusion_losses,
+    hide,
+    label_columns,
+    mars_losses,
+    sft_losses,
+    two_streams,
+)
 
 MASK, END, VOCABULARY = 30, 31, 32
 
@@ -28,12 +35,12 @@ def model() -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(config).eval()
 
 
-def batch(block_size: int) -> dict[str, Tensor]:
+def batch(block_size: int, shift: int = 1) -> dict[str, Tensor]:
     examples = [
         {"input_ids": tuple(range(1, 14)), "response_length": 8},
         {"input_ids": (7, 3, 9, 9, 2, 4, 1), "response_length": 3},
     ]
-    return Collator(END, block_size)(examples)
+    return Collator(END, block_size, shift)(examples)
 
 
 def test_labels_are_shifted_and_the_padding_of_the_last_block_counts() -> None:
@@ -43,6 +50,13 @@ def test_labels_are_shifted_and_the_padding_of_the_last_block_counts() -> None:
     assert made["input_ids"].tolist() == [[5, 6, 7, 8, 9, END, END, END], [1, 2, END, END, END, END, END, END]]
     x = IGNORED
     assert made["labels"].tolist() == [[x, x, 8, 9, END, END, END, x], [2, END, END, x, x, x, x, x]]
+
+
+def test_labels_without_a_shift_are_at_their_own_place() -> None:
+    examples = [{"input_ids": (5, 6, 7, 8, 9), "response_length": 2}, {"input_ids": (1, 2), "response_length": 1}]
+    made = Collator(END, 4, shift=0)(examples)
+    x = IGNORED
+    assert made["labels"].tolist() == [[x, x, x, 8, 9, END, END, END], [x, 2, END, END, x, x, x, x]]
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 4, 8])
@@ -94,6 +108,7 @@ def test_losses_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
             appended = torch.tensor([*ids[:first].tolist(), *masked])
             noisy_sum -= functional.log_softmax(model(input_ids=appended[None]).logits[0, -1], dim=-1)[label].item()
     assert losses.tokens.item() == (made["labels"] != IGNORED).sum().item()
+    assert losses.autoregressive is not None
     assert losses.autoregressive.item() == pytest.approx(clean_sum, rel=1e-5)
     assert losses.mask is not None
     assert losses.mask.item() == pytest.approx(noisy_sum, rel=1e-5)
@@ -102,6 +117,8 @@ def test_losses_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
 def test_sft_loss_is_the_clean_part(model: Qwen2ForCausalLM) -> None:
     made = batch(4)
     alone, both = sft_losses(model, **made), mars_losses(model, **made, block_size=4, mask_token_id=MASK)
+    assert alone.autoregressive is not None
+    assert both.autoregressive is not None
     assert alone.autoregressive.item() == pytest.approx(both.autoregressive.item(), rel=1e-5)
     assert alone.mask is None
 
@@ -113,7 +130,65 @@ def test_a_uniform_model_loses_log_vocabulary_per_token(model: Qwen2ForCausalLM)
     expected = math.log(VOCABULARY) * losses.tokens.item()
     assert losses.mask is not None
     assert losses.mask.item() == pytest.approx(expected, rel=1e-5)
+    assert losses.autoregressive is not None
     assert losses.autoregressive.item() == pytest.approx(expected, rel=1e-5)
+    diffusion = block_diffusion_losses(uniform, **batch(4, shift=0), block_size=4, mask_token_id=MASK)
+    assert diffusion.mask is not None
+    assert diffusion.mask.item() == pytest.approx(
+        expected, rel=1e-5
+    )  # whatever is drawn: the weights sum to the tokens
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 4])
+def test_loss_of_block_diffusion_by_hand(model: Qwen2ForCausalLM, block_size: int) -> None:
+    """Block by block: the clean blocks before it and the masked block, and who sees whom spelled out."""
+    made = batch(block_size, shift=0)
+    torch.manual_seed(5)
+    losses = block_diffusion_losses(model, **made, block_size=block_size, mask_token_id=MASK)
+    torch.manual_seed(5)
+    hidden, weights = hide(made["labels"] != IGNORED, block_size)
+    expected = 0.0
+    for ids, labels, masked, weight in zip(made["input_ids"], made["labels"], hidden, weights, strict=True):
+        for first in range(0, len(ids), block_size):
+            end = first + block_size
+            text = torch.tensor([MASK if i >= first and masked[i] else int(ids[i]) for i in range(end)])
+            sees = torch.tensor([[j // block_size <= i // block_size for j in range(end)] for i in range(end)])
+            logits = model(input_ids=text[None], attention_mask=sees[None, None]).logits
+            log_p = logits.detach()[0].log_softmax(-1)
+            expected -= sum(float(log_p[i, labels[i]] * weight[i]) for i in range(first, end) if masked[i])
+    assert losses.autoregressive is None
+    assert losses.mask is not None
+    assert losses.mask.item() == pytest.approx(expected, rel=1e-5)
+    assert losses.tokens.item() == (made["labels"] != IGNORED).sum().item()
+
+
+def test_any_number_of_a_blocks_response_tokens_is_masked_alike_often() -> None:
+    torch.manual_seed(0)
+    response = torch.tensor([[False, False, False, True, True, True, True, True, False, False, False, False]] * 8000)
+    hidden, weights = hide(response, 4)
+    assert not (hidden & ~response).any()
+    assert (weights > 0).equal(hidden)
+    for block, tokens in ((slice(0, 4), 1), (slice(4, 8), 4), (slice(8, 12), 0)):
+        assert weights[:, block].sum(1).allclose(torch.tensor(float(tokens)))
+        counts = hidden[:, block].sum(1).bincount(minlength=5) / len(response)
+        shares = [0 < masks <= tokens for masks in range(5)] if tokens else [True, False, False, False, False]
+        assert counts.tolist() == pytest.approx([share / max(tokens, 1) for share in shares], abs=0.02)
+    assert hidden[:, 4:8].float().mean(0).tolist() == pytest.approx([5 / 8] * 4, abs=0.02)
+
+
+def test_block_diffusion_learns_a_tiny_problem(model: Qwen2ForCausalLM) -> None:
+    torch.manual_seed(0)
+    learner = Qwen2ForCausalLM(model.config)
+    optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-2)
+    means = []
+    for _ in range(50):
+        losses = block_diffusion_losses(learner, **batch(4, shift=0), block_size=4, mask_token_id=MASK)
+        assert losses.mask is not None
+        means.append(float(losses.mask.detach() / losses.tokens))
+        optimizer.zero_grad()
+        (losses.mask / losses.tokens).backward()
+        optimizer.step()
+    assert sum(means[-5:]) / 5 < 0.2 * means[0]
 
 
 def test_a_batch_without_labels_is_refused() -> None:

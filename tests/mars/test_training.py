@@ -3,10 +3,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from mars.chat import MASK_TOKEN, encode_messages, encode_prompt
 from mars.training.__main__ import main, parser
@@ -89,6 +90,29 @@ def test_without_the_sft_loss_only_the_masks_train(base: Path, chats: Path, tmp_
     assert json.loads((tmp_path / "without" / "mars.json").read_text())["sft_loss"] is False
 
 
+def test_block_diffusion_has_a_record_of_its_own(base: Path, chats: Path, tmp_path: Path) -> None:
+    assert (
+        main(["block-diffusion", "--checkpoint", str(base), "--output", str(tmp_path), "--data", str(chats), *SMALL])
+        == 0
+    )
+    record = json.loads((tmp_path / "mars.json").read_text())
+    assert (record["stage"], record["block_size"], record["sft_loss"]) == ("block_diffusion", 4, None)
+    assert record["settings"]["stage"] == "block_diffusion"
+    assert AutoTokenizer.from_pretrained(tmp_path).mask_token == MASK_TOKEN
+
+
+def test_a_resumed_run_draws_the_noise_that_it_would_have_drawn(base: Path, chats: Path, tmp_path: Path) -> None:
+    shared = ["block-diffusion", "--checkpoint", str(base), "--data", str(chats), *SMALL, "--epochs", "2"]
+    words = [*shared, "--save-steps", "6", "--output", str(tmp_path)]
+    assert main(words) == 0
+    expected = load_file(tmp_path / "model.safetensors")
+    rmtree(tmp_path / "work" / "checkpoint-12")
+    (tmp_path / "model.safetensors").unlink()
+    assert main([*words, "--resume"]) == 0
+    found = load_file(tmp_path / "model.safetensors")
+    assert all(expected[name].equal(found[name]) for name in expected)
+
+
 def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL]
     shared += ["--epochs", "100", "--save-steps", "100", "--optimizer", "muon"]
@@ -113,17 +137,38 @@ def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, ch
     assert all(expected[name].equal(found[name]) for name in expected)
 
 
+def test_a_small_model_from_scratch_takes_the_vocabulary_of_a_checkpoint(
+    base: Path, chats: Path, tmp_path: Path
+) -> None:
+    size = ["--layers", "3", "--hidden-size", "64", "--tokenizer", str(base)]
+    assert main(["sft", *size, "--output", str(tmp_path), "--data", str(chats), *SMALL]) == 0
+    config = AutoConfig.from_pretrained(tmp_path)
+    assert (config.num_hidden_layers, config.hidden_size, config.intermediate_size) == (3, 64, 160)
+    assert (config.num_attention_heads, config.num_key_value_heads) == (2, 2)
+    assert config.vocab_size == AutoConfig.from_pretrained(base).vocab_size
+    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == AutoTokenizer.from_pretrained(base).get_vocab()
+    settings = json.loads((tmp_path / "mars.json").read_text())["settings"]
+    assert (settings["layers"], settings["hidden_size"], settings["tokenizer"]) == (3, 64, str(base))
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["mars", "--checkpoint", "BASE", "--block-size", "0"], "block_size must be >= 1, got 0"),
         (["mars", "--checkpoint", "BASE", "--block-size", "5"], "max_length must be a multiple of block_size"),
+        (["block-diffusion", "--checkpoint", "BASE", "--block-size", "5"], "must be a multiple of block_size"),
         (["mars", "--checkpoint", "NOWHERE"], "checkpoint NOWHERE is no folder or Hub id"),
         (["sft", "--checkpoint", "BASE", "--data", "NOWHERE"], "data file NOWHERE does not exist"),
         (["sft", "--checkpoint", "BASE", "--data", "EMPTY"], "holds no conversation"),
         (["sft", "--checkpoint", "BASE", "--max-length", "8"], "over the limit of 8"),
         (["sft", "--checkpoint", "BASE", "--max-length", "4096"], "the model's context of 64 tokens"),
         (["sft", "--checkpoint", "BASE", "--resume"], "nothing to resume"),
+        (["sft", "--checkpoint", "BASE", "--layers", "2"], "layers is for a model from scratch, got 2"),
+        (["sft", "--checkpoint", "BASE", "--tokenizer", "BASE"], "tokenizer is for a model from scratch"),
+        (["sft", "--layers", "0"], "layers must be >= 1, got 0"),
+        (["sft", "--hidden-size", "100"], "hidden_size must be a multiple of 32, the head size, got 100"),
+        (["sft", "--hidden-size", "0"], "hidden_size must be a multiple of 32"),
+        (["sft", "--tokenizer", "NOWHERE"], "checkpoint NOWHERE is no folder or Hub id"),
         (["sft", "--examples", "0"], "examples must be >= 1, got 0"),
         (["sft", "--learning-rate", "0"], "learning_rate must be > 0"),
     ],

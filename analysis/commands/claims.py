@@ -1,0 +1,53 @@
+"""`python -m analysis claims`: judge the claims from the run store and write the page of verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from analysis.claims import judge, read_evidence, to_json, to_markdown
+from analysis.report import aligned
+from analysis.runs import read_runs
+
+HELP = "judge the claims from the run store and write docs/claims.md"
+RUNS, PAGE = "assets/runs", "docs/claims.md"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add("--runs", default=RUNS, metavar="DIR", help=f"the run store (default: {RUNS})")
+    add("--out", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
+    add("--json", action="store_true", help="also print one JSON object, as the last line")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the page and print the verdicts.
+
+    Raises:
+        ValueError: there is no such folder, the paper's tables are not there, or the page cannot be written.
+    """
+    folder, page = Path(options.runs), Path(options.out)
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
+    store = read_runs(folder)
+    evidence = read_evidence(store, folder)
+    found = judge(evidence)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(to_markdown(found, evidence.published, folder, store.problems), encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{page} cannot be written: {error.strerror}") from error
+    for problem in store.problems:
+        sys.stderr.write(f"left out: {problem}\n")
+    lines = [(f"{claim.number}. {claim.title}", finding.verdict.value) for claim, finding in found.items()]
+    sys.stdout.write(f"{aligned(lines)}\n\n{len(store.entries)} runs, {page}\n")
+    if options.json:
+        described = {
+            "claims": to_json(found, evidence.published),
+            "runs": len(store.entries),
+            "left_out": list(store.problems),
+        }
+        sys.stdout.write(json.dumps(described, allow_nan=False) + "\n")

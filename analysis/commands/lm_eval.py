@@ -1,0 +1,159 @@
+"""`python -m analysis lm-eval`: tasks of EleutherAI's lm-evaluation-harness, answered by one of our decoders."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.commands.shared import described_run, machine
+from analysis.evaluate import find_decoder
+from analysis.sweep_models import describe
+from mars.config import DecodingSettings
+from mars.loading import check_draft, load
+from mars.options import add_decoding_options, decoding_settings
+
+if TYPE_CHECKING:
+    from analysis.harness.entry import Setting
+    from analysis.harness.evaluation import Evaluation
+    from analysis.harness.tasks import Asking
+    from mars.checkpoint import Checkpoint
+
+HELP = "tasks of EleutherAI's lm-evaluation-harness, with tokens per forward beside the accuracy"
+DEFAULT_RUNS = "runs/lm-eval"
+_OF_TASKS = {"max_new_tokens": "max_gen_toks", "temperature": "temperature", "top_p": "top_p"}
+"""Options that override what a task says, and the harness's words for them."""
+_ASKED = (
+    *("include_path", "limit", "num_fewshot", "fewshot_seed", "apply_chat_template", "fewshot_as_multiturn"),
+    *("system_instruction", "metric", "confirm_run_unsafe_code"),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_decoding_options(parser, tasks_decide=True)
+    add = parser.add_argument
+    add("--tasks", required=True, metavar="A,B", help="tasks, groups or tags of the harness, such as gsm8k_cot,ifeval")
+    add("--include-path", type=Path, metavar="DIR", help="folder with YAML files of further tasks")
+    add("--limit", type=int, metavar="N", help="only the first N questions of each task")
+    add("--num-fewshot", type=int, metavar="N", help="examples before each question (default: as the task says)")
+    add("--fewshot-seed", type=int, default=1234, metavar="S", help="for tasks that draw examples (default: 1234)")
+    add("--apply-chat-template", action="store_true", help="ask in the turns of the checkpoint's chat template")
+    add(
+        "--fewshot-as-multiturn",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="with --apply-chat-template, each example in turns of its own (the default)",
+    )
+    add("--system-instruction", metavar="TEXT", help="what comes before everything else")
+    add("--metric", metavar="M[,F]", help="metric and filter that say what is right (default: the task's first)")
+    add("--batch-size", type=int, default=16, metavar="B", help="questions that decode at once (default: 16)")
+    add("--runs", type=Path, default=Path(DEFAULT_RUNS), metavar="DIR", help=f"run store (default: {DEFAULT_RUNS})")
+    add("--confirm-run-unsafe-code", action="store_true", help="let tasks run the code that the model writes")
+    add("--json", action="store_true", help="also print one JSON object, as the last line")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the tasks, print a table and put the runs into the store; a progress bar goes to stderr.
+
+    Interrupted, the same command goes on where it stopped; tasks that the store has are not run again.
+
+    Raises:
+        ValueError: one sentence about the option, task or file at fault.
+    """
+    if options.batch_size < 1:
+        raise ValueError(f"batch_size must be >= 1, got {options.batch_size}")
+    find_decoder(options.decoder)
+    check_draft(options)
+    _settings(options, None)
+    if find_spec("lm_eval") is None:
+        raise ValueError("the evaluation harness is not installed: pip install -r requirements-eval.txt")
+    # Imported late: the harness takes seconds, and is there only where somebody has asked for it.
+    from analysis.harness.evaluation import evaluate
+    from analysis.harness.findings import to_dict, to_table
+    from analysis.harness.tasks import load_tasks
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    asking = _asking(options)
+    loaded = load_tasks(asking)
+    checkpoint = load(options)
+    setting = _setting(options, checkpoint)
+    described = described_run(checkpoint.dtype, checkpoint.engine.device)
+    provenance = {name: value for name, value in described.items() if name not in ("dtype", "device")}
+    evaluation = evaluate(
+        checkpoint, setting, asking, loaded, options.runs, {**provenance, "processes": 1, "plan": None}
+    )
+    sys.stdout.write(to_table(evaluation.findings) + "\n")
+    sys.stdout.write("".join(f"{note}\n" for note in _notes(evaluation, options)))
+    sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
+    if options.json:
+        found = {
+            "tasks": [
+                {**to_dict(finding), "run": evaluation.runs.get(finding.task)} for finding in evaluation.findings
+            ],
+            "checkpoint": str(options.checkpoint),
+            "draft": options.draft,
+            "decoder": options.decoder,
+            "settings": asdict(setting.settings),
+            "batch_size": options.batch_size,
+            "limit": options.limit,
+            "runs": str(options.runs),
+            **described,
+        }
+        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+
+
+def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSettings:
+    """What was said of the settings, and for what was left to the tasks the defaults."""
+    defaults = asdict(DecodingSettings())
+    given = {name: value for name, value in vars(options).items() if value is not None or name not in _OF_TASKS}
+    return decoding_settings(argparse.Namespace(**{**defaults, **given}), block_size)
+
+
+def _asking(options: argparse.Namespace) -> Asking:
+    from analysis.harness.tasks import Asking
+
+    generation = {word: getattr(options, name) for name, word in _OF_TASKS.items()}
+    generation = {word: value for word, value in generation.items() if value is not None}
+    if "temperature" in generation:
+        generation["do_sample"] = generation["temperature"] > 0
+    return Asking(
+        tasks=tuple(name.strip() for name in options.tasks.split(",")),
+        generation=generation,
+        **{name: getattr(options, name) for name in _ASKED},
+    )
+
+
+def _setting(options: argparse.Namespace, checkpoint: Checkpoint) -> Setting:
+    from analysis.harness.entry import Setting
+
+    return Setting(
+        model=describe(options.checkpoint),
+        draft=None if options.draft is None else describe(options.draft),
+        decoder=options.decoder,
+        settings=_settings(options, checkpoint.block_size),
+        batch_size=options.batch_size,
+        dtype=checkpoint.dtype,
+        device=checkpoint.engine.device.type,
+    )
+
+
+def _notes(evaluation: Evaluation, options: argparse.Namespace) -> Iterator[str]:
+    """What a reader of the table has to know."""
+    if evaluation.resumed:
+        yield f"{evaluation.resumed} results are those of the run that was interrupted."
+    for finding in evaluation.findings:
+        if finding.truncated:
+            yield f"{finding.task}: {finding.truncated} prompts were too long and lost their beginnings."
+        if finding.rows is None:
+            yield f"{finding.task}: nothing is written, so that there is nothing to store."
+        elif finding.correct is None:
+            yield f"{finding.task}: {finding.metric} does not say which answers are right; not stored (see --metric)."
+    for task, run_id in evaluation.runs.items():
+        yield f"{options.runs} {'had' if task in evaluation.recalled else 'has'} {run_id}."

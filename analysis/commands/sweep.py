@@ -1,0 +1,105 @@
+"""`python -m analysis sweep`: run the settings of a plan and put them into the run store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from analysis.report import aligned
+from analysis.runs import read_runs
+from analysis.sweep import Progress, Sweep, Swept
+from analysis.sweep_plan import SweepPlan, read_plan
+from analysis.sweep_work import Process, Work
+from mars.checkpoint import choose_device
+from mars.provenance import provenance
+
+HELP = "run the settings of a plan, chunk by chunk, and put them into the run store"
+RUNS = "assets/runs"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add("plan", type=Path, metavar="PLAN.toml", help="groups of settings; see analysis/plans and docs/runs.md")
+    add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the run store (default: {RUNS})")
+    add("--json", action="store_true", help="also print one JSON object, as the last line")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run what is missing and print what there is then; a progress bar goes to stderr.
+
+    Raises:
+        ValueError: one sentence about the plan, a checkpoint or the store.
+    """
+    process = Process.of(os.environ)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    plan = read_plan(options.plan)
+    with Bar(process) as bar:
+        sweep = Sweep(
+            plan=plan,
+            work=Work(folder=options.runs, process=process),
+            provenance=_provenance(plan, process),
+            progress=bar,
+        )
+        swept = sweep.run()
+    if process.number == 0:
+        _print(swept, options)
+
+
+class Bar(Progress):
+    """A progress bar on stderr, for the first process alone."""
+
+    def __init__(self, process: Process):
+        self._bar = tqdm(unit="problem", file=sys.stderr, disable=process.number > 0, dynamic_ncols=True)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def begin(self, problems: int) -> None:
+        """Without those before: they would make the rest look faster."""
+        self._bar.reset(total=problems)
+
+    def update(self, problems: int) -> None:
+        """The bar moves on."""
+        self._bar.update(problems)
+
+    def name(self, run: str) -> None:
+        """Shown before the bar."""
+        self._bar.set_description(run.rpartition(".")[0])
+
+
+def _provenance(plan: SweepPlan, process: Process) -> dict[str, Any]:
+    device = choose_device(plan.groups[0].device)
+    found = provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(device))
+    return {**found, "threads": torch.get_num_threads(), "processes": process.count, "plan": plan.name}
+
+
+def _print(swept: Swept, options: argparse.Namespace) -> None:
+    store = read_runs(options.runs)
+    for problem in store.problems:
+        sys.stderr.write(f"left out: {problem}\n")
+    table = store.table()
+    lines: list[tuple[str, ...]] = [("run", "n", "accuracy", "tok/fwd", "tok/s")]
+    for row in table[table["id"].isin(swept.run)].to_dict("records"):
+        rates = f"{row['tokens_per_forward']:.2f}", f"{row['tokens_per_second']:.0f}"
+        lines.append((row["id"], str(row["n"]), f"{row['accuracy']:.1%}", *rates))
+    if swept.run:
+        sys.stdout.write(aligned(lines) + "\n\n")
+    sys.stdout.write(f"{len(swept.run)} run, {len(swept.skipped)} were there, in {swept.seconds:.0f} s")
+    sys.stdout.write(f"; {len(swept.left)} wait for other processes\n" if swept.left else "\n")
+    if options.json:
+        found = {"plan": str(options.plan), "runs": str(options.runs), **asdict(swept)}
+        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")

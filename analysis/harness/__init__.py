@@ -1,0 +1,1 @@
+"""Our decoders in EleutherAI's lm-evaluation-harness, and its results in the run store (docs/benchmarks.md)."""

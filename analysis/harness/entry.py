@@ -1,0 +1,67 @@
+"""The entry of a task in the index of the run store (docs/runs.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from analysis.contestants import TRAITS, Traits
+from analysis.harness.tasks import Asking, Planned
+from analysis.run_schema import setting_hash
+from mars.config import DecodingSettings
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What all tasks of one command have in common; `settings` holds but for what a task decides itself."""
+
+    model: Mapping[str, Any]
+    draft: Mapping[str, Any] | None
+    decoder: str
+    settings: DecodingSettings
+    batch_size: int
+    dtype: str
+    device: str
+
+    def journal_name(self, asking: Asking) -> str:
+        """A file name of its own for every command that asks for something else."""
+        told = json.dumps([asdict(self), asdict(asking)], default=str, sort_keys=True)
+        return f".lm-eval-{hashlib.sha256(told.encode()).hexdigest()[:10]}.jsonl"
+
+
+def setting_entry(setting: Setting, plan: Planned, asking: Asking) -> dict[str, Any]:
+    """The id and the setting of a task's run; what is missing is the provenance."""
+    if plan.asked is None:
+        raise ValueError(f"task {plan.name} writes nothing, so that there is no run of it")
+    settings = plan.asked.settings
+    if not _takes_threshold(setting):
+        settings = replace(settings, threshold=None)
+    fields = {
+        "model": dict(setting.model),
+        "draft": None if setting.draft is None else dict(setting.draft),
+        "decoder": setting.decoder,
+        "settings": asdict(settings),
+        "tasks": [plan.name],
+        "problems": plan.problems,
+        "seed": asking.fewshot_seed,
+        "batch_size": setting.batch_size,
+        "dtype": setting.dtype,
+        "device": setting.device,
+        "timed": False,
+        "group": None,
+        "harness": plan.harness,
+    }
+    threshold = f"@{settings.threshold}" if _takes_threshold(setting) else ""
+    name = f"{setting.model['name']}.{setting.decoder}{threshold}-{plan.name}.b{setting.batch_size}"
+    return {"id": f"{_FOREIGN.sub('-', name)}.{setting_hash(fields)}", **fields}
+
+
+def _takes_threshold(setting: Setting) -> bool:
+    takes = TRAITS.get(setting.decoder, Traits()).takes
+    return "@" in takes or setting.settings.continuation

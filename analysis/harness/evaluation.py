@@ -1,0 +1,92 @@
+"""Tasks run, from plan to run store: neither what the store has nor what a journal has is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lm_eval
+from lm_eval.api.task import Task
+from lm_eval.tasks import TaskManager
+
+from analysis.harness.entry import Setting, setting_entry
+from analysis.harness.findings import Finding, found, recalled
+from analysis.harness.journal import Journal
+from analysis.harness.model import MarsLM
+from analysis.harness.tasks import Asking, Planned, planned
+from analysis.run_files import write_run
+from analysis.runs import read_runs
+from mars.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A finding for each task, in order. `runs` are their ids in the store, by task; `recalled` the tasks that it had
+    before; `resumed` how many results were those of a run that was interrupted.
+    """
+
+    findings: tuple[Finding, ...]
+    runs: Mapping[str, str]
+    recalled: tuple[str, ...]
+    resumed: int
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    setting: Setting,
+    asking: Asking,
+    loaded: tuple[TaskManager, Mapping[str, Task]],
+    folder: Path,
+    provenance: Mapping[str, Any],
+) -> Evaluation:
+    """Run the tasks, and add to the store of `folder` what it can hold.
+
+    `provenance` completes the entries. Until the end every result is kept in a journal in the folder, from which the
+    same call goes on after an interruption.
+
+    Raises:
+        ValueError: a task cannot be run so, or the store cannot be written.
+    """
+    manager, tasks = loaded
+    store = read_runs(folder)
+    with Journal(folder / setting.journal_name(asking)) as journal:
+        resumed = len(journal)
+        lm = MarsLM(checkpoint, setting.decoder, setting.settings, batch_size=setting.batch_size, journal=journal)
+        plans = [planned(name, task, asking, lm) for name, task in tasks.items()]
+        entries = {plan.name: setting_entry(setting, plan, asking) for plan in plans if plan.asked is not None}
+        there = {entry["id"] for entry in store.entries}
+        stored = {name: entry["id"] for name, entry in entries.items() if entry["id"] in there}
+        missing = [plan for plan in plans if plan.name not in stored]
+        results = _ask(lm, missing, asking, manager) if missing else {}
+        new = [found(plan, results, journal) for plan in missing]
+        for finding in new:
+            if finding.storable:
+                write_run(folder, {**entries[finding.task], **provenance}, finding.rows)
+        old = [recalled(plan, store.rows(stored[plan.name])) for plan in plans if plan.name in stored]
+        journal.remove()
+    runs = {finding.task: entries[finding.task]["id"] for finding in (*old, *new) if finding.storable}
+    by_task = {finding.task: finding for finding in (*old, *new)}
+    return Evaluation(
+        findings=tuple(by_task[plan.name] for plan in plans), runs=runs, recalled=tuple(stored), resumed=resumed
+    )
+
+
+def _ask(lm: MarsLM, plans: Sequence[Planned], asking: Asking, manager: TaskManager) -> dict[str, Any]:
+    """What the harness makes of these tasks, every sample included."""
+    results: dict[str, Any] = lm_eval.simple_evaluate(
+        model=lm,
+        tasks=[plan.task for plan in plans],
+        task_manager=manager,
+        num_fewshot=asking.num_fewshot,
+        limit=asking.limit,
+        bootstrap_iters=0,
+        system_instruction=asking.system_instruction,
+        apply_chat_template=asking.apply_chat_template,
+        fewshot_as_multiturn=asking.apply_chat_template and asking.fewshot_as_multiturn,
+        gen_kwargs=dict(asking.generation) if asking.generation else None,
+        fewshot_random_seed=asking.fewshot_seed,
+        confirm_run_unsafe_code=asking.confirm_run_unsafe_code,
+    )
+    return results

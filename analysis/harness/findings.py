@@ -1,0 +1,138 @@
+"""What the harness found, task by task: rows for the run store, and the figures that the command prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from lm_eval.api.model import hash_args
+
+from analysis.harness.journal import Journal
+from analysis.harness.recall import GENERATE
+from analysis.harness.tasks import Planned
+from analysis.report import aligned
+from analysis.stats import wilson_interval
+
+HEADING = ("task", "metric", "n", "score", "95 % interval", "tokens/forward", "tok/s")
+_KEPT = ("tokens", "passes", "seconds", "model_seconds", "finish_reason", "acceptance_lengths", "text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One task. `score` is its metric over all questions; `correct` how many answers are right, None where the metric
+    does not say that of each; `rows` those of the run store, None where nothing was written. `truncated` prompts lost
+    their beginnings. `run` is the id in the run store.
+    """
+
+    task: str
+    metric: str
+    n: int
+    score: float
+    correct: int | None
+    rows: pd.DataFrame | None = None
+    truncated: int | None = None
+
+    @property
+    def storable(self) -> bool:
+        """Whether the run store can hold it."""
+        return self.rows is not None and self.correct is not None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % Wilson interval of the share of right answers."""
+        return None if self.correct is None else wilson_interval(self.correct, self.n)
+
+    @property
+    def tokens_per_forward(self) -> float | None:
+        """Over all answers; None where nothing was written."""
+        return None if self.rows is None else float(self.rows["tokens"].sum() / self.rows["passes"].sum())
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Over all answers; None where nothing was written."""
+        return None if self.rows is None else float(self.rows["tokens"].sum() / self.rows["seconds"].sum())
+
+
+def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Finding:
+    """What came of one task, from the `results` of the harness.
+
+    Raises:
+        ValueError: a question was asked in several requests.
+    """
+    samples = [sample for sample in results["samples"][plan.name] if sample["filter"] == plan.harness["filter"]]
+    values = [sample[plan.harness["metric"]] for sample in samples]
+    judged = all(isinstance(value, bool | int | float) and value in (0, 1) for value in values)
+    finding = Finding(
+        task=plan.name,
+        metric=plan.metric,
+        n=len(samples),
+        score=float(results["results"][plan.name][plan.metric]),
+        correct=sum(map(int, values)) if judged else None,
+    )
+    return finding if plan.asked is None else _with_rows(finding, samples, values, journal)
+
+
+def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
+    """What the run store has of a task; it does not say which prompts were truncated."""
+    correct = int(rows["correct"].sum())
+    return Finding(
+        task=plan.name,
+        metric=plan.metric,
+        n=len(rows),
+        score=correct / len(rows),
+        correct=correct,
+        rows=rows,
+    )
+
+
+def _with_rows(
+    finding: Finding, samples: Sequence[Mapping[str, Any]], values: Sequence[Any], journal: Journal
+) -> Finding:
+    rows = []
+    truncated = 0
+    for sample, value in zip(samples, values, strict=True):
+        if len(sample["arguments"]) != 1:
+            raise ValueError(
+                f"task {finding.task} asks question {sample['doc_id']} in {len(sample['arguments'])} requests: only "
+                "one is supported"
+            )
+        result = journal[hash_args(GENERATE, sample["arguments"][0])]
+        truncated += result["truncated"]
+        kept = {column: result[column] for column in _KEPT}
+        rows.append({"task": finding.task, "number": sample["doc_id"], "correct": value == 1, **kept})
+    return replace(finding, rows=pd.DataFrame(rows), truncated=truncated)
+
+
+def to_table(findings: Sequence[Finding]) -> str:
+    """One line per task, columns aligned."""
+    return aligned([HEADING, *map(_line, findings)])
+
+
+def to_dict(finding: Finding) -> dict[str, Any]:
+    """What `--json` writes of one task."""
+    return {
+        "task": finding.task,
+        "metric": finding.metric,
+        "n": finding.n,
+        "score": finding.score,
+        "correct": finding.correct,
+        "interval": finding.interval,
+        "tokens_per_forward": finding.tokens_per_forward,
+        "tokens_per_second": finding.tokens_per_second,
+        "truncated": finding.truncated,
+    }
+
+
+def _line(finding: Finding) -> tuple[str, ...]:
+    interval, per_forward, per_second = finding.interval, finding.tokens_per_forward, finding.tokens_per_second
+    return (
+        finding.task,
+        finding.metric,
+        str(finding.n),
+        f"{finding.score:.4g}" if interval is None else f"{finding.score:.1%}",
+        "–" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
+        "–" if per_forward is None else f"{per_forward:.2f}",
+        "–" if per_second is None else f"{per_second:.0f}",
+    )

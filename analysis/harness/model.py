@@ -1,0 +1,187 @@
+"""The model `mars` of lm-evaluation-harness: its `hf` model, except that one of our decoders writes the answers.
+
+    lm_eval.simple_evaluate(MarsLM(checkpoint, "sliding_window", DecodingSettings(threshold=0.95)), tasks=["gsm8k_cot"])
+
+Prompts, chat templates, truncation, stop strings and the likelihood of given texts are those of `hf`, by its own code.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Self
+
+import torch
+from lm_eval.api.instance import Instance
+from lm_eval.api.registry import register_model
+from lm_eval.models.huggingface import HFLM
+from lm_eval.models.utils import postprocess_generated_text
+from lm_eval.models.utils_hf import stop_sequences_criteria
+from lm_eval.utils import simple_parse_args_string
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from analysis.harness.answers import Ends, answers
+from analysis.harness.asked import Asked, read_asked
+from analysis.harness.journal import Journal
+from analysis.harness.recall import GENERATE, Hook, recall
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.decoding.pair import Pair
+from mars.engine import Engine, ModelEngine
+from mars.loading import load
+from mars.options import DEFAULT_BLOCK_SIZE
+
+_MODELS = {"checkpoint": None, "decoder": None, "draft": None, "dtype": "auto", "device": "auto"}
+
+
+@register_model("mars")
+class MarsLM(HFLM):
+    """`settings` but for what a task decides itself; `batch_size` prompts decode at once.
+
+    Results go into the `journal`, and what it holds is not computed again. The result of a request to generate is an
+    object with the fields of `Answer`, `tokens` and `text` instead of `ids`, and `truncated`: whether the prompt lost
+    its beginning.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        decoder: str,
+        settings: DecodingSettings,
+        *,
+        batch_size: int = 1,
+        journal: Journal | None = None,
+    ):
+        if decoder not in DECODERS:
+            raise ValueError(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be >= 1, got {batch_size}")
+        with _without_advice():
+            super().__init__(
+                pretrained=_model_of(checkpoint.engine),
+                tokenizer=checkpoint.tokenizer,
+                backend="causal",
+                batch_size=batch_size,
+            )
+        self.journal = Journal() if journal is None else journal
+        self.cache_hook = Hook(self.journal)
+        self._engine = checkpoint.engine
+        self._decoder = decoder
+        self._settings = settings
+        self._end: str = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
+
+    @classmethod
+    def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> Self:
+        """For `simple_evaluate("mars", {"checkpoint": …, "decoder": …})`; further names: draft, dtype, device, and the
+        fields of `DecodingSettings`.
+
+        Raises:
+            ValueError: one sentence about the argument or file at fault.
+            TypeError: an argument is missing or unknown.
+        """
+        given = {**arg_dict, **{key: value for key, value in (additional_config or {}).items() if value is not None}}
+        given.pop("max_batch_size", None)
+        batch_size = int(given.pop("batch_size", 1))
+        models = {name: given.pop(name, default) for name, default in _MODELS.items()}
+        checkpoint = load(Namespace(**models))
+        settings = DecodingSettings(**{"block_size": checkpoint.block_size or DEFAULT_BLOCK_SIZE, **given})
+        return cls(checkpoint, models["decoder"], settings, batch_size=batch_size)
+
+    @classmethod
+    def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> Self:
+        """The same for `"checkpoint=…,decoder=…"`."""
+        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
+
+    def asked(self, generation_kwargs: Mapping[str, Any]) -> Asked:
+        """How this model would answer under a task's `generation_kwargs`.
+
+        Raises:
+            ValueError: it cannot.
+        """
+        asked = read_asked(generation_kwargs, self._settings, self._end)
+        if asked.settings.max_new_tokens >= self.max_length:
+            raise ValueError(
+                f"max_gen_toks must be < the context length of {self.max_length}, got {asked.settings.max_new_tokens}"
+            )
+        return asked
+
+    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
+        """The text of each answer, up to its first stop string."""
+        found = recall(self.journal, GENERATE, requests, lambda fresh: self._generate(fresh, disable_tqdm))
+        return [result["text"] for result in found]
+
+    def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """The log-probability of each given text, and whether greedy decoding would write it; no decoder takes part."""
+        run = super().loglikelihood
+        found = recall(
+            self.journal, "loglikelihood", requests, lambda fresh: zip(fresh, run(fresh, disable_tqdm), strict=True)
+        )
+        return [(log_probability, greedy) for log_probability, greedy in found]
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
+        """The log-probability of each whole text; no decoder takes part."""
+        run = super().loglikelihood_rolling
+        kind = "loglikelihood_rolling"
+        return recall(self.journal, kind, requests, lambda fresh: zip(fresh, run(fresh, disable_tqdm), strict=True))
+
+    def _generate(self, requests: list[Instance], disable_tqdm: bool) -> Iterator[tuple[Instance, dict[str, Any]]]:
+        alike: dict[str, list[Instance]] = {}
+        for request in requests:
+            alike.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
+        with tqdm(total=len(requests), unit="answer", disable=disable_tqdm) as bar:
+            for group in alike.values():
+                asked = self.asked(group[0].args[1])
+                limit = self.max_length - asked.settings.max_new_tokens
+                prompts = [self._encode(request.args[0]) for request in group]
+                decoded = answers(
+                    self._engine,
+                    self._decoder,
+                    asked.settings,
+                    [prompt[-limit:] for prompt in prompts],
+                    self.batch_size,
+                    partial(self._ends, asked),
+                )
+                for number, answer in decoded:
+                    result = asdict(answer)
+                    ids = result.pop("ids")
+                    text = self.tok_decode(ids)
+                    result["tokens"] = len(ids)
+                    result["text"] = postprocess_generated_text(text, list(asked.until), None)
+                    result["truncated"] = len(prompts[number]) > limit
+                    bar.update()
+                    yield group[number], result
+
+    def _encode(self, context: str) -> list[int]:
+        ids: list[int] = self.tok_batch_encode([context])[0][0].tolist()
+        return ids
+
+    def _ends(self, asked: Asked) -> Ends:
+        """Whether an answer has come to a stop string, as `hf` sees it with one row in a batch."""
+        criteria = stop_sequences_criteria(self.tokenizer, list(asked.until), 0, 1)
+        return lambda ids: bool(criteria(torch.tensor([ids]), None).all())
+
+
+def _model_of(engine: Engine) -> PreTrainedModel:
+    target = engine.target if isinstance(engine, Pair) else engine
+    if not isinstance(target, ModelEngine):
+        raise TypeError(f"the harness needs a model of transformers behind its engine, got {type(target).__name__}")
+    return target.model
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """`hf` warns that a model which is loaded already leaves it less to do."""
+    log = logging.getLogger("lm_eval.models.huggingface")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

@@ -1,0 +1,90 @@
+"""A value with its interval, and the intervals that need no more than counts or repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.stats import binomtest
+
+CONFIDENCE = 0.95
+RESAMPLES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A measured value and the interval that it lies in."""
+
+    value: float
+    low: float
+    high: float
+
+    def surely_above(self, other: Interval | float) -> bool:
+        """Whether the whole interval lies above the other, or above a number."""
+        return self.low > (other.high if isinstance(other, Interval) else other)
+
+    def surely_below(self, other: Interval | float) -> bool:
+        """Whether the whole interval lies below the other, or below a number."""
+        return self.high < (other.low if isinstance(other, Interval) else other)
+
+    def scaled(self, factor: float) -> Interval:
+        """The same in another unit, so points for shares; a negative factor swaps the ends."""
+        low, high = sorted((self.low * factor, self.high * factor))
+        return Interval(self.value * factor, low, high)
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise ValueError unless the confidence is between 0 and 1."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+
+
+def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson score interval of a proportion, as (lower, upper).
+
+    Raises:
+        ValueError: there are no trials, or more successes than trials, or the confidence is not between 0 and 1.
+    """
+    if trials < 1:
+        raise ValueError(f"trials must be >= 1, got {trials}")
+    if not 0 <= successes <= trials:
+        raise ValueError(f"successes must be between 0 and the {trials} trials, got {successes}")
+    check_confidence(confidence)
+    interval = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def share(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """A proportion with its Wilson interval.
+
+    Raises:
+        ValueError: as for `wilson_interval`.
+    """
+    low, high = wilson_interval(successes, trials, confidence)
+    return Interval(successes / trials, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The median of repeated measurements with a 95 % percentile bootstrap interval of it."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """The estimate from one value per repeat; the same values always give the same interval.
+
+        Raises:
+            ValueError: there are no values.
+        """
+        if not values:
+            raise ValueError("an estimate needs at least one value, got none")
+        measured = np.asarray(values, dtype=float)
+        drawn = np.random.default_rng(0).choice(measured, size=(RESAMPLES, len(measured)))
+        tail = 50 * (1 - CONFIDENCE)
+        low, high = np.percentile(np.median(drawn, axis=1), [tail, 100 - tail])
+        return cls(float(np.median(measured)), float(low), float(high))

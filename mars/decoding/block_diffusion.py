@@ -1,0 +1,219 @@
+"""Block diffusion (BD3-LM, arXiv 2503.09573), the baseline of the paper: it fills a block in any order.
+
+Blocks of B positions lie on the grid of the whole sequence, prompt included, as in training: the first one may hold the
+end of the prompt. Columns see all of their own block, in both directions, and the blocks before it. A pass reads
+
+    the current block: what is filled of it, and masks
+
+against the cached blocks and fills masks, each by the prediction at its own position: the surest one, and with a
+threshold all whose scores meet it. When the blocks of all rows are full, their tokens are accepted. What is cached of a
+full block stems from when it still had masks, so the first pass of the next block reads it once more, in front.
+
+Rows wait for each other at the ends of blocks. A pass that leaves masks is recorded as "draft", with the block as it is
+then; the pass that fills the last one as "decode".
+
+Shapes: R rows, B columns of a block, Q columns of a window, V vocabulary, K slots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from mars.acceptance import Read, passes, read, thresholds, to_host
+from mars.config import DecodingSettings, ScoreName
+from mars.control import Control
+from mars.decoding.base import Prompts, check, trained_diffusion
+from mars.decoding.pool import PREFILL_CHUNK
+from mars.engine import Engine
+from mars.records import FinishReason, ForwardPass, Proposal, RowPass
+from mars.sampling import Sampling
+from mars.window import Window
+
+
+def block_diffusion(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+) -> Iterator[ForwardPass]:
+    """Blocks of `block_size`, which should be that of the training; without a threshold a pass fills one position.
+
+    A row that waits when `control` stops has no record that says so.
+
+    Raises:
+        ValueError: at the call, for prompts that are empty or do not fit the context, or a model that was not trained
+            by block diffusion.
+    """
+    check(engine, prompts, settings, causal=False)
+    mask_token_id = trained_diffusion(engine)
+    blocks = _Blocks(engine, prompts, settings, control or Control(settings.threshold, settings.score), mask_token_id)
+    return (replace(record, index=index) for index, record in enumerate(blocks.passes()))
+
+
+def choose(
+    scores_RB: torch.Tensor, open_RB: torch.Tensor, thresholds_R: torch.Tensor, score: ScoreName
+) -> torch.Tensor:
+    """Which masks a pass fills, bool [R, B]: of those in `open_RB` the surest and all that meet the row's threshold."""
+    sureness_RB = (-scores_RB if score == "entropy" else scores_RB).masked_fill(~open_RB, -math.inf)
+    surest_RB = torch.zeros_like(open_RB).scatter_(1, sureness_RB.argmax(1, keepdim=True), True)
+    return open_RB & (surest_RB | passes(scores_RB, thresholds_R, score))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Row:
+    """One sequence as the host knows it. Its block begins at position `first` and is `shown` as its last pass left it.
+
+    `kept` has an entry for each position of the block behind the prompt, None while that is a mask.
+    """
+
+    number: int
+    prompt_length: int
+    first: int
+    written: int = 0
+    kept: list[Proposal | None] = field(default_factory=list)
+    shown: tuple[Proposal, ...] = ()
+    ended: bool = False
+
+    @property
+    def full(self) -> bool:
+        """Whether no mask is left in its block."""
+        return None not in self.kept
+
+    def take(self, proposals: Sequence[Proposal], chosen: Sequence[bool]) -> None:
+        """Fill what was chosen, given the proposals of all columns of the block."""
+        behind = -len(self.kept)
+        found = list(zip(self.kept, proposals[behind:], chosen[behind:], strict=True))
+        self.shown = tuple(kept or new for kept, new, _ in found)
+        self.kept = [kept or (replace(new, source="draft") if fills else None) for kept, new, fills in found]
+
+
+class _Blocks:
+    """The block that each row of a run is at. The rows that have not ended have the first places."""
+
+    def __init__(self, engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control, mask: int):
+        self.engine, self.settings, self.control, self.mask = engine, settings, control, mask
+        self.size = settings.block_size
+        capacity = max(map(len, prompts)) + settings.max_new_tokens + self.size
+        self.cache = engine.open(len(prompts), capacity, use_cache=settings.use_cache)
+        self.tokens_RK = torch.zeros(len(prompts), capacity + 1, dtype=torch.long, device=engine.device)
+        self.rows: list[_Row] = []
+        for number, prompt in enumerate(prompts):
+            whole = len(prompt) // self.size * self.size
+            self.rows.append(_Row(number=number, prompt_length=len(prompt), first=whole))
+            self.tokens_RK[number, 1 : len(prompt) + 1] = torch.tensor(list(prompt), device=engine.device)
+        self.begin()
+
+    def passes(self) -> Iterator[ForwardPass]:
+        """The prompts, then block after block until all rows have ended or `control` stops."""
+        if self.settings.use_cache:
+            yield from self.read_prompts()
+        behind = 0
+        while self.rows and not self.control.stopped:
+            record = self.fill(behind if self.settings.use_cache else max(row.first for row in self.rows))
+            behind = 0
+            if record.phase == "decode":
+                self.next_block()
+                behind = self.size
+            yield record
+
+    def read_prompts(self) -> Iterator[ForwardPass]:
+        """Cache the whole blocks of the prompts, aligned on their right ends, in chunks of whole blocks."""
+        left = max(row.first for row in self.rows)
+        while left and not self.control.stopped:
+            rest = max(left - PREFILL_CHUNK // self.size * self.size, 0)
+            with self.engine.clock() as clock:
+                self.cache.forward(self.window(-left, -rest, keep=0))
+            read_R = [max(row.first - rest, 0) - max(row.first - left, 0) for row in self.rows]
+            parts = [
+                self.part(row, self.control.threshold) for row, count in zip(self.rows, read_R, strict=True) if count
+            ]
+            yield ForwardPass(0, "prefill", clock.seconds, sum(read_R), tuple(parts))
+            left = rest
+
+    def begin(self) -> None:
+        """Put masks where the blocks are behind the prompts."""
+        device = self.engine.device
+        counts = torch.tensor([(row.first, row.prompt_length) for row in self.rows], dtype=torch.long, device=device)
+        counts = counts.reshape(-1, 2)
+        self.slots_RB = counts[:, :1] + torch.arange(1, self.size + 1, device=device)
+        self.positions_RB = self.slots_RB - 1 - counts[:, 1:]
+        self.open_RB = self.positions_RB >= 0
+        self.sampling = Sampling.of([self.settings] * len(self.rows), device)
+        self.write(torch.full_like(self.slots_RB, self.mask), self.open_RB)
+        for row in self.rows:
+            row.kept = [None] * min(self.size, row.first + self.size - row.prompt_length)
+
+    def write(self, ids_RB: torch.Tensor, where_RB: torch.Tensor) -> None:
+        """Put these tokens into these columns of the blocks."""
+        tokens_RK = self.tokens_RK[: len(self.rows)]
+        tokens_RK.scatter_(1, self.slots_RB, torch.where(where_RB, ids_RB, tokens_RK.gather(1, self.slots_RB)))
+
+    def window(self, start: int, end: int, keep: int) -> Window:
+        """Columns `start` to `end`, counted from where each row's block begins; one sees its block and those before."""
+        slots_RQ = (self.slots_RB[:, :1] + torch.arange(start, end, device=self.engine.device)).clamp_min(0)
+        block_RQ = (slots_RQ - 1).div(self.size, rounding_mode="floor")
+        return Window(
+            ids_RQ=self.tokens_RK[: len(self.rows)].gather(1, slots_RQ),
+            slots_RQ=slots_RQ,
+            extent=max(row.first for row in self.rows) + end + 1,
+            keep=keep,
+            sees_RQQ=block_RQ[:, None] <= block_RQ[..., None],
+        )
+
+    def fill(self, behind: int) -> ForwardPass:
+        """One pass over the blocks and `behind` positions before them; rows whose block is full ride along."""
+        threshold, score = self.control.threshold, self.settings.score
+        with self.engine.clock() as clock:
+            found = self.read(self.cache.forward(self.window(-behind, self.size, keep=self.size)))
+            limits_R = thresholds([threshold] * len(self.rows), score, self.engine.device)
+            chosen_RB = choose(found.scores_RW, self.open_RB, limits_R, score)
+            self.write(found.ids_RW, chosen_RB)
+            self.open_RB = self.open_RB & ~chosen_RB
+            judged, chosen = to_host(chosen_RB.sum(1), found), chosen_RB.tolist()
+        active = [(place, row) for place, row in enumerate(self.rows) if not row.full]
+        for place, row in active:
+            columns = zip(judged.ids[place], judged.scores[place], judged.alternatives[place], strict=True)
+            row.take([Proposal(token, value, "mask", others) for token, value, others in columns], chosen[place])
+        full = all(row.full for row in self.rows)
+        rows = self.rows if full else [row for _, row in active]
+        parts = sorted((self.part(row, threshold, accepts=full) for row in rows), key=lambda part: part.row)
+        query_tokens = sum(min(behind, row.first) + self.size for row in self.rows)
+        return ForwardPass(0, "decode" if full else "draft", clock.seconds, query_tokens, tuple(parts))
+
+    def read(self, logits_RBV: torch.Tensor) -> Read:
+        """Tokens and scores of the columns, each for its own position."""
+        score, count = self.settings.score, self.settings.alternatives
+        positions_RB = self.positions_RB.clamp_min(0)
+        return read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
+
+    def part(self, row: _Row, threshold: float | None, *, accepts: bool = False) -> RowPass:
+        """What a row has of a pass; a full block is accepted up to the end of sequence and the limit."""
+        start = row.written
+        shown = row.shown[: self.settings.max_new_tokens - start]
+        ends = [proposal.token_id in self.engine.stop_token_ids for proposal in shown]
+        accepted = min(len(shown), [*ends, True].index(True) + 1) if accepts else 0
+        row.written += accepted
+        reason: FinishReason | None = None
+        if any(ends[:accepted]):
+            reason = "stop"
+        elif row.written == self.settings.max_new_tokens:
+            reason = "length"
+        elif self.control.stopped:
+            reason = "cancelled"
+        row.ended = reason is not None
+        return RowPass(row.number, start, shown, accepted, threshold, reason)
+
+    def next_block(self) -> None:
+        """Drop the rows that have ended, the last ones taking their places, and go on with the others."""
+        for place in reversed(range(len(self.rows))):
+            last = len(self.rows) - 1
+            if self.rows[place].ended:
+                if place != last:
+                    self.cache.move(last, place)
+                    self.tokens_RK[place] = self.tokens_RK[last]
+                    self.rows[place] = self.rows[last]
+                self.rows.pop()
+        for row in self.rows:
+            row.first += self.size
+        self.begin()

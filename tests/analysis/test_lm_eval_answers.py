@@ -1,0 +1,96 @@
+"""Answers with stop strings: cut at their end, counted to their end, and their places free for the next prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from analysis.harness.answers import Answer, answers
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS, METHODS
+from mars.decoding.pair import Pair
+from mars.scripted import ScriptedModel
+
+REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, 2]
+IN_BATCHES = ("block_cached", "speculative")
+
+
+def ends_at(*tokens: int) -> Callable[[], Callable[[Sequence[int]], bool]]:
+    return lambda: lambda ids: ids[-1] in tokens
+
+
+def run(
+    model: ScriptedModel, decoder: str, rows: int = 1, places: int = 4, end: int = 8, **options: object
+) -> list[tuple[int, Answer]]:
+    settings = DecodingSettings(**{"block_size": 4, "layout": "linear", "cache_block_size": 4, **options})
+    engine = Pair(model, model) if decoder == "speculative" else model
+    return list(answers(engine, decoder, settings, [[3, 4]] * rows, places, ends_at(end)))
+
+
+@pytest.mark.parametrize("decoder", [name for name in DECODERS if name in METHODS or name in IN_BATCHES])
+@pytest.mark.parametrize("end", [5, 6, 8, 13])
+def test_an_answer_ends_with_the_token_that_completes_it(decoder: str, end: int) -> None:
+    [(number, answer)] = run(ScriptedModel([REPLY]), decoder, end=end, block_size=8)
+    expected = REPLY[: REPLY.index(end) + 1]
+    assert (number, list(answer.ids), answer.finish_reason) == (0, expected, "stop")
+    assert sum(answer.acceptance_lengths) == answer.passes
+    assert sum((place + 1) * times for place, times in enumerate(answer.acceptance_lengths)) == len(expected)
+
+
+def test_what_a_window_accepts_behind_the_end_is_not_counted() -> None:
+    [(_, answer)] = run(ScriptedModel([REPLY]), "sliding_window", block_size=8)
+    assert answer.acceptance_lengths == (0, 0, 0, 1)
+    assert answer.passes == 1
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "block_cached"])
+@pytest.mark.parametrize(("room", "reason", "tokens"), [(6, "length", 6), (30, "stop", 10)])
+def test_without_a_stop_string_the_model_or_the_room_ends_it(decoder: str, room: int, reason: str, tokens: int) -> None:
+    [(_, answer)] = run(ScriptedModel([REPLY]), decoder, end=30, max_new_tokens=room)
+    assert (list(answer.ids), answer.finish_reason) == (REPLY[:tokens], reason)
+
+
+def test_the_model_is_not_called_for_what_would_be_cut() -> None:
+    model = ScriptedModel([REPLY])
+    run(model, "autoregressive", end=6)
+    assert len(model.calls) == 1 + 2  # the prompt, then two tokens
+
+
+def test_a_place_is_free_as_soon_as_an_answer_ends() -> None:
+    replies = [[5, 6, 7, 9, 9, 8], [8], [5, 8]]
+    model = ScriptedModel(replies)
+    done = run(model, "autoregressive", rows=3, places=2)
+    assert [number for number, _ in done] == [1, 2, 0]
+    assert [list(answer.ids) for _, answer in sorted(done)] == replies
+    assert max(len(call.ids) for call in model.calls) == 2
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "block_cached", "speculative"])
+def test_seconds_of_all_answers_are_those_of_all_passes(decoder: str) -> None:
+    model = ScriptedModel([[5, 8], [5, 6, 7, 9, 10, 11, 8], [8]], seconds_per_pass=0.5)
+    done = run(model, decoder, rows=3, places=2, threshold=None)
+    assert sorted(number for number, _ in done) == [0, 1, 2]
+    assert sum(answer.model_seconds for _, answer in done) == pytest.approx(0.5 * len(model.calls))
+    assert all(answer.seconds > 0 for _, answer in done)
+
+
+def test_a_batch_whose_decoder_waits_goes_on_until_all_are_complete() -> None:
+    replies = [[8, 9, 9, 9, 9], [5, 6, 7, 9, 8], [5, 8]]
+    done = dict(run(ScriptedModel(replies), "block_cached", rows=2, places=2, threshold=None))
+    assert [list(done[number].ids) for number in (0, 1)] == [[8], [5, 6, 7, 9, 8]]
+    assert (done[0].passes, done[1].passes) == (1, 5)
+
+
+def test_prompts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 3 fit"):
+        list(
+            answers(
+                ScriptedModel([REPLY], context_length=8),
+                "autoregressive",
+                DecodingSettings(max_new_tokens=5),
+                [[3] * 4],
+                1,
+                ends_at(8),
+            )
+        )

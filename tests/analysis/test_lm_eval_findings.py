@@ -1,0 +1,91 @@
+"""What becomes of the harness's samples: right or wrong where the metric says so, rows with what the answers cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
+
+from lm_eval.api.model import hash_args
+
+from analysis.harness.asked import Asked
+from analysis.harness.findings import Finding, found, to_dict, to_table
+from analysis.harness.journal import Journal
+from analysis.harness.tasks import Planned
+from mars.config import DecodingSettings
+
+KWARGS = {"until": ["Q:"]}
+
+
+def plan(*, writes: bool = True) -> Planned:
+    asked = Asked(settings=DecodingSettings(), until=("Q:",)) if writes else None
+    harness = {"metric": "em", "filter": "strict"}
+    return Planned(name="sums", task=None, problems=2, asked=asked, harness=harness)
+
+
+def results(*values: Any, requests: int = 1) -> dict[str, Any]:
+    """Two filters; those of the other one are all right."""
+    samples = [
+        {"doc_id": number, "filter": name, "arguments": [(f"question {number}", KWARGS)] * requests, "em": score}
+        for name, scores in (("loose", [1.0] * len(values)), ("strict", values))
+        for number, score in enumerate(scores)
+    ]
+    return {"samples": {"sums": samples}, "results": {"sums": {"em,strict": 0.25, "em,loose": 1.0}}}
+
+
+def journal(count: int) -> Journal:
+    kept = Journal()
+    for number in range(count):
+        result = {
+            "tokens": 4 + number,
+            "passes": 2,
+            "seconds": 0.5,
+            "model_seconds": 0.25,
+            "finish_reason": "stop",
+            "acceptance_lengths": [0, 2],
+            "text": f"text {number}",
+            "truncated": number == 1,
+        }
+        kept.add(hash_args("generate_until", (f"question {number}", KWARGS)), result)
+    return kept
+
+
+@pytest.mark.parametrize("values", [(1.0, 0.0), (True, False), (1, 0)])
+def test_each_answer_is_a_row(values: tuple[Any, Any]) -> None:
+    finding = found(plan(), results(*values), journal(2))
+    assert (finding.n, finding.correct, finding.score, finding.truncated) == (2, 1, 0.25, 1)
+    assert finding.storable
+    assert finding.rows is not None
+    assert list(finding.rows["correct"]) == [True, False]
+    assert finding.rows["correct"].dtype == bool
+    assert list(finding.rows["text"]) == ["text 0", "text 1"]
+    assert (finding.tokens_per_forward, finding.tokens_per_second) == (9 / 4, 9.0)
+
+
+@pytest.mark.parametrize("values", [(0.5, 1.0), ((0.1, 2), (0.3, 2)), ([True, False], [True])])
+def test_a_metric_that_does_not_say_what_is_right_is_not_stored(values: tuple[Any, Any]) -> None:
+    finding = found(plan(), results(*values), journal(2))
+    assert (finding.correct, finding.interval, finding.storable) == (None, None, False)
+    assert finding.score == 0.25, "as the harness sums it up"
+    assert finding.tokens_per_forward == 9 / 4
+    assert to_table([finding]).splitlines()[1].split() == ["sums", "em,strict", "2", "0.25", "–", "2.25", "9"]
+
+
+def test_where_nothing_is_written_there_is_no_row() -> None:
+    finding = found(plan(writes=False), results(1.0, 0.0, requests=3), Journal())
+    assert (finding.correct, finding.rows, finding.tokens_per_forward, finding.storable) == (1, None, None, False)
+    assert to_table([finding]).splitlines()[1].endswith("–      –")
+    assert to_dict(finding)["tokens_per_second"] is None
+
+
+def test_a_question_in_several_requests_is_refused() -> None:
+    with pytest.raises(ValueError, match="task sums asks question 0 in 2 requests"):
+        found(plan(), results(1.0, 0.0, requests=2), journal(2))
+
+
+def test_the_interval_is_that_of_the_share() -> None:
+    low, high = Finding(task="a", metric="em,strict", n=10, score=0.5, correct=5).interval or (0, 0)
+    assert low < 0.5 < high
+    assert low + high == pytest.approx(1)

@@ -1,0 +1,324 @@
+"""Block diffusion against its rules in plain Python, and on a real model against a twin that recomputes everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import PreTrainedModel
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.decoding.block_diffusion import choose
+from mars.engine import Engine, ModelEngine
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ReadingModel, ScriptedModel
+from mars.scripted_diffusion import Diffusing
+
+STOPS = frozenset({2, 3})
+VOCAB, MASK = 12, 11
+DIFFUSION = DECODERS["block_diffusion"]
+Part = tuple[int, int, list[tuple[int, str]], int, str | None]
+Timeline = list[tuple[str, list[Part]]]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A random but fixed answer to every text."""
+
+    seed: int
+    stop_share: float = 0.0
+
+    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+        chance = random.Random(f"{self.seed} {tokens} {masks}")
+        token = chance.choice((2, 3)) if chance.random() < self.stop_share else chance.randrange(4, MASK)
+        return token, chance.uniform(0.2, 1.0)
+
+
+def scripted(reader: Reader, size: int, static: bool = False) -> Diffusing:
+    model = ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS, static_shapes=static)
+    return Diffusing(model, size)
+
+
+def run(engine: Engine, prompts: list[list[int]], options: DecodingSettings) -> list[ForwardPass]:
+    return list(DIFFUSION(engine, prompts, options))
+
+
+class Block:
+    """A row's block in plain Python: `text` is all tokens so far, None where a mask is."""
+
+    def __init__(self, prompt: list[int], first: int, size: int):
+        self.text: list[int | None] = [*prompt, *[None] * (first + size - len(prompt))]
+        self.start = max(first, len(prompt))
+        self.shown: list[tuple[int, str]] = []
+
+    def one_pass(self, reader: Reader, threshold: float | None) -> None:
+        real = self.text.index(None)
+        prefix = tuple(token for token in self.text[:real] if token is not None)
+        open_ = [place for place in range(real, len(self.text)) if self.text[place] is None]
+        said = {place: reader(prefix, place - real) for place in open_}
+        surest = max(open_, key=lambda place: said[place][1])
+        self.shown = [
+            (said[place][0], "mask") if place in said else (token or 0, "draft")
+            for place, token in enumerate(self.text)
+            if place >= self.start
+        ]
+        for place, (token, score) in said.items():
+            if place == surest or (threshold is not None and score >= threshold):
+                self.text[place] = token
+
+
+def by_the_rules(reader: Reader, prompts: list[list[int]], options: DecodingSettings) -> Timeline:
+    """Phase, and (row, start, proposals with their sources, accepted, finish reason), pass by pass."""
+    size, limit = options.block_size, options.max_new_tokens
+    texts = dict(enumerate(prompts))
+    firsts = {row: len(prompt) // size * size for row, prompt in texts.items()}
+    timeline: Timeline = []
+    while texts:
+        blocks = {row: Block(texts[row], firsts[row], size) for row in texts}
+        while active := [row for row in blocks if None in blocks[row].text]:
+            for row in active:
+                blocks[row].one_pass(reader, options.threshold)
+            full = all(None not in block.text for block in blocks.values())
+            parts = []
+            for row in blocks if full else active:
+                start = len(texts[row]) - len(prompts[row])
+                shown = blocks[row].shown[: limit - start]
+                stops = [token in STOPS for token, _ in shown]
+                accepted = stops.index(True) + 1 if any(stops) else len(shown)
+                reason = "stop" if any(stops) else "length" if start + accepted == limit else None
+                parts.append((row, start, shown, accepted, reason) if full else (row, start, shown, 0, None))
+            timeline.append(("decode" if full else "draft", parts))
+        for row, _, shown, accepted, reason in timeline[-1][1]:
+            texts[row] = [*texts[row], *(token for token, _ in shown[:accepted])]
+            firsts[row] += size
+            if reason is not None:
+                del texts[row]
+    return timeline
+
+
+def seen(records: list[ForwardPass]) -> Timeline:
+    return [
+        (
+            record.phase,
+            [
+                (
+                    part.row,
+                    part.start,
+                    [(p.token_id, p.source) for p in part.proposals],
+                    part.accepted,
+                    part.finish_reason,
+                )
+                for part in record.rows
+            ],
+        )
+        for record in records
+        if record.phase != "prefill"
+    ]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    reader=st.builds(Reader, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.05, 0.2))),
+    prompts=st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=9), min_size=1, max_size=4),
+    options=st.builds(
+        DecodingSettings,
+        block_size=st.integers(1, 5),
+        threshold=st.sampled_from((None, 0.0, 0.5, 0.8, 1.0)),
+        max_new_tokens=st.integers(1, 14),
+        use_cache=st.booleans(),
+    ),
+    static=st.booleans(),
+)
+def test_every_pass_of_every_batch_follows_the_rules(
+    reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool
+) -> None:
+    engine = scripted(reader, options.block_size, static)
+    records = run(engine, prompts, options)
+    assert seen(records) == by_the_rules(reader, prompts, options)
+    assert len(records) == len(engine.model.calls)
+    assert [record.index for record in records] == list(range(len(records)))
+
+
+def test_the_surest_position_is_filled_first() -> None:
+    scores = [0.4, 0.9, 0.3, 0.8]
+    engine = Diffusing(ScriptedModel(lambda row, position, masks: (5 + position, scores[position])), 4)
+    records = run(engine, [[3] * 4], DecodingSettings(block_size=4, threshold=None, max_new_tokens=4))
+    assert [call.ids[0] for call in engine.model.calls][1:] == [
+        [31, 31, 31, 31],
+        [31, 6, 31, 31],
+        [31, 6, 31, 8],
+        [5, 6, 31, 8],
+    ]
+    assert [record.phase for record in records] == ["prefill", "draft", "draft", "draft", "decode"]
+    assert [proposal.source for proposal in records[-1].rows[0].proposals] == ["draft", "draft", "mask", "draft"]
+    assert [proposal.score for proposal in records[-1].rows[0].proposals] == pytest.approx(scores)
+
+
+def test_a_threshold_fills_all_that_meet_it_and_at_least_one() -> None:
+    scores = [0.4, 0.9, 0.3, 0.8]
+    engine = Diffusing(ScriptedModel(lambda row, position, masks: (5 + position, scores[position % 4])), 4)
+    run(engine, [[3] * 4], DecodingSettings(block_size=4, threshold=0.75, max_new_tokens=4))
+    assert [call.ids[0] for call in engine.model.calls][1:] == [[31] * 4, [31, 6, 31, 8], [5, 6, 31, 8]]
+
+
+def test_the_surest_is_that_of_the_lowest_entropy() -> None:
+    scores, free = torch.tensor([[0.1, 0.5, 2.0, 0.4]]), torch.tensor([[False, True, True, True]])
+    for score, threshold, expected in (
+        ("entropy", float("-inf"), [False, False, False, True]),
+        ("entropy", 0.5, [False, True, False, True]),
+        ("margin", float("inf"), [False, False, True, False]),
+        ("margin", 0.45, [False, True, True, False]),
+    ):
+        limits = torch.tensor([threshold], dtype=torch.float64)
+        assert choose(scores, free, limits, score).tolist() == [expected]  # type: ignore[arg-type]
+    assert not choose(scores, free & False, torch.zeros(1, dtype=torch.float64), "margin").any()
+
+
+def test_a_full_block_is_read_once_more_in_front_of_the_next() -> None:
+    engine = Diffusing(ScriptedModel([[5, 6, 7, 8, 9, 2]]), 2)
+    records = run(engine, [[3, 4, 3]], DecodingSettings(block_size=2, threshold=0.5, max_new_tokens=9))
+    assert [call.ids[0] for call in engine.model.calls] == [
+        [3, 4],
+        [3, 31],
+        [3, 5, 31, 31],
+        [6, 7, 31, 31],
+        [8, 9, 31, 31],
+    ]
+    assert [call.slots[0] for call in engine.model.calls][1:3] == [[3, 4], [3, 4, 5, 6]]
+    assert [record.query_tokens for record in records] == [2, 2, 4, 4, 4]
+    assert [part.accepted for record in records for part in record.rows] == [0, 1, 2, 2, 1]
+
+
+def test_a_row_whose_block_is_full_waits() -> None:
+    def script(row: int, position: int, masks: int) -> tuple[int, float]:
+        return 5 + position, (0.9 if row == 0 else 0.2)
+
+    engine = Diffusing(ScriptedModel(script, seconds_per_pass=1.0), 2)
+    records = run(engine, [[3, 3], [4, 4]], DecodingSettings(block_size=2, threshold=0.5, max_new_tokens=4))
+    assert [(record.phase, [part.row for part in record.rows]) for record in records[1:]] == [
+        *[("draft", [0, 1]), ("decode", [0, 1])] * 2
+    ]
+    assert [len(call.ids) for call in engine.model.calls] == [2] * 5
+    assert {record.seconds for record in records} == {1.0}
+
+
+def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
+    control = Control(None)
+    engine = Diffusing(ScriptedModel(lambda row, position, masks: (5, 0.6)), 4)
+    stream = DIFFUSION(engine, [[3] * 4], DecodingSettings(block_size=4), control)
+    next(stream)
+    first = next(stream)
+    control.threshold = 0.5
+    second = next(stream)
+    assert [(record.phase, record.rows[0].threshold) for record in (first, second)] == [
+        ("draft", None),
+        ("decode", 0.5),
+    ]
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2, 5])
+def test_stop_ends_the_run_before_the_next_call(passes: int) -> None:
+    engine, control = scripted(Reader(1), 4), Control(None)
+    stream = DIFFUSION(engine, [[4] * 5], DecodingSettings(block_size=4), control)
+    for _ in range(passes):
+        next(stream)
+    control.stop()
+    assert list(stream) == []
+    assert len(engine.model.calls) == passes
+
+
+@pytest.mark.parametrize(
+    ("call", "threshold", "reasons"),
+    [
+        (1, 0.5, ["cancelled", "cancelled"]),
+        (2, 0.5, ["stop", "cancelled"]),
+        (2, None, ["cancelled", "cancelled"]),
+    ],
+)
+def test_stop_during_a_pass_cancels_the_rows_that_did_not_finish_in_it(
+    call: int, threshold: float | None, reasons: list[str]
+) -> None:
+    class Stopping(ScriptedModel):
+        def record(self, call_: object) -> None:
+            super().record(call_)  # type: ignore[arg-type]
+            if len(self.calls) == call:
+                control.stop()
+
+    control, model = Control(threshold), Stopping([[5, 2], [6, 7, 8]])
+    records = list(DIFFUSION(Diffusing(model, 2), [[3], [3]], DecodingSettings(block_size=2), control))
+    assert len(records) == len(model.calls) == call
+    assert [part.finish_reason for part in records[-1].rows] == reasons
+
+
+def test_long_prompts_are_read_in_chunks_of_whole_blocks() -> None:
+    prompts = [[4 + number % 7 for number in range(length)] for length in (700, 4, 1)]
+    options = DecodingSettings(block_size=3, threshold=0.5, max_new_tokens=7)
+    records = run(scripted(Reader(2), 3), prompts, options)
+    assert [(record.phase, record.query_tokens) for record in records[:2]] == [("prefill", 510), ("prefill", 189 + 3)]
+    assert [[part.row for part in record.rows] for record in records[:2]] == [[0], [0, 1]]
+    assert seen(records) == by_the_rules(Reader(2), prompts, options)
+
+
+def test_a_causal_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="was not trained by block diffusion"):
+        DIFFUSION(ScriptedModel([[5]]), [[3]], DecodingSettings())
+
+
+def twin(
+    model: PreTrainedModel, prompt: list[int], size: int, threshold: float | None, count: int
+) -> Iterator[list[tuple[int, float]]]:
+    """Token and probability of each position of the next block when it is full, everything recomputed in every pass."""
+    mask, text = 3, list(prompt)
+    while len(text) - len(prompt) < count:
+        start = len(text)
+        end = (start // size + 1) * size
+        text += [mask] * (end - start)
+        block = torch.arange(end) // size
+        sees = block[None] <= block[:, None]
+        kept: dict[int, tuple[int, float]] = {}
+        while len(kept) < end - start:
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([text]), attention_mask=sees[None, None]).logits[0]
+            logits[:, mask] = -torch.inf
+            best = logits.softmax(-1).max(-1)
+            said = {place: float(best.values[place]) for place in range(start, end) if place not in kept}
+            surest = max(said, key=lambda place: said[place])
+            for place, score in said.items():
+                if place == surest or (threshold is not None and score >= threshold):
+                    text[place] = int(best.indices[place])
+                    kept[place] = (text[place], score)
+        yield [kept[place] for place in sorted(kept)]
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize(("size", "threshold"), [(4, None), (4, 0.3), (1, None), (7, 0.2)])
+def test_a_real_model_writes_what_the_twin_does(
+    tiny_model: PreTrainedModel, size: int, threshold: float | None, graphs: bool
+) -> None:
+    engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), diffusion_mask_id=3, graphs=graphs)
+    prompts = [[9, 10, 11, 12, 13], [14], [15] * 30, [16, 17, 18, 19]]
+    options = {"threshold": threshold, "block_size": size, "max_new_tokens": 21}
+    cached, recomputed = (run(engine, prompts, DecodingSettings(**options, use_cache=kept)) for kept in (True, False))
+    assert "prefill" not in {record.phase for record in recomputed}
+    for row, prompt in enumerate(prompts):
+        blocks = twin(tiny_model, prompt, size, threshold, 21)
+        expected = [pair for block in blocks for pair in block][:21]
+        alone = run(engine, [prompt], DecodingSettings(**options))
+        for records, number in ((cached, row), (recomputed, row), (alone, 0)):
+            found = [
+                (proposal.token_id, proposal.score)
+                for record in records
+                for part in record.rows
+                if part.row == number
+                for proposal in part.proposals[: part.accepted]
+            ]
+            assert [token for token, _ in found] == [token for token, _ in expected] == output_ids(records, number)
+            assert [score for _, score in found] == pytest.approx([score for _, score in expected], rel=1e-3)
