@@ -12,6 +12,8 @@ from app.difference import FirstDifference
 from app.lane import Lane
 from app.pace import Step
 from app.race import LaneEnd, LanePass, race
+from app.runs.keeping import keep
+from app.runs.run import Asked, Run
 from app.sessions import LiveRun
 from mars.config import DecodingSettings
 from mars.records import ForwardPass
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 20_000
 FEWEST_TOKENS, MOST_TOKENS = 16, 512
+ALTERNATIVES = 5  # recorded for each proposal; costs a top-k over the vocabulary a pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,27 +46,6 @@ class Question:
             )
         if not FEWEST_TOKENS <= self.max_new_tokens <= MOST_TOKENS:
             raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {MOST_TOKENS} new tokens.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """A comparison that is over, with everything needed to open it again."""
-
-    identity: str
-    question: Question
-    lanes: tuple[FinishedLane, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedLane:
-    """One lane of a finished run: who wrote, what, and every forward pass."""
-
-    key: str
-    checkpoint: str
-    decoder: str
-    text: str
-    right: bool | None
-    records: tuple[ForwardPass, ...]
 
 
 def compare(
@@ -97,23 +79,16 @@ def compare(
     yield Step((_closing(lanes),))
 
 
-def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> FinishedRun:
+def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
     """Everything the lanes have written so far, for keeping."""
-    return FinishedRun(
-        identity=identity,
-        question=question,
-        lanes=tuple(
-            FinishedLane(
-                key=lane.key,
-                checkpoint=lane.checkpoint.name,
-                decoder=lane.decoder,
-                text=lane.text,
-                right=lane.right,
-                records=tuple(lane.records),
-            )
-            for lane in lanes
-        ),
+    problem = question.problem
+    asked = Asked(
+        prompt=question.prompt,
+        max_new_tokens=question.max_new_tokens,
+        task=problem.task if problem else None,
+        seed=problem.seed if problem else None,
     )
+    return keep(identity, asked, lanes)
 
 
 def _start(lane: Lane, question: Question, live: LiveRun, decoders: Mapping[str, Decoder]) -> Iterator[ForwardPass]:
@@ -125,13 +100,15 @@ def _start(lane: Lane, question: Question, live: LiveRun, decoders: Mapping[str,
             f"The prompt is {len(prompt):,} tokens long for {lane.checkpoint.name}; with {question.max_new_tokens} "
             f"new tokens at most {max(0, room):,} fit its context. Shorten it or lower the length limit."
         )
-    settings = DecodingSettings(
+    lane.prompt_tokens = len(prompt)
+    lane.settings = DecodingSettings(
         block_size=lane.checkpoint.block_size or DecodingSettings().block_size,
         threshold=question.threshold,
         max_new_tokens=question.max_new_tokens,
+        alternatives=ALTERNATIVES,
     )
     control = live.one_token if lane.decoder == "autoregressive" else live.steered
-    return decoders[lane.decoder](engine, [prompt], settings, control)
+    return decoders[lane.decoder](engine, [prompt], lane.settings, control)
 
 
 def _pass_step(lane: Lane, event: LanePass, lanes: Sequence[Lane], difference: FirstDifference) -> Step:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from app import stream
-from app.comparison import FinishedRun, Question, compare, finished
+from app.comparison import Question, compare, finished
 from app.device import Device
 from app.lane import KINDS, Kind, Lane
 from app.models import ModelError, Models
 from app.pace import Step, frames
+from app.runs.run import Run
 from app.sessions import LiveRun, Sessions
 
 POLL_SECONDS = 0.25
@@ -26,7 +27,7 @@ class Picture:
 
     value: str
     running: bool
-    result: FinishedRun | None = None
+    result: Run | None = None
 
 
 class Runner:
@@ -64,7 +65,7 @@ class Runner:
         finally:
             self.sessions.end(session, live)
 
-    def _result(self, identity: str, question: Question, lanes: list[Lane]) -> FinishedRun | None:
+    def _result(self, identity: str, question: Question, lanes: list[Lane]) -> Run | None:
         return finished(identity, question, lanes) if any(lane.records for lane in lanes) else None
 
     def _steps(

@@ -10,8 +10,9 @@ from uuid import uuid4
 import gradio as gr
 
 from app import assets, problems, stream
-from app.comparison import FinishedRun, Question
+from app.comparison import Question
 from app.runner import Picture, Runner
+from app.runs.run import Run
 from app.sessions import FULL_SPEED
 from app.tabs.parts import plain
 from mars.config import DEFAULT_THRESHOLD
@@ -134,7 +135,7 @@ class _Tab:
         pace: float,
         limit: int | None,
         problem: Problem | None,
-        history: list[FinishedRun],
+        history: list[Run],
         ar: str,
         mars: str,
         request: gr.Request,
@@ -190,5 +191,5 @@ def _reading(value: float) -> str:
     return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"
 
 
-def _kept(history: list[FinishedRun], picture: Picture) -> Any:
+def _kept(history: list[Run], picture: Picture) -> Any:
     return [*history, picture.result][-KEPT_RUNS:] if picture.result else gr.skip()
