@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from app import problems, stream
 from app.device import Device
 from app.difference import FirstDifference
 from app.lane import Lane
+from app.limits import USUAL_LIMITS, Limits
 from app.pace import Step
+from app.placement import on
 from app.race import LaneEnd, LanePass, race
 from app.runs.keeping import keep
 from app.runs.run import Asked, Run
@@ -22,30 +25,23 @@ from mars.tasks import Problem
 if TYPE_CHECKING:
     from mars.decoding import Decoder
 
-MAX_CHARACTERS = 20_000
-FEWEST_TOKENS, MOST_TOKENS = 16, 512
 ALTERNATIVES = 5  # recorded for each proposal; costs a top-k over the vocabulary a pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person asks for; `threshold` is the one at the start."""
+    """What a person asks for, within `limits`; `threshold` is the one at the start."""
 
     prompt: str
     threshold: float | None
     max_new_tokens: int = 192
     problem: Problem | None = None
+    limits: Limits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
         """Raise ValueError with a sentence for the person."""
-        if not self.prompt.strip():
-            raise ValueError("The prompt is empty. Write one, or choose a problem.")
-        if len(self.prompt) > MAX_CHARACTERS:
-            raise ValueError(
-                f"The prompt has {len(self.prompt):,} characters; at most {MAX_CHARACTERS:,} are read. Shorten it."
-            )
-        if not FEWEST_TOKENS <= self.max_new_tokens <= MOST_TOKENS:
-            raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {MOST_TOKENS} new tokens.")
+        object.__setattr__(self, "prompt", self.limits.check_prompt(self.prompt))
+        object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
 
 
 def compare(
@@ -64,7 +60,7 @@ def compare(
     running = {lane.key: _start(lane, question, live, DECODERS) for lane in lanes}
     by_key = {lane.key: lane for lane in lanes}
     difference = FirstDifference(by_key)
-    for event in race(running, device.turn):
+    for event in race(running, lambda key: _turn(by_key[key], device)):
         lane = by_key[event.lane]
         if isinstance(event, LanePass):
             yield _pass_step(lane, event, lanes, difference)
@@ -109,6 +105,13 @@ def _start(lane: Lane, question: Question, live: LiveRun, decoders: Mapping[str,
     )
     control = live.one_token if lane.decoder == "autoregressive" else live.steered
     return decoders[lane.decoder](engine, [prompt], lane.settings, control)
+
+
+@contextmanager
+def _turn(lane: Lane, device: Device) -> Iterator[None]:
+    where = str(lane.checkpoint.engine.device)
+    with device.turn(where), on(where):
+        yield
 
 
 def _pass_step(lane: Lane, event: LanePass, lanes: Sequence[Lane], difference: FirstDifference) -> Step:

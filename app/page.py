@@ -30,20 +30,6 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
     return page
 
 
-def serving(host: str, port: int | None) -> dict[str, Any]:
-    """Arguments for `launch`: local files only, no telemetry, no history kept in the browser, no share link."""
-    return {
-        "server_name": host,
-        "server_port": port,
-        "share": False,
-        "ssr_mode": False,
-        "pwa": False,
-        "quiet": True,
-        "footer_links": [],
-        "run_history": False,
-        "enable_monitoring": False,
-        "show_error": False,
-        "max_threads": 80,
-        "theme": theme.build(),
-        "css": assets.styles(),
-    }
+def looks() -> dict[str, Any]:
+    """Theme and style sheet, as Gradio's `launch` takes them."""
+    return {"theme": theme.build(), "css": assets.styles()}

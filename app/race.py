@@ -27,18 +27,18 @@ class LaneEnd:
 
 def race(
     decoders: Mapping[str, Iterator[ForwardPass]],
-    turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+    turn: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[LanePass | LaneEnd]:
     """Step the decoders so that all lanes stand at about the same model time; ties go to the first lane.
 
-    `turn` is entered around each step: the device's, so that several races share it pass by pass. All decoders are
-    closed when the race ends, fails, or is abandoned.
+    `turn(lane)` is entered around each step: that of the lane's device, so that several races share it pass by pass.
+    All decoders are closed when the race ends, fails, or is abandoned.
     """
     clocks = dict.fromkeys(decoders, 0.0)
     try:
         while clocks:
             lane = min(clocks, key=clocks.__getitem__)
-            with turn():
+            with turn(lane):
                 record = next(decoders[lane], None)
             if record is None:
                 del clocks[lane]

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import gradio as gr
 
-from app import assets, problems, stream
+from app import assets, limits, problems, stream
 from app.comparison import Question
 from app.runner import Picture, Runner
 from app.runs.run import Run
 from app.sessions import FULL_SPEED
-from app.tabs.parts import plain
+from app.tabs.parts import plain, refusing
 from mars.config import DEFAULT_THRESHOLD
 from mars.tasks import Problem
 
@@ -25,7 +25,7 @@ _ENDS = '<div class="lens-ends"><span>0.50 · more per pass</span><span>one toke
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
-def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> None:
+def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> Tab:
     """Lay out the tab inside the current Blocks and wire it to `runner`."""
     tab = _Tab(runner, choice)
     tab.wire(page)
@@ -126,7 +126,9 @@ class _Tab:
         if self.runner.sessions.running(str(request.session_hash)):
             yield gr.skip()
             return
-        yield from self.runner.introduce({"ar": ar, "mars": mars})
+        with refusing():
+            choice = {"ar": limits.text(ar, "The AR lane"), "mars": limits.text(mars, "The MARS lane")}
+        yield from self.runner.introduce(choice)
 
     def _run(
         self,
@@ -140,12 +142,17 @@ class _Tab:
         mars: str,
         request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
-        choice = {"ar": ar, "mars": mars}
         try:
             known = problem if problem is not None and problem.prompt == prompt else None
             question = Question(
-                prompt=prompt, threshold=_threshold(threshold), max_new_tokens=limit or 0, problem=known
+                prompt=prompt,
+                threshold=_threshold(threshold),
+                max_new_tokens=limit or 0,
+                problem=known,
+                limits=self.runner.limits,
             )
+            choice = {"ar": limits.text(ar, "The AR lane"), "mars": limits.text(mars, "The MARS lane")}
+            pace = limits.number(pace, "The pace", FULL_SPEED, max(value for _, value in PACES))
         except ValueError as error:
             yield stream.line(stream.refusal(uuid4().hex, str(error))), gr.skip(), gr.skip(), gr.skip()
             return
@@ -160,11 +167,14 @@ class _Tab:
         self.runner.sessions.stop(str(request.session_hash))
 
     def _steer(self, value: float, request: gr.Request) -> str:
-        self.runner.sessions.set_threshold(str(request.session_hash), _threshold(value))
-        return _reading(value)
+        with refusing():
+            self.runner.sessions.set_threshold(str(request.session_hash), _threshold(value))
+            return _reading(value)
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
-        self.runner.sessions.set_pace(str(request.session_hash), value)
+        with refusing():
+            pace = limits.number(value, "The pace", FULL_SPEED, max(value for _, value in PACES))
+            self.runner.sessions.set_pace(str(request.session_hash), pace)
 
     def _leave(self, request: gr.Request) -> None:
         self.runner.sessions.leave(str(request.session_hash))
@@ -183,7 +193,8 @@ def _draw(task: str) -> tuple[Any, ...]:
 
 
 def _threshold(value: float) -> float | None:
-    return None if value >= ONE_TOKEN else float(value)
+    threshold = limits.number(value, "The threshold", LOWEST_THRESHOLD, ONE_TOKEN)
+    return None if threshold == ONE_TOKEN else threshold
 
 
 def _reading(value: float) -> str:
