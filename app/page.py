@@ -8,7 +8,7 @@ import gradio as gr
 
 from app import assets, theme
 from app.runner import Runner
-from app.tabs import compare
+from app.tabs import compare, step
 
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, two checkpoints, every forward pass visible"
@@ -25,7 +25,12 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
             js_on_load=assets.script("masthead.js"),
             apply_default_css=False,
         )
-        compare.build(page, runner, choice)
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
+                comparing = compare.build(page, runner, choice)
+            with gr.Tab("Step through", id="step", elem_id="tab-step"):
+                step.build()
+        step.keep_runs(comparing.ended, comparing.history)
     page.queue(default_concurrency_limit=None, api_open=False)
     return page
 

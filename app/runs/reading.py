@@ -13,7 +13,7 @@ from app.runs.run import KIND, SCHEMA, Asked, Run, RunLane, token_ids
 from mars.records import FinishReason
 from mars.text import printable
 
-MAX_BYTES = 8_000_000
+MAX_BYTES = 3_000_000
 MAX_LANES = 4
 MAX_PROMPT = 100_000
 MAX_TEXT = 200_000

@@ -27,12 +27,16 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 
 def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> Tab:
     """Lay out the tab inside the current Blocks and wire it to `runner`."""
-    tab = _Tab(runner, choice)
+    tab = Tab(runner, choice)
     tab.wire(page)
+    return tab
 
 
-class _Tab:
-    """The components of the tab, and the functions behind them."""
+class Tab:
+    """The components of the tab, and the functions behind them.
+
+    `history` holds the finished runs, the newest last; `ended` is the event after which it may have grown.
+    """
 
     def __init__(self, runner: Runner, choice: dict[str, str]) -> None:
         self.runner = runner
@@ -103,7 +107,7 @@ class _Tab:
         for changed in (self.family, self.seed):
             changed.input(_pick, [self.family, self.seed], shown, trigger_mode="always_last", **_QUIET)
         self.prompt.input(None, outputs=self.answer, js="() => ''", **_QUIET)
-        self.run.click(
+        self.ended = self.run.click(
             self._run,
             [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, self.ar, self.mars],
             [self.stage, self.run, self.stop, self.history],
