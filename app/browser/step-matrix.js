@@ -109,8 +109,8 @@ class MatrixView {
   }
 
   summary() {
-    const { columns, tree } = this.pass;
-    if (!tree) return "Causal: each position sees the prefix, what stands before it, and itself.";
+    const { columns, tree, prefix } = this.pass;
+    if (!tree) return `Causal: each position sees ${prefix ? "the prefix, " : ""}what stands before it, and itself.`;
     const drafts = columns.filter((column) => column.group < 0 && column.depth > 0).length;
     const groups = new Set(columns.map((column) => column.group)).size - 1;
     const masks = columns.filter((column) => column.group === 0).length;

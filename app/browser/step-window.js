@@ -74,7 +74,7 @@ class WindowView {
     if (proposal) node.dataset.place = place;
     const said = proposal ? this.said(proposal, place, fate) : this.missed(column);
     put(node, this.score(proposal, place), said, this.read(column));
-    return put(node, make("span", "step-place", column.depth === 0 ? "last token" : `+${column.depth}`));
+    return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
   }
 
   // What became of a proposal, or would have become of it.

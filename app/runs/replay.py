@@ -5,11 +5,16 @@ The page's own policy lets nothing run but the scripts written here, and nothing
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import html
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from app import assets
+from app.runs.reading import RunFileError, read
 from app.runs.run import Run, to_json
 
 _PAGE = """<!doctype html>
@@ -47,3 +52,24 @@ def page(run: Run) -> str:
         run=to_json(run),
         script=script,
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m app.runs.replay RUN.json PAGE.html`; 0, or 2 for a file that is no run."""
+    command = argparse.ArgumentParser(
+        prog="python -m app.runs.replay",
+        description="Write a saved run as one HTML file that needs no server and no network.",
+    )
+    command.add_argument("run", type=Path, metavar="RUN.json", help="a run saved in the page or by app.record")
+    command.add_argument("page", type=Path, metavar="PAGE.html", help="where to write the replay")
+    options = command.parse_args(arguments)
+    try:
+        options.page.write_text(page(read(options.run.read_bytes())), encoding="utf-8")
+    except (OSError, RunFileError) as error:
+        sys.stderr.write(f"app.runs.replay: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
