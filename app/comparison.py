@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from app import problems, stream
 from app.device import Device
@@ -13,17 +11,14 @@ from app.difference import FirstDifference
 from app.lane import Lane
 from app.limits import USUAL_LIMITS, Limits
 from app.pace import Step
-from app.placement import on
 from app.race import LaneEnd, LanePass, race
 from app.runs.keeping import keep
 from app.runs.run import Asked, Run
 from app.sessions import LiveRun
+from app.starting import is_shared, prompt_ids, start, turn
 from mars.config import DecodingSettings
 from mars.records import ForwardPass
 from mars.tasks import Problem
-
-if TYPE_CHECKING:
-    from mars.decoding import Decoder
 
 ALTERNATIVES = 5  # recorded for each proposal; costs a top-k over the vocabulary a pass
 
@@ -55,13 +50,12 @@ def compare(
     Raises:
         ValueError: before the first step, with a sentence, when the prompt does not fit a lane's context.
     """
-    from mars.decoding import DECODERS  # late: it reads torch, and the page is up before that
-
-    running = {lane.key: _start(lane, question, live, DECODERS) for lane in lanes}
+    running = {lane.key: _start(lane, question, live, device) for lane in lanes}
     by_key = {lane.key: lane for lane in lanes}
     difference = FirstDifference(by_key)
-    for event in race(running, lambda key: _turn(by_key[key], device)):
+    for event in race(running, lambda key: turn(by_key[key].checkpoint, device)):
         lane = by_key[event.lane]
+        lane.shared = is_shared(running[event.lane])
         if isinstance(event, LanePass):
             yield _pass_step(lane, event, lanes, difference)
         else:
@@ -87,16 +81,9 @@ def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
     return keep(identity, asked, lanes)
 
 
-def _start(lane: Lane, question: Question, live: LiveRun, decoders: Mapping[str, Decoder]) -> Iterator[ForwardPass]:
-    engine = lane.checkpoint.engine
-    prompt = lane.checkpoint.encode(question.prompt)
-    room = engine.context_length - question.max_new_tokens
-    if len(prompt) > room:
-        raise ValueError(
-            f"The prompt is {len(prompt):,} tokens long for {lane.checkpoint.name}; with {question.max_new_tokens} "
-            f"new tokens at most {max(0, room):,} fit its context. Shorten it or lower the length limit."
-        )
-    lane.prompt_tokens = len(prompt)
+def _start(lane: Lane, question: Question, live: LiveRun, device: Device) -> Iterator[ForwardPass]:
+    ids = prompt_ids(lane.checkpoint, question.prompt, question.max_new_tokens)
+    lane.prompt_tokens = len(ids)
     lane.settings = DecodingSettings(
         block_size=lane.checkpoint.block_size or DecodingSettings().block_size,
         threshold=question.threshold,
@@ -104,14 +91,7 @@ def _start(lane: Lane, question: Question, live: LiveRun, decoders: Mapping[str,
         alternatives=ALTERNATIVES,
     )
     control = live.one_token if lane.decoder == "autoregressive" else live.steered
-    return decoders[lane.decoder](engine, [prompt], lane.settings, control)
-
-
-@contextmanager
-def _turn(lane: Lane, device: Device) -> Iterator[None]:
-    where = str(lane.checkpoint.engine.device)
-    with device.turn(where), on(where):
-        yield
+    return start(lane.checkpoint, lane.decoder, ids, lane.settings, control, device.places)
 
 
 def _pass_step(lane: Lane, event: LanePass, lanes: Sequence[Lane], difference: FirstDifference) -> Step:

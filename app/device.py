@@ -34,6 +34,11 @@ class Device:
         self._turns: defaultdict[str, deque[object]] = defaultdict(deque)
 
     @property
+    def places(self) -> int:
+        """How many runs are active at most."""
+        return self._places
+
+    @property
     def most_runs(self) -> int:
         """How many runs there can be, those that wait included."""
         return self._most

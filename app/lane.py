@@ -36,7 +36,8 @@ KINDS = (
 class Lane:
     """What one checkpoint writes with one decoder; `key` names the lane everywhere.
 
-    `settings` and `prompt_tokens` are those of the run; `written` is what each accepted token added to the text.
+    `settings` and `prompt_tokens` are those of the run; `written` is what each accepted token added to the text;
+    `shared` says whether other runs took part in its passes, so that its seconds are also theirs.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Lane:
     written: list[str] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     right: bool | None = None
+    shared: bool = False
     tally: Tally = field(default_factory=Tally)
     _pieces: TextPieces = field(init=False)
 
@@ -68,6 +70,7 @@ class Lane:
             "tokensPerForward": round(self.tally.tokens_per_forward, 4),
             "seconds": round(self.tally.seconds, 5),
             "tokensPerSecond": round(self.tally.tokens_per_second, 2),
+            "shared": self.shared,
         }
 
     def add(self, record: ForwardPass) -> tuple[stream.Message, list[str]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.placement import is_out_of_memory, release
+from app.runs.checks import shown
 from app.sentences import complete, without_paths
 
 if TYPE_CHECKING:
@@ -131,9 +132,9 @@ class Models:
                 self._users[name] -= 1
 
     def _future(self, name: str, again: bool = False) -> Future[Checkpoint]:
-        if name not in self._sources:
+        if not isinstance(name, str) or name not in self._sources:
             offered = ", ".join(self._sources)
-            raise ModelError(f"There is no checkpoint “{str(name)[:60]}” here; choose one of {offered}.")
+            raise ModelError(f"There is no checkpoint {shown(name)} here; choose one of {offered}.")
         with self._lock:
             known = self._loading.get(name)
             if known is None or (again and known.done() and known.exception() is not None):

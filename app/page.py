@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import assets, theme
+from app import api, assets, theme
 from app.runner import Runner
 from app.tabs import compare, step
 
@@ -31,6 +31,7 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build()
         step.keep_runs(comparing.ended, comparing.history)
+        api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)
     return page
 

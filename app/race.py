@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from mars.records import ForwardPass
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A generator, or a stream of a service."""
+
+    def close(self) -> None:
+        """Make no further pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +57,5 @@ def race(
                 yield LanePass(lane, record, clocks[lane])
     finally:
         for decoder in decoders.values():
-            if isinstance(decoder, Generator):
+            if isinstance(decoder, Closable):
                 decoder.close()

@@ -16,7 +16,7 @@ from app.limits import USUAL_LIMITS, Limits
 from app.models import ModelError, Models
 from app.pace import Step, frames
 from app.runs.run import Run
-from app.sentences import complete, without_paths
+from app.sentences import complete, failure, without_paths
 from app.sessions import LiveRun, Sessions
 
 POLL_SECONDS = 0.25
@@ -46,6 +46,11 @@ class Runner:
     def most_runs(self) -> int:
         """How many runs there can be, those that wait included."""
         return self._device.most_runs
+
+    @property
+    def device(self) -> Device:
+        """What the runs share."""
+        return self._device
 
     def load(self) -> dict[str, int]:
         """How many runs are active, wait, and may be active at once."""
@@ -105,8 +110,7 @@ class Runner:
             yield Step((stream.state("failed", without_paths(complete(str(error)))),))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a run failed")
-            sentence = f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
-            yield Step((stream.state("failed", sentence),))
+            yield Step((stream.state("failed", failure(error)),))
 
     def _race(
         self, identity: str, question: Question, choice: Mapping[str, str], live: LiveRun, lanes: list[Lane]
@@ -122,14 +126,21 @@ class Runner:
             yield from compare(lanes, question, live, self._device)
 
     def _wait(self, choice: Mapping[str, str], live: LiveRun) -> Iterator[Step]:
+        for told in self.ready(choice.values(), live):
+            yield Step((told,) if told else ())
+
+    def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Message | None]:
+        """Wait for the place of `live` and for checkpoints: a new state whenever there is one, else None at times."""
         position = -1
         while not live.ticket.wait(POLL_SECONDS) and not live.stopped:
+            told = None
             if live.ticket.position not in (position, 0):
                 position = live.ticket.position
                 ahead = "1 run is" if position == 1 else f"{position} runs are"
-                yield Step((stream.state("queued", f"Waiting for the device: {ahead} ahead of yours."),))
-        for sentence in self._loaded(choice.values(), again=True, stopped=lambda: live.stopped):
-            yield Step((stream.state("loading", sentence),) if sentence else ())
+                told = stream.state("queued", f"Waiting for the device: {ahead} ahead of yours.")
+            yield told
+        for sentence in self._loaded(names, again=True, stopped=lambda: live.stopped):
+            yield stream.state("loading", sentence) if sentence else None
 
     def _loaded(
         self, names: Iterable[str], again: bool = False, stopped: Callable[[], bool] = lambda: False

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.placement import is_out_of_memory
+
 _PATH = re.compile(r"(?<![\w./:~\\-])(?:~|[A-Za-z]:)?(?:[\\/][^\s\\/'\"“”‘’,;:()<>]+){2,}[\\/]?")
 
 
@@ -25,6 +27,13 @@ def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
             text = re.sub(rf"{re.escape(folder.rstrip('/'))}/([\w.*-]+)", rf"\1 of {_literal(name)}", text)
             text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w/-])", _literal(name), text)
     return _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\/"))[-1], text)
+
+
+def failure(error: BaseException) -> str:
+    """What a person is told of a run that broke for a reason nobody foresaw; the reason itself is for the log."""
+    if is_out_of_memory(error):
+        return "The device has no memory left for this run. Try again when fewer run, or with a shorter answer."
+    return f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
 
 
 def _literal(name: str) -> str:

@@ -9,10 +9,12 @@ from uuid import uuid4
 
 import gradio as gr
 
-from app import assets, limits, problems, stream
+from app import assets, problems, stream
 from app.comparison import Question
 from app.runner import Picture, Runner
+from app.runs.checks import number
 from app.runs.run import Run
+from app.sentences import complete
 from app.sessions import FULL_SPEED
 from app.tabs.parts import plain, refusing
 from mars.config import DEFAULT_THRESHOLD
@@ -130,9 +132,7 @@ class Tab:
         if self.runner.sessions.running(str(request.session_hash)):
             yield gr.skip()
             return
-        with refusing():
-            choice = {"ar": limits.text(ar, "The AR lane"), "mars": limits.text(mars, "The MARS lane")}
-        yield from self.runner.introduce(choice)
+        yield from self.runner.introduce({"ar": ar, "mars": mars})
 
     def _run(
         self,
@@ -146,7 +146,9 @@ class Tab:
         mars: str,
         request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
+        choice = {"ar": ar, "mars": mars}
         try:
+            pace = number(pace, "The pace", FULL_SPEED, max(value for _, value in PACES))
             known = problem if problem is not None and problem.prompt == prompt else None
             question = Question(
                 prompt=prompt,
@@ -155,10 +157,8 @@ class Tab:
                 problem=known,
                 limits=self.runner.limits,
             )
-            choice = {"ar": limits.text(ar, "The AR lane"), "mars": limits.text(mars, "The MARS lane")}
-            pace = limits.number(pace, "The pace", FULL_SPEED, max(value for _, value in PACES))
         except ValueError as error:
-            yield stream.line(stream.refusal(uuid4().hex, str(error))), gr.skip(), gr.skip(), gr.skip()
+            yield stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip(), gr.skip()
             return
         buttons: tuple[Any, ...] = (gr.update(interactive=False), gr.update(interactive=True))
         for picture in self.runner.run(str(request.session_hash), question, choice, pace):
@@ -177,7 +177,7 @@ class Tab:
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
-            pace = limits.number(value, "The pace", FULL_SPEED, max(value for _, value in PACES))
+            pace = number(value, "The pace", FULL_SPEED, max(value for _, value in PACES))
             self.runner.sessions.set_pace(str(request.session_hash), pace)
 
     def _leave(self, request: gr.Request) -> None:
@@ -197,7 +197,7 @@ def _draw(task: str) -> tuple[Any, ...]:
 
 
 def _threshold(value: float) -> float | None:
-    threshold = limits.number(value, "The threshold", LOWEST_THRESHOLD, ONE_TOKEN)
+    threshold = number(value, "The threshold", LOWEST_THRESHOLD, ONE_TOKEN)
     return None if threshold == ONE_TOKEN else threshold
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import gradio as gr
 
 from app import assets
+from app.sentences import complete
 
 
 @contextmanager
@@ -16,7 +17,7 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+        raise gr.Error(complete(str(error)), print_exception=False) from None
 
 
 def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:

@@ -3,13 +3,12 @@ from typing import Any
 
 import pytest
 
-from app import limits
 from app.limits import USUAL_LIMITS, Limits
 
 
-@pytest.mark.parametrize(("value", "kind"), [(None, "nothing"), (7, "a number"), (["a"], "a list"), ({}, "an object")])
-def test_a_prompt_that_is_no_text_is_refused(value: Any, kind: str) -> None:
-    with pytest.raises(ValueError, match=f"The prompt must be text, got {kind}"):
+@pytest.mark.parametrize("value", [None, 7, ["a"], {"path": "x"}])
+def test_a_prompt_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^The prompt must be text, got .*\.$"):
         USUAL_LIMITS.check_prompt(value)
 
 
@@ -25,31 +24,3 @@ def test_a_length_out_of_range_is_refused(tokens: Any) -> None:
 
 def test_a_whole_float_is_a_length() -> None:
     assert Limits(new_tokens=64).check_length(20.0) == 20
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (math.nan, "nan"),
-        (math.inf, "inf"),
-        (-1, "-1"),
-        (10**400, "a number too large to write"),
-        ("0.5", "text"),
-        (True, "true or false"),
-    ],
-)
-def test_a_number_out_of_range_is_refused(value: Any, shown: str) -> None:
-    with pytest.raises(ValueError, match=f"^The threshold must be a number between 0.5 and 1, got {shown}.$"):
-        limits.number(value, "The threshold", 0.5, 1.0)
-
-
-def test_the_ends_of_the_range_are_in_it() -> None:
-    assert [limits.number(value, "x", 0.5, 1) for value in (0.5, 1)] == [0.5, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(["a"], "must be text, got a list"), ("x" * 201, "at most 200 .* got 201")]
-)
-def test_a_text_that_is_none_or_too_long_is_refused(value: Any, shown: str) -> None:
-    with pytest.raises(ValueError, match=shown):
-        limits.text(value, "The name")

@@ -156,9 +156,11 @@ def test_progress_says_how_long_it_has_taken(monkeypatch: pytest.MonkeyPatch) ->
     gate.set()
 
 
-def test_only_what_is_offered_can_be_asked_for() -> None:
-    with pytest.raises(ModelError, match="no checkpoint “/etc” here; choose one of one"):
-        Models({"one": "one"}, lambda source: pytest.fail(source)).get("/etc")
+@pytest.mark.parametrize("name", ["/etc", "x" * 10**6, ["one"], None, 7, "\ud800", "\u202eone"])
+def test_only_what_is_offered_can_be_asked_for(name: Any) -> None:
+    with pytest.raises(ModelError, match=r"^There is no checkpoint .{1,60} here; choose one of one\.$") as caught:
+        Models({"one": "one"}, lambda source: pytest.fail(source)).get(name)
+    str(caught.value).encode()
 
 
 def test_waiting_has_a_limit() -> None:
