@@ -5,13 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 BROWSER = Path(__file__).parent / "browser"
-STYLES = ("palette.css", "page.css", "controls.css", "stage.css", "lanes.css", "tokens.css")
+STYLES = ("palette.css", "page.css", "controls.css", "stage.css", "lanes.css", "tokens.css", "tabs.css")
 STAGE_SCRIPTS = ("dom.js", "card.js", "lane.js", "stage.js")
+VIEW_STYLES = ("step.css", "step-window.css", "step-matrix.css")
+VIEW_SCRIPTS = tuple(
+    f"step-{name}.js" for name in "states columns whatif lane matrix window card passage player trial view".split()
+)
+"""What steps through a run, in the page and in a replay; after `dom.js`."""
+SHELF_SCRIPTS = ("remember.js", "step-line.js", "step-shelf.js", "step.js")
+"""What chooses the run in the page; after `VIEW_SCRIPTS`."""
 
 
-def styles() -> str:
-    """All style sheets as one."""
-    return "\n".join((BROWSER / name).read_text(encoding="utf-8") for name in STYLES)
+def styles(*names: str) -> str:
+    """These style sheets, or all of the page, as one."""
+    chosen = names or (*STYLES, *VIEW_STYLES)
+    return "\n".join((BROWSER / name).read_text(encoding="utf-8") for name in chosen)
 
 
 def script(*names: str) -> str:

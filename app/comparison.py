@@ -2,68 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from app import problems, stream
 from app.device import Device
 from app.difference import FirstDifference
 from app.lane import Lane
+from app.limits import USUAL_LIMITS, Limits
 from app.pace import Step
 from app.race import LaneEnd, LanePass, race
+from app.runs.keeping import keep
+from app.runs.run import Asked, Run
 from app.sessions import LiveRun
+from app.starting import is_shared, prompt_ids, start, turn
 from mars.config import DecodingSettings
 from mars.records import ForwardPass
 from mars.tasks import Problem
 
-if TYPE_CHECKING:
-    from mars.decoding import Decoder
-
-MAX_CHARACTERS = 20_000
-FEWEST_TOKENS, MOST_TOKENS = 16, 512
+ALTERNATIVES = 5  # recorded for each proposal; costs a top-k over the vocabulary a pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person asks for; `threshold` is the one at the start."""
+    """What a person asks for, within `limits`; `threshold` is the one at the start."""
 
     prompt: str
     threshold: float | None
     max_new_tokens: int = 192
     problem: Problem | None = None
+    limits: Limits = USUAL_LIMITS
 
     def __post_init__(self) -> None:
         """Raise ValueError with a sentence for the person."""
-        if not self.prompt.strip():
-            raise ValueError("The prompt is empty. Write one, or choose a problem.")
-        if len(self.prompt) > MAX_CHARACTERS:
-            raise ValueError(
-                f"The prompt has {len(self.prompt):,} characters; at most {MAX_CHARACTERS:,} are read. Shorten it."
-            )
-        if not FEWEST_TOKENS <= self.max_new_tokens <= MOST_TOKENS:
-            raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {MOST_TOKENS} new tokens.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """A comparison that is over, with everything needed to open it again."""
-
-    identity: str
-    question: Question
-    lanes: tuple[FinishedLane, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedLane:
-    """One lane of a finished run: who wrote, what, and every forward pass."""
-
-    key: str
-    checkpoint: str
-    decoder: str
-    text: str
-    right: bool | None
-    records: tuple[ForwardPass, ...]
+        object.__setattr__(self, "prompt", self.limits.check_prompt(self.prompt))
+        object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
 
 
 def compare(
@@ -77,13 +50,12 @@ def compare(
     Raises:
         ValueError: before the first step, with a sentence, when the prompt does not fit a lane's context.
     """
-    from mars.decoding import DECODERS  # late: it reads torch, and the page is up before that
-
-    running = {lane.key: _start(lane, question, live, DECODERS) for lane in lanes}
+    running = {lane.key: _start(lane, question, live, device) for lane in lanes}
     by_key = {lane.key: lane for lane in lanes}
     difference = FirstDifference(by_key)
-    for event in race(running, device.turn):
+    for event in race(running, lambda key: turn(by_key[key].checkpoint, device)):
         lane = by_key[event.lane]
+        lane.shared = is_shared(running[event.lane])
         if isinstance(event, LanePass):
             yield _pass_step(lane, event, lanes, difference)
         else:
@@ -97,41 +69,29 @@ def compare(
     yield Step((_closing(lanes),))
 
 
-def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> FinishedRun:
+def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
     """Everything the lanes have written so far, for keeping."""
-    return FinishedRun(
-        identity=identity,
-        question=question,
-        lanes=tuple(
-            FinishedLane(
-                key=lane.key,
-                checkpoint=lane.checkpoint.name,
-                decoder=lane.decoder,
-                text=lane.text,
-                right=lane.right,
-                records=tuple(lane.records),
-            )
-            for lane in lanes
-        ),
+    problem = question.problem
+    asked = Asked(
+        prompt=question.prompt,
+        max_new_tokens=question.max_new_tokens,
+        task=problem.task if problem else None,
+        seed=problem.seed if problem else None,
     )
+    return keep(identity, asked, lanes)
 
 
-def _start(lane: Lane, question: Question, live: LiveRun, decoders: Mapping[str, Decoder]) -> Iterator[ForwardPass]:
-    engine = lane.checkpoint.engine
-    prompt = lane.checkpoint.encode(question.prompt)
-    room = engine.context_length - question.max_new_tokens
-    if len(prompt) > room:
-        raise ValueError(
-            f"The prompt is {len(prompt):,} tokens long for {lane.checkpoint.name}; with {question.max_new_tokens} "
-            f"new tokens at most {max(0, room):,} fit its context. Shorten it or lower the length limit."
-        )
-    settings = DecodingSettings(
+def _start(lane: Lane, question: Question, live: LiveRun, device: Device) -> Iterator[ForwardPass]:
+    ids = prompt_ids(lane.checkpoint, question.prompt, question.max_new_tokens)
+    lane.prompt_tokens = len(ids)
+    lane.settings = DecodingSettings(
         block_size=lane.checkpoint.block_size or DecodingSettings().block_size,
         threshold=question.threshold,
         max_new_tokens=question.max_new_tokens,
+        alternatives=ALTERNATIVES,
     )
     control = live.one_token if lane.decoder == "autoregressive" else live.steered
-    return decoders[lane.decoder](engine, [prompt], settings, control)
+    return start(lane.checkpoint, lane.decoder, ids, lane.settings, control, device.places)
 
 
 def _pass_step(lane: Lane, event: LanePass, lanes: Sequence[Lane], difference: FirstDifference) -> Step:

@@ -3,45 +3,79 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+LINE = 40
+
+
+class BusyError(ValueError):
+    """The line is full; the message is a sentence for the person."""
 
 
 class Device:
     """Hands out places to runs and turns to passes, both first come, first served.
 
-    At most `places` runs are active; later ones wait in line and can ask for their position. Active runs ask for a
-    turn before each pass, so two of them alternate and a long run never holds up a short one.
+    At most `places` runs are active; later ones wait in line and can ask for their position. At most `line` of them
+    wait. Active runs ask for a turn before each pass, so two of them alternate and a long run never holds up a short
+    one; where there are several devices, each has turns of its own.
     """
 
-    def __init__(self, places: int = 4) -> None:
+    def __init__(self, places: int = 4, line: int = LINE) -> None:
         if places < 1:
             raise ValueError(f"places must be >= 1, got {places}")
+        if line < 0:
+            raise ValueError(f"line must be >= 0, got {line}")
         self._places = places
+        self._most = places + line
         self._changed = threading.Condition()
         self._line: list[Ticket] = []
-        self._turns: deque[object] = deque()
+        self._turns: defaultdict[str, deque[object]] = defaultdict(deque)
+
+    @property
+    def places(self) -> int:
+        """How many runs are active at most."""
+        return self._places
+
+    @property
+    def most_runs(self) -> int:
+        """How many runs there can be, those that wait included."""
+        return self._most
+
+    def counts(self) -> dict[str, int]:
+        """How many runs are active, wait, and may be active at once."""
+        with self._changed:
+            active = min(len(self._line), self._places)
+            return {"active": active, "waiting": len(self._line) - active, "places": self._places}
 
     def join(self) -> Ticket:
-        """Stand in line for a place."""
+        """Stand in line for a place.
+
+        Raises:
+            BusyError: the line is full.
+        """
         ticket = Ticket(self)
         with self._changed:
+            if len(self._line) >= self._most:
+                waiting = len(self._line) - self._places
+                raise BusyError(f"The app is busy: {waiting} runs wait already. Try again in a moment.")
             self._line.append(ticket)
         return ticket
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Hold the device for one pass; waits until those who asked earlier have had theirs."""
+    def turn(self, where: str = "") -> Iterator[None]:
+        """Hold the device called `where` for one pass; waits until those who asked earlier have had theirs."""
         mine = object()
         with self._changed:
-            self._turns.append(mine)
-            self._changed.wait_for(lambda: self._turns[0] is mine)
+            turns = self._turns[where]
+            turns.append(mine)
+            self._changed.wait_for(lambda: turns[0] is mine)
         try:
             yield
         finally:
             with self._changed:
-                self._turns.popleft()
+                turns.popleft()
                 self._changed.notify_all()
 
     def _position(self, ticket: Ticket) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app import stream
+from mars.config import DecodingSettings
 from mars.metrics import COUNTED, Tally, output_ids
 from mars.records import FinishReason, ForwardPass
 from mars.text import TextPieces
@@ -33,15 +34,23 @@ KINDS = (
 
 @dataclass(slots=True)
 class Lane:
-    """What one checkpoint writes with one decoder; `key` names the lane everywhere."""
+    """What one checkpoint writes with one decoder; `key` names the lane everywhere.
+
+    `settings` and `prompt_tokens` are those of the run; `written` is what each accepted token added to the text;
+    `shared` says whether other runs took part in its passes, so that its seconds are also theirs.
+    """
 
     key: str
     title: str
     decoder: str
     checkpoint: Checkpoint
+    settings: DecodingSettings = field(default_factory=DecodingSettings)
+    prompt_tokens: int = 0
     records: list[ForwardPass] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     right: bool | None = None
+    shared: bool = False
     tally: Tally = field(default_factory=Tally)
     _pieces: TextPieces = field(init=False)
 
@@ -61,6 +70,7 @@ class Lane:
             "tokensPerForward": round(self.tally.tokens_per_forward, 4),
             "seconds": round(self.tally.seconds, 5),
             "tokensPerSecond": round(self.tally.tokens_per_second, 2),
+            "shared": self.shared,
         }
 
     def add(self, record: ForwardPass) -> tuple[stream.Message, list[str]]:
@@ -72,10 +82,14 @@ class Lane:
         if record.phase not in COUNTED:
             return stream.counters(self.key, self.counts()), []
         pieces = [self._pieces.add(token_id) for token_id in row.accepted_ids]
+        self.written += pieces
         stops = self.checkpoint.engine.stop_token_ids
         return stream.forward_pass(self.key, self.tally.passes, record, pieces, stops, self.counts()), pieces
 
     def end(self) -> stream.Message:
         """The message that closes the lane; a decoder that just stopped yielding was cancelled."""
         self.finish_reason = self.finish_reason or "cancelled"
-        return stream.lane_end(self.key, self.finish_reason, self._pieces.flush())
+        tail = self._pieces.flush()
+        if tail:
+            self.written[-1] += tail
+        return stream.lane_end(self.key, self.finish_reason, tail)

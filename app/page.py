@@ -6,9 +6,9 @@ from typing import Any
 
 import gradio as gr
 
-from app import assets, theme
+from app import api, assets, theme
 from app.runner import Runner
-from app.tabs import compare
+from app.tabs import compare, step
 
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, two checkpoints, every forward pass visible"
@@ -25,25 +25,17 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
             js_on_load=assets.script("masthead.js"),
             apply_default_css=False,
         )
-        compare.build(page, runner, choice)
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
+                comparing = compare.build(page, runner, choice)
+            with gr.Tab("Step through", id="step", elem_id="tab-step"):
+                step.build()
+        step.keep_runs(comparing.ended, comparing.history)
+        api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)
     return page
 
 
-def serving(host: str, port: int | None) -> dict[str, Any]:
-    """Arguments for `launch`: local files only, no telemetry, no history kept in the browser, no share link."""
-    return {
-        "server_name": host,
-        "server_port": port,
-        "share": False,
-        "ssr_mode": False,
-        "pwa": False,
-        "quiet": True,
-        "footer_links": [],
-        "run_history": False,
-        "enable_monitoring": False,
-        "show_error": False,
-        "max_threads": 80,
-        "theme": theme.build(),
-        "css": assets.styles(),
-    }
+def looks() -> dict[str, Any]:
+    """Theme and style sheet, as Gradio's `launch` takes them."""
+    return {"theme": theme.build(), "css": assets.styles()}

@@ -54,7 +54,7 @@ def find(task: str, seed: object) -> Problem:
         seed = int(seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"The seed must be a whole number between 0 and {LARGEST_SEED:,}.")
-    if task not in TASKS:
+    if not isinstance(task, str) or task not in TASKS:
         raise ValueError("Choose one of the families in the list.")
     return sample(task, seed)
 

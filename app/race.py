@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from mars.records import ForwardPass
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A generator, or a stream of a service."""
+
+    def close(self) -> None:
+        """Make no further pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +36,18 @@ class LaneEnd:
 
 def race(
     decoders: Mapping[str, Iterator[ForwardPass]],
-    turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+    turn: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[LanePass | LaneEnd]:
     """Step the decoders so that all lanes stand at about the same model time; ties go to the first lane.
 
-    `turn` is entered around each step: the device's, so that several races share it pass by pass. All decoders are
-    closed when the race ends, fails, or is abandoned.
+    `turn(lane)` is entered around each step: that of the lane's device, so that several races share it pass by pass.
+    All decoders are closed when the race ends, fails, or is abandoned.
     """
     clocks = dict.fromkeys(decoders, 0.0)
     try:
         while clocks:
             lane = min(clocks, key=clocks.__getitem__)
-            with turn():
+            with turn(lane):
                 record = next(decoders[lane], None)
             if record is None:
                 del clocks[lane]
@@ -48,5 +57,5 @@ def race(
                 yield LanePass(lane, record, clocks[lane])
     finally:
         for decoder in decoders.values():
-            if isinstance(decoder, Generator):
+            if isinstance(decoder, Closable):
                 decoder.close()

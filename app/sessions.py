@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from app.device import Ticket
+from mars.config import ScoreName
 from mars.control import Control
 
 FULL_SPEED = 0.0
@@ -13,12 +14,19 @@ FULL_SPEED = 0.0
 class LiveRun:
     """A run that can be steered from other threads: its threshold, its pace, and whether it goes on.
 
-    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait.
+    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait. `score` is what the threshold is
+    for.
     """
 
-    def __init__(self, ticket: Ticket, threshold: float | None, passes_per_second: float = FULL_SPEED) -> None:
+    def __init__(
+        self,
+        ticket: Ticket,
+        threshold: float | None,
+        passes_per_second: float = FULL_SPEED,
+        score: ScoreName = "probability",
+    ) -> None:
         self.ticket = ticket
-        self.steered = Control(threshold)
+        self.steered = Control(threshold, score)
         self.one_token = Control(None)
         self.passes_per_second = passes_per_second
         self._stop = threading.Event()
@@ -61,6 +69,11 @@ class Sessions:
             self._runs[session] = run
         if earlier is not None:
             earlier.stop()
+
+    def begin_alone(self, session: str, run: LiveRun) -> bool:
+        """Make `run` the live one of `session` unless it has one; whether it is."""
+        with self._lock:
+            return self._runs.setdefault(session, run) is run
 
     def end(self, session: str, run: LiveRun) -> None:
         """Forget `run`, which is over, and free its place."""

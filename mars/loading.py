@@ -28,9 +28,17 @@ def load(options: argparse.Namespace) -> Checkpoint:
     target = load_checkpoint(options.checkpoint, dtype=options.dtype, device=options.device)
     if options.draft is None:
         return target
+    return paired(target, load_checkpoint(options.draft, dtype=options.dtype, device=options.device))
+
+
+def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
+    """The target with an engine of both models, for speculative decoding.
+
+    Raises:
+        ValueError: one sentence: their vocabularies differ, or they are on different devices.
+    """
     from mars.decoding.pair import Pair
 
-    draft = load_checkpoint(options.draft, dtype=options.dtype, device=options.device)
     _check_vocabularies(target, draft)
     return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))
 

@@ -81,6 +81,15 @@ def from_json(line: str) -> ForwardPass:
         data = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"record is not JSON: {error}") from error
+    return from_object(data)
+
+
+def from_object(data: Any) -> ForwardPass:
+    """The record that a parsed JSON object holds, where records are part of a larger document.
+
+    Raises:
+        ValueError: names the field that is missing, misspelt or of the wrong kind.
+    """
     return _forward_pass(data)
 
 

@@ -5,7 +5,7 @@
         ...
 
 There is no thread of its own. Whoever asks for its next record and finds none makes one pass for all streams, so that a
-stream whose reader is slow holds nobody up: its records wait for it.
+stream whose reader is slow holds nobody up: its records wait for it, or, with `ahead`, its row waits for its reader.
 """
 
 from __future__ import annotations
@@ -60,16 +60,24 @@ class Service:
         self._stepping = False
 
     def submit(
-        self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, control: Control | None = None
+        self,
+        decoder: str,
+        prompt: Sequence[int],
+        settings: DecodingSettings,
+        control: Control | None = None,
+        ahead: int | None = None,
     ) -> Stream:
         """Decode `prompt` (token ids) beside whatever runs; nothing is computed before a record is asked for.
 
-        `control` changes this stream's threshold; give each stream its own.
+        `control` changes this stream's threshold; give each stream its own. `ahead` is how many records may wait for
+        the reader (None: any number): a change of the threshold acts on what comes after them.
 
         Raises:
-            ValueError: one sentence: the decoder is unknown or cannot share passes, or the prompt is empty or does not
-                fit.
+            ValueError: one sentence: the decoder is unknown or cannot share passes, the prompt is empty or does not
+                fit, or `ahead` is below 1.
         """
+        if ahead is not None and ahead < 1:
+            raise ValueError(f"ahead must be >= 1, got {ahead}")
         check_causal(self._engine)
         method = self._method(decoder, settings)
         check_prompt(self._engine, prompt, settings)
@@ -86,7 +94,7 @@ class Service:
             settings=settings,
             control=control or Control(settings.threshold, settings.score),
         )
-        member = Member(row=row)
+        member = Member(row=row, ahead=ahead)
         stream = Stream(self.next_record, member)
         self._arrivals.append(member)
         return stream
@@ -124,6 +132,8 @@ class Service:
         """One pass for everyone; an error goes to those who took part in it."""
         arrivals = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         self._members.update((member.row.number, member) for member in arrivals)
+        for member in self._members.values():
+            member.rest()
         try:
             if self._pool is None:
                 self._pool = Pool(self._engine, self._places, self._capacity)
@@ -160,7 +170,7 @@ class Service:
             member.error = error
 
 
-def service_of(engine: Engine) -> Service:
-    """The service of this engine that `ModelEngine.submit` uses, made when it is first asked for."""
-    service: Service = vars(engine).setdefault("_service", Service(engine))
+def service_of(engine: Engine, places: int = PLACES) -> Service:
+    """The service of this engine that `ModelEngine.submit` uses, made with `places` when it is first asked for."""
+    service: Service = vars(engine).setdefault("_service", Service(engine, places))
     return service

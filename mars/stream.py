@@ -14,13 +14,23 @@ from mars.records import ForwardPass
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Member:
-    """A row of a service, and what its stream has not read yet. `ended`: no pass will add to `records`."""
+    """A row of a service, and what its stream has not read yet. `ended`: no pass will add to `records`.
+
+    With `ahead` the row sits out passes while so many of its records wait to be read. `shared` says whether other rows
+    took part in any of its passes.
+    """
 
     row: Row
+    ahead: int | None = None
     records: deque[ForwardPass] = field(default_factory=deque)
     passes: int = 0
     ended: bool = False
+    shared: bool = False
     error: BaseException | None = None
+
+    def rest(self) -> None:
+        """Sit out the next pass if the reader is far enough behind."""
+        self.row.resting = self.ahead is not None and len(self.records) >= self.ahead
 
     def leave(self) -> None:
         """Take no part in later passes."""
@@ -34,6 +44,7 @@ class Member:
         phase = record.phase if record.phase == "prefill" else self.row.method.phase
         self.records.append(ForwardPass(self.passes, phase, record.seconds, share, (replace(part, row=0),)))
         self.passes += 1
+        self.shared |= len(record.rows) > 1
         self.ended |= part.finish_reason is not None
 
 
@@ -50,6 +61,11 @@ class Stream:
         self._member = member
         self._closed = False
         weakref.finalize(self, member.leave).atexit = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether other streams took part in any of its passes so far, so that its seconds are also theirs."""
+        return self._member.shared
 
     def __iter__(self) -> Self:
         return self

@@ -74,13 +74,15 @@ class Window:
 def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
     """One window of several, whose rows go to the places given with each; narrower ones are padded on the left.
 
-    Predictions come for the last columns of the widest `keep`; each part's are the last of them. The places of all
-    parts together are 0 to R - 1.
+    Predictions come for the last columns of the widest `keep`; each part's are the last of them. Places up to the
+    highest one that no part names become rows of padding.
     """
-    if len(parts) == 1:
+    if len(parts) == 1 and list(parts[0][0]) == list(range(parts[0][1].rows)):
         return parts[0][1]
     columns = max(window.columns for _, window in parts)
-    order = torch.tensor([place for places, _ in parts for place in places]).argsort().to(parts[0][1].ids_RQ.device)
+    rows = 1 + max(max(places) for places, _ in parts)
+    known = [place for places, _ in parts for place in places]
+    order = torch.tensor([*known, *sorted(set(range(rows)) - set(known))]).argsort().to(parts[0][1].ids_RQ.device)
     ids, slots, positions, sees = [], [], [], []
     for _, window in parts:
         padding = (columns - window.columns, 0)
@@ -89,11 +91,17 @@ def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
         positions.append(functional.pad(window.positions, padding))
         sees.append(functional.pad(window.seen, (*padding, *padding)))
     causal = all(window.sees_RQQ is None for _, window in parts)
+    absent = rows - len(known)
     return Window(
-        ids_RQ=torch.cat(ids)[order],
-        slots_RQ=torch.cat(slots)[order],
+        ids_RQ=_padded(torch.cat(ids), absent)[order],
+        slots_RQ=_padded(torch.cat(slots), absent)[order],
         extent=max(window.extent for _, window in parts),
         keep=max(window.keep for _, window in parts),
-        positions_RQ=torch.cat(positions)[order],
-        sees_RQQ=None if causal else torch.cat(sees)[order],
+        positions_RQ=_padded(torch.cat(positions), absent)[order],
+        sees_RQQ=None if causal else _padded(torch.cat(sees), absent)[order],
     )
+
+
+def _padded(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """With so many rows of zeros, or False, behind."""
+    return tensor if not rows else torch.cat([tensor, tensor.new_zeros(rows, *tensor.shape[1:])])

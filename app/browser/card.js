@@ -12,8 +12,13 @@ class TokenCard {
     this.mark = make("div", "lens-card-mark");
     this.numbers = make("p", "lens-card-numbers");
     this.reason = make("p", "lens-card-reason");
+    this.step = make("button", "lens-card-step", "Step through from here ↵");
+    this.step.type = "button";
+    this.step.tabIndex = -1; // Enter on the token does the same
+    this.step.addEventListener("mousedown", (event) => event.preventDefault());
+    this.step.addEventListener("click", () => this.stepThrough());
     put(this.scale, this.bar, this.mark);
-    put(this.root, this.where, this.numbers, this.scale, this.reason);
+    put(this.root, this.where, this.numbers, this.scale, this.reason, this.step);
     this.root.hidden = true;
     host.append(this.root);
     this.token = null;
@@ -22,6 +27,8 @@ class TokenCard {
   open(token, facts) {
     this.close();
     this.token = token;
+    this.number = facts.pass;
+    this.step.hidden = !this.host.matches("[data-state=done], [data-state=stopped]");
     token.classList.add("chosen");
     token.setAttribute("aria-describedby", this.root.id);
     this.where.textContent = `Pass ${facts.pass} · position ${facts.position} of ${facts.window}`;
@@ -40,6 +47,13 @@ class TokenCard {
     this.token.removeAttribute("aria-describedby");
     this.token = null;
     this.root.hidden = true;
+  }
+
+  stepThrough() {
+    if (!this.token || this.step.hidden) return;
+    const lane = this.token.closest("[data-lane]").dataset.lane;
+    const detail = { run: this.host.dataset.run, lane, number: this.number };
+    document.dispatchEvent(new CustomEvent("lens:step", { detail }));
   }
 
   place(token) {

@@ -12,8 +12,18 @@ function put(parent, ...children) {
   return parent;
 }
 
+function clear(node) {
+  node.replaceChildren();
+  return node;
+}
+
 function decimals(value, places) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+}
+
+// Cut, not rounded: a score must not look as if it reached a threshold that it does not.
+function cut(value, places) {
+  return decimals(Math.floor(value * 10 ** places + 1e-9) / 10 ** places, places);
 }
 
 function thresholdName(threshold) {

@@ -10,6 +10,8 @@ const COUNTERS = [
 
 const ENDINGS = { length: "cut at the length limit", cancelled: "stopped" };
 
+const SHARING = "Other runs took part in passes of this one: its seconds are those of whole passes.";
+
 class LaneView {
   constructor(lane, facts) {
     this.facts = facts;
@@ -37,12 +39,14 @@ class LaneView {
     this.text.dataset.hint = lane.hint;
     this.text.setAttribute("role", "group");
     this.text.setAttribute("aria-label", `Text written by ${lane.title}; arrow keys walk through its tokens`);
-    put(this.root, put(make("header", "lens-lane-head"), top, list), this.text);
+    this.sharing = make("p", "lens-lane-sharing");
+    put(this.root, put(make("header", "lens-lane-head"), top, list, this.sharing), this.text);
     if (lane.problem) this.text.replaceWith(make("p", "lens-lane-problem", lane.problem));
   }
 
   counts(counts) {
     for (const [key, , show] of COUNTERS) this.values.get(key).textContent = show(counts);
+    if (counts.shared && !this.sharing.textContent) this.sharing.textContent = SHARING;
   }
 
   pass(message) {

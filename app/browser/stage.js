@@ -8,7 +8,8 @@ class Stage {
     this.parting = make("p", "lens-parting");
     this.ratio = make("strong", "lens-ratio", "–");
     const speed = put(make("p", "lens-speedup"), this.ratio, make("span", "", "MARS over AR, in tokens per second"));
-    this.board = put(make("div", "lens-board"), put(make("div", "lens-news"), this.status, this.parting), speed);
+    const news = put(make("div", "lens-news"), this.status, this.parting, stepButton(root));
+    this.board = put(make("div", "lens-board"), news, speed);
     this.track = make("div", "lens-lanes");
     put(root, this.board, legend(), this.track);
     this.root = root;
@@ -114,6 +115,7 @@ class Stage {
 
   walk(event) {
     if (event.key === "Escape") return this.card.close();
+    if (event.key === "Enter") return this.card.stepThrough();
     const step = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[event.key];
     const view = [...this.lanes.values()].find((lane) => lane.text.contains(event.target));
     if (step === undefined || !view?.tokens.length) return undefined;
@@ -123,6 +125,16 @@ class Stage {
     event.preventDefault();
     return view.tokens[next].focus();
   }
+}
+
+// Shown once the run is over (stage.css).
+function stepButton(root) {
+  const button = make("button", "lens-step-through", "Step through this run");
+  button.type = "button";
+  button.addEventListener("click", () => {
+    document.dispatchEvent(new CustomEvent("lens:step", { detail: { run: root.dataset.run } }));
+  });
+  return button;
 }
 
 function legend() {

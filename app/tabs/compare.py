@@ -10,10 +10,13 @@ from uuid import uuid4
 import gradio as gr
 
 from app import assets, problems, stream
-from app.comparison import FinishedRun, Question
+from app.comparison import Question
 from app.runner import Picture, Runner
+from app.runs.checks import number
+from app.runs.run import Run
+from app.sentences import complete
 from app.sessions import FULL_SPEED
-from app.tabs.parts import plain
+from app.tabs.parts import plain, refusing
 from mars.config import DEFAULT_THRESHOLD
 from mars.tasks import Problem
 
@@ -24,14 +27,18 @@ _ENDS = '<div class="lens-ends"><span>0.50 · more per pass</span><span>one toke
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
-def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> None:
+def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> Tab:
     """Lay out the tab inside the current Blocks and wire it to `runner`."""
-    tab = _Tab(runner, choice)
+    tab = Tab(runner, choice)
     tab.wire(page)
+    return tab
 
 
-class _Tab:
-    """The components of the tab, and the functions behind them."""
+class Tab:
+    """The components of the tab, and the functions behind them.
+
+    `history` holds the finished runs, the newest last; `ended` is the event after which it may have grown.
+    """
 
     def __init__(self, runner: Runner, choice: dict[str, str]) -> None:
         self.runner = runner
@@ -102,7 +109,7 @@ class _Tab:
         for changed in (self.family, self.seed):
             changed.input(_pick, [self.family, self.seed], shown, trigger_mode="always_last", **_QUIET)
         self.prompt.input(None, outputs=self.answer, js="() => ''", **_QUIET)
-        self.run.click(
+        self.ended = self.run.click(
             self._run,
             [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, self.ar, self.mars],
             [self.stage, self.run, self.stop, self.history],
@@ -134,19 +141,24 @@ class _Tab:
         pace: float,
         limit: int | None,
         problem: Problem | None,
-        history: list[FinishedRun],
+        history: list[Run],
         ar: str,
         mars: str,
         request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
         choice = {"ar": ar, "mars": mars}
         try:
+            pace = number(pace, "The pace", FULL_SPEED, max(value for _, value in PACES))
             known = problem if problem is not None and problem.prompt == prompt else None
             question = Question(
-                prompt=prompt, threshold=_threshold(threshold), max_new_tokens=limit or 0, problem=known
+                prompt=prompt,
+                threshold=_threshold(threshold),
+                max_new_tokens=limit or 0,
+                problem=known,
+                limits=self.runner.limits,
             )
         except ValueError as error:
-            yield stream.line(stream.refusal(uuid4().hex, str(error))), gr.skip(), gr.skip(), gr.skip()
+            yield stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip(), gr.skip()
             return
         buttons: tuple[Any, ...] = (gr.update(interactive=False), gr.update(interactive=True))
         for picture in self.runner.run(str(request.session_hash), question, choice, pace):
@@ -159,11 +171,14 @@ class _Tab:
         self.runner.sessions.stop(str(request.session_hash))
 
     def _steer(self, value: float, request: gr.Request) -> str:
-        self.runner.sessions.set_threshold(str(request.session_hash), _threshold(value))
-        return _reading(value)
+        with refusing():
+            self.runner.sessions.set_threshold(str(request.session_hash), _threshold(value))
+            return _reading(value)
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
-        self.runner.sessions.set_pace(str(request.session_hash), value)
+        with refusing():
+            pace = number(value, "The pace", FULL_SPEED, max(value for _, value in PACES))
+            self.runner.sessions.set_pace(str(request.session_hash), pace)
 
     def _leave(self, request: gr.Request) -> None:
         self.runner.sessions.leave(str(request.session_hash))
@@ -182,7 +197,8 @@ def _draw(task: str) -> tuple[Any, ...]:
 
 
 def _threshold(value: float) -> float | None:
-    return None if value >= ONE_TOKEN else float(value)
+    threshold = number(value, "The threshold", LOWEST_THRESHOLD, ONE_TOKEN)
+    return None if threshold == ONE_TOKEN else threshold
 
 
 def _reading(value: float) -> str:
@@ -190,5 +206,5 @@ def _reading(value: float) -> str:
     return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"
 
 
-def _kept(history: list[FinishedRun], picture: Picture) -> Any:
+def _kept(history: list[Run], picture: Picture) -> Any:
     return [*history, picture.result][-KEPT_RUNS:] if picture.result else gr.skip()

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import gradio as gr
 
 from app import assets
+from app.sentences import complete
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Show the sentence of a ValueError to the person, and nothing of where it came from."""
+    try:
+        yield
+    except ValueError as error:
+        raise gr.Error(complete(str(error)), print_exception=False) from None
 
 
 def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:

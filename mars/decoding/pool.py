@@ -66,7 +66,7 @@ class Pool:
         self._waiting.append(row)
 
     def step(self) -> ForwardPass | None:
-        """One pass: a chunk of new prompts, or the next tokens of every other row; by turns where there are both.
+        """One pass: a chunk of new prompts, or the next tokens of the other rows; by turns where there are both.
 
         Rows whose control has stopped are dropped first.
 
@@ -132,7 +132,8 @@ class Pool:
             groups = self._groups()
             self.shares = {number: share for group in groups for number, share in self._shares(group)}
             logits_RWV = self._cache.forward(merge([(group.places, group.window) for group in groups]))
-            judgements = [self._judge(group, logits_RWV, len(groups) == 1) for group in groups]
+            whole = len(groups) == 1 and list(groups[0].places) == list(range(len(groups[0].places)))
+            judgements = [self._judge(group, logits_RWV, whole) for group in groups]
         records = []
         done = []
         for group, judgement in zip(groups, judgements, strict=True):
@@ -150,8 +151,10 @@ class Pool:
         return self._record(phase, clock.seconds, records)
 
     def _groups(self) -> list[Group]:
+        """The rows that write, by their methods; those that rest too when otherwise there would be none."""
+        rows = list(enumerate(self._sequences.rows[: self._decoding]))
         places: dict[Method, list[int]] = {}
-        for place, row in enumerate(self._sequences.rows[: self._decoding]):
+        for place, row in [(place, row) for place, row in rows if not row.resting] or rows:
             places.setdefault(row.method, []).append(place)
         groups = []
         for method, members in places.items():
@@ -159,9 +162,9 @@ class Pool:
             groups.append(Group(members, batch, method.window(batch), method))
         return groups
 
-    def _judge(self, group: Group, logits_RWV: torch.Tensor, alone: bool) -> Judgement:
+    def _judge(self, group: Group, logits_RWV: torch.Tensor, whole: bool) -> Judgement:
         """Accept from the left, keep the proposals, and bring both to the host in one transfer."""
-        if not alone:
+        if not whole:  # the pass had rows of others
             logits_RWV = logits_RWV[torch.tensor(list(group.places), device=logits_RWV.device)]
             logits_RWV = logits_RWV[:, logits_RWV.shape[1] - group.window.keep :]
         verdict = group.method.judge(group.batch, logits_RWV)

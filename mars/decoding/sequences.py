@@ -26,7 +26,8 @@ class Row:
 
     `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
     yet, `written` those of the response, `gained` those of them that the last pass added, and
-    `drafted` the drafts that it left for the next one to verify.
+    `drafted` the drafts that it left for the next one to verify. A row that is `resting` sits out passes that others
+    take part in.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Row:
     gained: int = 0
     drafted: int = 0
     pending: int = 1
+    resting: bool = False
 
     @property
     def length(self) -> int:

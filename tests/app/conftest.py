@@ -67,10 +67,11 @@ class ServedLane:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A page that is up: its address, and the file of its finished runs."""
+    """A page that is up: its address, the file of its finished runs, and what its terminal says."""
 
     url: str
     results: Path
+    log: Path
 
     def last_run(self) -> list[ServedLane]:
         """The lanes of the run that ended last."""
@@ -80,12 +81,12 @@ class Served:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
-    """`serve(places=2)`: the page with the scripted checkpoints, in a process of its own."""
+    """`serve("--places", "2")`: the page with the scripted checkpoints, in a process of its own."""
     processes: list[subprocess.Popen[str]] = []
 
-    def serve(places: int = 4) -> Served:
+    def serve(*options: str) -> Served:
         folder = tmp_path_factory.mktemp("served")
-        command = [sys.executable, str(HERE / "scripted_pair.py"), str(folder / "runs.jsonl"), str(places)]
+        command = [sys.executable, str(HERE / "scripted_pair.py"), str(folder / "runs.jsonl"), *options]
         surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
         with (folder / "log").open("w") as log:
             process = subprocess.Popen(
@@ -95,7 +96,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
-        return Served(url, folder / "runs.jsonl")
+        return Served(url, folder / "runs.jsonl", folder / "log")
 
     yield serve
     for process in processes:
@@ -106,7 +107,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 @pytest.fixture(scope="module")
 def served(serve: Callable[..., Served]) -> Served:
     """The page that most tests share; two runs at once, the others wait."""
-    return serve(places=2)
+    return serve("--places", "2")
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,26 @@
 """Scripted checkpoints for the page's tests; as a script, the page itself with them.
 
-    python tests/app/scripted_pair.py RESULTS [PLACES]
+    python tests/app/scripted_pair.py RESULTS [OPTION ...]
 
-serves on a free port, says its address in the first line, and appends every finished run to the file RESULTS, one
-JSON object a line. It is a process of its own so that Gradio's threads and warnings stay out of pytest's.
+serves on a free port, with the options of `python -m app` that say how, gives its address in the first line, and
+appends every finished run to the file RESULTS, one JSON object a line. It is a process of its own so that Gradio's
+threads and warnings stay out of pytest's.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.device import Device
+from app.device import LINE, Device
+from app.limits import USUAL_LIMITS, Limits
 from app.models import Models
 from app.runner import Runner
+from app.server import options, serving
 from app.sessions import Sessions
 from mars.checkpoint import Checkpoint
 from mars.records import to_json
@@ -75,7 +78,7 @@ class Scriptorium:
         block_size = 8 if masks else None
         return Checkpoint(name=name, engine=engine, tokenizer=self.tokenizer, block_size=block_size, record={})
 
-    def runner(self, places: int = 4) -> Runner:
+    def runner(self, places: int = 4, line: int = LINE, limits: Limits = USUAL_LIMITS) -> Runner:
         """A runner with the pair `ar` and `mars`, `markup`, which writes HTML, and `broken`, which cannot be read."""
         known = {
             "ar": self.checkpoint("ar", AR_REPLY, masks=False),
@@ -88,7 +91,8 @@ class Scriptorium:
                 raise ValueError(f"{source}/config.json is missing: give a folder that a training run wrote")
             return known[source]
 
-        return Runner(Models({name: name for name in (*known, "broken")}, load), Device(places), Sessions())
+        models = Models({name: name for name in (*known, "broken")}, load)
+        return Runner(models, Device(places, line), Sessions(), limits)
 
 
 def _keep(run: Callable[..., Iterator[Picture]], results: Path) -> Callable[..., Iterator[Picture]]:
@@ -106,17 +110,19 @@ def _keep(run: Callable[..., Iterator[Picture]], results: Path) -> Callable[...,
     return kept
 
 
-def _serve(results: Path, places: int) -> None:
+def _serve(results: Path, arguments: Sequence[str]) -> None:
+    chosen = options.read(arguments)
+    serving.prepare()
     from app import page
 
-    runner = Scriptorium.open().runner(places)
+    runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     runner.run = _keep(runner.run, results)
     blocks = page.build(runner, {"ar": "ar", "mars": "mars"})
-    _, url, _ = blocks.launch(**page.serving("127.0.0.1", None), prevent_thread_lock=True)
+    url = serving.launch(blocks, runner, chosen.site, page.looks())
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
     blocks.block_thread()
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 4)
+    _serve(Path(sys.argv[1]), sys.argv[2:])

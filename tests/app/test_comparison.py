@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.comparison import MAX_CHARACTERS, Question, compare, finished
+from app.comparison import Question, compare, finished
 from app.device import Device
 from app.lane import KINDS, Lane
+from app.limits import MAX_CHARACTERS
 from app.pace import Step
 from app.sessions import LiveRun
 from mars.metrics import Tally, output_ids

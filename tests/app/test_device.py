@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from app.device import Device
+from app.device import BusyError, Device
 
 
 def test_places_are_given_in_order_and_the_rest_know_their_position() -> None:
@@ -55,7 +55,7 @@ def test_passes_of_two_runs_alternate() -> None:
 
 def _wait_for_line(device: Device, length: int) -> None:
     deadline = time.monotonic() + 30
-    while len(device._turns) < length and time.monotonic() < deadline:
+    while len(device._turns[""]) < length and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
@@ -65,6 +65,32 @@ def test_a_failed_pass_gives_the_device_back() -> None:
         raise RuntimeError
     with device.turn():
         pass
+
+
+def test_two_devices_have_turns_of_their_own() -> None:
+    device = Device()
+    with device.turn("cuda:0"), device.turn("cuda:1"):
+        pass
+
+
+def test_a_full_line_turns_the_next_one_away_with_a_sentence() -> None:
+    device = Device(places=1, line=2)
+    tickets = [device.join() for _ in range(3)]
+    assert device.counts() == {"active": 1, "waiting": 2, "places": 1}
+    with pytest.raises(BusyError, match=r"^The app is busy: 2 runs wait already. Try again in a moment.$"):
+        device.join()
+    tickets[1].leave()
+    assert device.join().position == 2
+
+
+def test_without_a_line_there_are_places_only() -> None:
+    device = Device(places=2, line=0)
+    assert [device.join().position for _ in range(2)] == [0, 0]
+    assert device.most_runs == 2
+    with pytest.raises(BusyError):
+        device.join()
+    with pytest.raises(ValueError, match="line must be >= 0, got -1"):
+        Device(line=-1)
 
 
 def test_no_places_is_an_error() -> None:

@@ -242,8 +242,8 @@ def test_a_broken_checkpoint_says_why_and_another_can_be_used(served: Any, visit
         tab.get_by_role("option", name=name, exact=True).click()
         tab.wait_for_selector(f"[data-state={state}]")
         if state == "failed":
-            assert "config.json is missing" in status(tab)
-            assert "config.json is missing" in tab.inner_text(".lens-lane-mars .lens-lane-problem")
+            assert "config.json of broken is missing" in status(tab)
+            assert "config.json of broken is missing" in tab.inner_text(".lens-lane-mars .lens-lane-problem")
     run(tab)
     finish(tab)
 

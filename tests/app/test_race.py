@@ -40,7 +40,7 @@ def test_every_pass_is_taken_within_a_turn() -> None:
     held = False
 
     @contextmanager
-    def turn() -> Iterator[None]:
+    def turn(lane: str) -> Iterator[None]:
         nonlocal held
         held = True
         yield

@@ -1,6 +1,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -57,6 +58,35 @@ def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
     assert states(list(second)[-1].value) == ["queued", "running", "done"]
 
 
+def test_a_run_that_finds_the_line_full_is_refused_and_what_runs_goes_on(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1, line=0)
+    first = runner.run("first", ask(), PAIR, 0.0)
+    next(first)
+    [refused] = runner.run("second", ask(), PAIR, 0.0)
+    assert read(refused.value)[0]["sentence"].startswith("The app is busy: 0 runs wait already.")
+    assert not refused.running
+    assert not runner.sessions.running("second")
+    assert states(list(first)[-1].value) == ["running", "done"]
+
+
+def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    hostile = {"ar": "ar", "mars": "../../etc"}
+    for value in (list(runner.run("me", ask(), hostile, 0.0))[-1].value, list(runner.introduce(hostile))[-1]):
+        assert states(value) == ["failed"]
+        assert "There is no checkpoint" in read(value)[-1]["sentence"]
+
+
+def test_checkpoints_stay_loaded_while_a_run_uses_them(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    pictures = runner.run("me", ask(), PAIR, 0.0)
+    while "running" not in states(next(pictures).value):
+        pass
+    assert runner.models._users == {"ar": 1, "mars": 1}
+    list(pictures)
+    assert not any(runner.models._users.values())
+
+
 def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
     first, second = runner.run("first", ask(), PAIR, 0.0), runner.run("second", ask(), PAIR, 0.0)
@@ -81,33 +111,46 @@ def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: Mak
     value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "broken"}, 0.0))[-1].value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert lanes[0]["problem"] is None
-    assert lanes[1]["problem"] == "broken/config.json is missing: give a folder that a training run wrote."
+    assert lanes[1]["problem"] == "config.json of broken is missing: give a folder that a training run wrote."
     assert states(value)[-1] == "done"
     assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"ar"}
 
 
 def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) -> None:
     last = list(make_runner().run("me", ask(), {"ar": "broken", "mars": "broken"}, 0.0))[-1]
-    assert "config.json is missing" in read(last.value)[-1]["sentence"]
+    assert "config.json of broken is missing" in read(last.value)[-1]["sentence"]
     assert states(last.value) == ["failed"]
     assert last.result is None
 
 
 def test_a_checkpoint_without_masks_cannot_write_in_the_mars_lane(make_runner: MakeRunner) -> None:
     value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "ar"}, 0.0))[-1].value
-    assert "not trained to fill masks" in read(value)[1]["lanes"][1]["problem"]
+    lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
+    assert "not trained to fill masks" in lanes[1]["problem"]
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "The device has no memory left for this run. Try again"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "The device has no memory left for this run."),
+        (KeyError("x"), "The run failed (KeyError); the terminal says more."),
+    ],
+)
 def test_a_failure_in_a_pass_is_told_and_the_next_run_works(
-    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make_runner: MakeRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    sentence: str,
 ) -> None:
     runner = make_runner()
     with monkeypatch.context() as patch:
-        patch.setattr(runner.models.get("mars").engine, "open", _out_of_memory)
+        patch.setattr(runner.models.get("mars").engine, "open", partial(_fail, error))
         last = list(runner.run("me", ask(), PAIR, 0.0))[-1]
     assert states(last.value)[-1] == "failed"
-    assert read(last.value)[-1]["sentence"].startswith("The run failed (MemoryError)")
-    assert "MemoryError" in caplog.text
+    assert read(last.value)[-1]["sentence"].startswith(sentence)
+    assert type(error).__name__ in caplog.text
     assert states(list(runner.run("me", ask(), PAIR, 0.0))[-1].value)[-1] == "done"
 
 
@@ -135,7 +178,7 @@ def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner) -> None:
 def test_the_idle_stage_says_which_checkpoint_is_broken(make_runner: MakeRunner) -> None:
     value = list(make_runner().introduce({"ar": "ar", "mars": "broken"}))[-1]
     assert states(value) == ["failed"]
-    assert "config.json is missing" in read(value)[-1]["sentence"]
+    assert "config.json of broken is missing" in read(value)[-1]["sentence"]
 
 
 def _until(pictures: Iterator[Picture], state: str) -> str:
@@ -145,5 +188,5 @@ def _until(pictures: Iterator[Picture], state: str) -> str:
     raise AssertionError(f"the run never was {state}")
 
 
-def _out_of_memory(*arguments: Any, **options: Any) -> Any:
-    raise MemoryError
+def _fail(error: Exception, *arguments: Any, **options: Any) -> Any:
+    raise error

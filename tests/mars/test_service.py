@@ -107,6 +107,67 @@ def test_a_stream_nobody_reads_waits_for_its_reader(model: Prompted) -> None:
     assert len(model.calls) == calls, "its passes were made by the other's reader"
 
 
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_a_row_that_may_not_run_ahead_waits_for_its_reader(ahead: int, static: bool) -> None:
+    service = Service(Prompted(script, static_shapes=static))
+    slow, other = (service.submit("sliding_window", [first, 5], SETTINGS, ahead=ahead) for first in (4, 6))
+    found = [next(slow)]
+    for expected in alone("sliding_window", [6, 5], SETTINGS, static):
+        assert same([next(other)], [expected])
+        assert len(slow._member.records) <= ahead
+    assert list(other) == []
+    assert same(found + list(slow), alone("sliding_window", [4, 5], SETTINGS, static))
+
+
+def test_readers_of_every_pace_get_what_they_get_alone(tiny: Checkpoint) -> None:
+    rhythms = {0: 1, 1: 2, 2: 3, 3: 5}
+    kinds = ["sliding_window", "autoregressive", "self_speculative", "sliding_window"]
+    settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=24, layout="quadratic")
+    prompts = [tiny.encode("x" * (1 + 3 * number)) for number in rhythms]
+    service = Service(tiny.engine)
+    streams = [service.submit(*job, settings, ahead=1) for job in zip(kinds, prompts, strict=True)]
+    found: list[list[ForwardPass]] = [[] for _ in streams]
+    for beat in range(600):
+        for number, rhythm in rhythms.items():
+            if beat % rhythm == 0:
+                found[number] += [record for record in [next(streams[number], None)] if record]
+    for number, stream in enumerate(streams):
+        expected = list(DECODERS[kinds[number]](tiny.engine, [prompts[number]], settings))
+        assert output_ids(found[number]) == output_ids(expected), number
+        assert [r.rows[0].accepted for r in found[number]] == [r.rows[0].accepted for r in expected]
+        assert list(stream) == []
+
+
+def test_a_threshold_acts_on_what_comes_after_the_records_that_wait(model: Prompted) -> None:
+    service, control = Service(model), Control(None)
+    slow = service.submit("sliding_window", [6, 6], SETTINGS, control, ahead=1)
+    assert next(slow).phase == "prefill"
+    list(service.submit("autoregressive", [8, 5], SETTINGS))
+    control.threshold = 0.0
+    assert [record.rows[0].threshold for record in (next(slow), next(slow))] == [None, 0.0]
+
+
+def test_rows_that_rest_go_on_where_a_reader_waits_for_a_place(model: Prompted) -> None:
+    service = Service(model, places=2)
+    slow = [service.submit("sliding_window", [first, 5], SETTINGS, ahead=1) for first in (4, 5)]
+    for stream in slow:
+        next(stream)
+    waiting = service.submit("autoregressive", [9], SETTINGS, ahead=1)
+    assert same(list(waiting), alone("autoregressive", [9], SETTINGS))
+    for stream, first in zip(slow, (4, 5), strict=True):
+        assert output_ids(stream) == output_ids(alone("sliding_window", [first, 5], SETTINGS))
+
+
+def test_a_stream_says_whether_its_passes_were_shared(model: Prompted) -> None:
+    service = Service(model)
+    first = service.submit("sliding_window", [4], SETTINGS)
+    next(first)
+    assert not first.shared
+    list(service.submit("autoregressive", [8], SETTINGS))
+    assert first.shared
+
+
 def test_a_newcomer_gets_its_first_token_within_a_few_passes(model: Prompted) -> None:
     service = Service(model, places=4)
     running = [service.submit("autoregressive", [first] * 3, SETTINGS) for first in (10, 11, 12)]
@@ -315,6 +376,8 @@ def test_nothing_is_computed_before_it_is_asked_for(model: Prompted) -> None:
     assert model.calls == []
 
 
-def test_a_service_needs_a_place(model: Prompted) -> None:
+def test_a_service_needs_a_place_and_a_reader_a_record(model: Prompted) -> None:
     with pytest.raises(ValueError, match="places must be >= 1, got 0"):
         Service(model, places=0)
+    with pytest.raises(ValueError, match="ahead must be >= 1, got 0"):
+        Service(model).submit("autoregressive", [3], SETTINGS, ahead=0)

@@ -57,6 +57,17 @@ def test_merged_windows_see_what_they_saw_alone() -> None:
     ]
 
 
+def test_places_that_no_part_names_are_padding() -> None:
+    window = merge([([3], causal([[9]], [[5]])), ([1], causal([[7, 8]], [[2, 3]]))])
+    assert window.ids_RQ.tolist() == [[0, 0], [7, 8], [0, 0], [0, 9]]
+    assert window.slots_RQ.tolist() == [[0, 0], [2, 3], [0, 0], [0, 5]]
+    assert window.positions.tolist() == [[0, 0], [1, 2], [0, 0], [0, 4]]
+    assert seen_slots(window)[0] == seen_slots(window)[2] == [[0], [0]]
+    alone = merge([([1], tree(3))])
+    assert alone.slots_RQ.tolist() == [[0, 0, 0], [3, 4, 5]]
+    assert seen_slots(alone) == [[[0], [0], [0]], [[1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5]]]
+
+
 def test_merged_causal_windows_stay_causal() -> None:
     window = merge([([0], causal([[7, 8]], [[2, 3]])), ([1], causal([[9]], [[5]]))])
     assert window.sees_RQQ is None

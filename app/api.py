@@ -1,0 +1,118 @@
+"""The public endpoints, `generate` and `runs` (docs/api.md); all other events of the page are private."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.generation import Wanted
+from app.generation import generate as generated
+from app.runner import Runner
+from app.runs.checks import items, text
+from app.sentences import without_paths
+from app.tabs.parts import refusing
+from mars.config import DEFAULT_THRESHOLD
+
+RUNS = Path(__file__).parents[1] / "assets" / "runs"
+MOST_COLUMNS = 200
+
+
+def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
+    """Add both endpoints to the current Blocks; `checkpoint` is the one that `generate` uses unless told."""
+
+    def generate(
+        prompt: str,
+        request: gr.Request,
+        checkpoint: str = checkpoint,
+        decoder: str = "sliding_window",
+        threshold: float | None = DEFAULT_THRESHOLD,
+        block_size: int | None = None,
+        max_new_tokens: int = 192,
+        seed: int = 0,
+        draft: str | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Let a checkpoint answer a prompt; the text, and a record of every forward pass.
+
+        Args:
+            prompt: What the person says.
+            checkpoint: A name that the app offers.
+            decoder: autoregressive, sliding_window, self_speculative or another one of the library.
+            threshold: Proposals after the first are accepted while their score meets it; null is one token a pass.
+            block_size: How many tokens a pass proposes; null is the block size that the checkpoint was trained with.
+            max_new_tokens: The longest answer.
+            seed: For temperatures above 0: the same seed draws the same text.
+            draft: The name of the smaller checkpoint that drafts, for the decoder speculative.
+            settings: Further decoding settings by name, such as temperature, top_p, score or alternatives.
+        """
+        given = {
+            "prompt": prompt,
+            "checkpoint": checkpoint,
+            "decoder": decoder,
+            "threshold": threshold,
+            "block_size": block_size,
+            "max_new_tokens": max_new_tokens,
+            "seed": seed,
+            "draft": draft,
+        }
+        with refusing():
+            yield from generated(runner, str(request.session_hash), Wanted.of(runner.limits, given, settings))
+
+    def runs(columns: list[str] | None = None) -> dict[str, Any]:
+        """The runs that were measured and come with the app, as a table: headers, and one row a run.
+
+        Args:
+            columns: The columns to return; null is all of them.
+        """
+        with refusing():
+            return table(folder, columns)
+
+    gr.api(generate, api_name="generate", concurrency_limit=None)
+    gr.api(runs, api_name="runs", concurrency_limit=None)
+
+
+def table(folder: Path, columns: object = None) -> dict[str, Any]:
+    """The runs of a folder: `headers`, `data`, and `problems` with a sentence for each run that cannot be read.
+
+    Raises:
+        ValueError: one sentence: there is no store of runs here, or no such column.
+    """
+    read_runs = store_reader()
+    if read_runs is None:
+        raise ValueError("This version of the app comes without a store of runs; measure with python -m analysis bench")
+    found = _read(read_runs, folder, _stamp(folder))
+    if columns is None:
+        return found
+    wanted = [text(name, "columns", 100) for name in items(columns, "columns", MOST_COLUMNS)]
+    headers: list[str] = found["headers"]
+    if unknown := [name for name in wanted if name not in headers]:
+        raise ValueError(f"columns must be among {', '.join(headers)}, got {unknown[0]!r}")
+    places = [headers.index(name) for name in wanted]
+    return {**found, "headers": wanted, "data": [[row[place] for place in places] for row in found["data"]]}
+
+
+def store_reader() -> Callable[[Path], Any] | None:
+    """`analysis.runs.read_runs`, where there is one."""
+    try:
+        return getattr(importlib.import_module("analysis.runs"), "read_runs", None)
+    except ImportError:
+        return None
+
+
+def _stamp(folder: Path) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*") if file.is_file()))
+
+
+@lru_cache(maxsize=1)
+def _read(read_runs: Callable[[Path], Any], folder: Path, stamp: object) -> dict[str, Any]:
+    """The table as JSON; `stamp` changes when the folder does."""
+    store = read_runs(folder)
+    rows = json.loads(store.table().to_json(orient="split", index=False, double_precision=15))
+    problems = [without_paths(problem) for problem in store.problems]
+    return {"headers": rows["columns"], "data": rows["data"], "problems": problems}

@@ -1,0 +1,104 @@
+// What the pages of the course share: the list they join, buttons, sliders, and a pass drawn as a row of proposals.
+
+const PAGES = [];
+
+function button(label, act) {
+  const node = make("button", "lens-learn-button", label);
+  node.type = "button";
+  node.addEventListener("click", act);
+  return node;
+}
+
+// A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label.
+function slider(label, lowest, highest, step, value, read, act) {
+  const reading = make("output", "lens-learn-reading");
+  const input = make("input");
+  input.type = "range";
+  Object.assign(input, { min: lowest, max: highest, step, value });
+  const show = () => {
+    reading.textContent = read(Number(input.value));
+    input.setAttribute("aria-valuetext", reading.textContent);
+    act(Number(input.value));
+  };
+  input.addEventListener("input", show);
+  const node = put(make("label", "lens-learn-slider"), put(make("span", "", `${label} `), reading), input);
+  node.show = show;
+  return node;
+}
+
+function visible(piece) {
+  return piece.replaceAll("\n", "↵");
+}
+
+// Text already written, as groups of tokens: `lane.passes` up to number `count`.
+function written(lane, count, className = "") {
+  const text = make("div", `lens-learn-text ${className}`);
+  lane.passes.slice(0, count).forEach((pass, number) => {
+    const group = make("span", `lens-learn-group ${number % 2 ? "odd" : "even"}`);
+    for (let place = 0; place < pass.accepted; place++) {
+      const token = make("span", `lens-learn-token ${place ? "passed" : "first"}`, lane.written[pass.start + place]);
+      if (pass.proposals[place][3]) token.append(make("span", "lens-learn-end", "end"));
+      group.append(token);
+    }
+    text.append(group);
+  });
+  return text;
+}
+
+const READ = { clean: "real text", mask: "a mask", draft: "a draft", random: "a guess" };
+
+// The proposals of a pass over what each position read. `accepted` of them are taken; `shown` false hides the answers;
+// with `kept`, what masks proposed is not thrown away.
+function proposals(pass, { accepted = pass.accepted, threshold = null, shown = true, kept = false } = {}) {
+  const row = make("ol", "lens-learn-window");
+  pass.proposals.forEach(([piece, score, source, ends], place) => {
+    const taken = shown && place < accepted;
+    const fate = !shown ? "open" : taken ? "taken" : kept && source === "mask" ? "kept" : "left";
+    const cell = make("li", `lens-learn-cell ${source} ${fate}`);
+    cell.append(make("span", "lens-learn-proposal", shown ? (ends ? "end" : visible(piece)) : "?"));
+    const scale = make("span", "lens-learn-scale");
+    const bar = make("span", "lens-learn-bar");
+    bar.style.height = shown ? `${100 * Math.min(1, score)}%` : "0";
+    scale.append(bar);
+    if (threshold !== null) {
+      const mark = make("span", "lens-learn-mark");
+      mark.style.bottom = `${100 * threshold}%`;
+      scale.append(mark);
+    }
+    cell.append(scale, make("span", "lens-learn-score", shown ? score.toFixed(2) : ""));
+    cell.append(make("span", "lens-learn-read", READ[source]));
+    row.append(cell);
+  });
+  return row;
+}
+
+// How many proposals a threshold accepts: the first always, then from the left those that reach it, up to the end.
+function acceptedAt(pass, threshold) {
+  let count = 1;
+  while (
+    count < pass.proposals.length &&
+    !pass.proposals[count - 1][3] &&
+    pass.proposals[count][1] >= threshold
+  ) {
+    count++;
+  }
+  return count;
+}
+
+// Previous and next through the passes of a lane; `draw` gets the number. Returns [controls, the next button].
+function walk(count, draw, begin = 0) {
+  let number = begin;
+  const go = (to) => {
+    number = Math.min(count - 1, Math.max(0, to));
+    where.textContent = `pass ${number + 1} of ${count}`;
+    before.disabled = number === 0;
+    next.disabled = number === count - 1;
+    draw(number);
+  };
+  const before = button("Previous pass", () => go(number - 1));
+  const next = button("Next pass", () => go(number + 1));
+  const where = make("span", "lens-learn-where");
+  const controls = put(make("div", "lens-learn-controls"), before, next, where);
+  controls.start = () => go(begin);
+  return [controls, next];
+}

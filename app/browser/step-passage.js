@@ -1,0 +1,45 @@
+// The text of the lane as groups, one a pass: what is written so far, the pass in view, and what is still to come.
+
+class PassageView {
+  constructor(onPass) {
+    this.root = make("div", "step-passage");
+    this.root.addEventListener("click", (event) => {
+      const group = event.target.closest("[data-index]");
+      if (group) onPass(Number(group.dataset.index));
+    });
+  }
+
+  open(lane) {
+    this.groups = new Map();
+    this.current = null;
+    this.root.replaceChildren();
+    for (const pass of lane.passes.filter(({ counted }) => counted)) {
+      const group = make("span", `lens-pass ${pass.number % 2 ? "odd" : "even"} ahead`);
+      group.dataset.index = pass.index;
+      group.title = lane.name(pass);
+      pass.row.proposals.slice(0, pass.row.accepted).forEach((proposal, place) => {
+        const token = make("span", `lens-token ${place ? "passed" : "first"}`);
+        lane.lane.written[pass.from + place].split("\n").forEach((part, line) => {
+          if (line) token.append(make("span", "lens-newline", "\n"));
+          if (part) token.append(part);
+        });
+        if (lane.ends(proposal.token_id)) token.classList.add("ends");
+        group.append(token);
+      });
+      this.groups.set(pass.index, group);
+      this.root.append(group);
+    }
+  }
+
+  show(index) {
+    for (const [place, group] of this.groups) {
+      group.classList.toggle("ahead", place > index);
+      group.classList.toggle("here", place === index);
+    }
+    const here = this.groups.get(index);
+    if (!here) return;
+    const { offsetTop, offsetHeight } = here;
+    const seen = offsetTop >= this.root.scrollTop && offsetTop + offsetHeight <= this.root.scrollTop + this.root.clientHeight;
+    if (!seen) this.root.scrollTop = offsetTop - this.root.clientHeight / 2;
+  }
+}

@@ -1,0 +1,121 @@
+// Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing at a chosen speed.
+
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
+const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+
+class Player {
+  constructor(onMove) {
+    this.onMove = onMove;
+    this.index = 0;
+    this.timer = null;
+    this.root = make("div", "step-player");
+    this.bars = shape("svg", { class: "step-bars", preserveAspectRatio: "none", "aria-hidden": "true" });
+    this.range = make("input", "step-range");
+    Object.assign(this.range, { type: "range", min: 0, step: 1 });
+    this.range.setAttribute("aria-label", "Pass");
+    this.range.addEventListener("input", () => this.go(Number(this.range.value)));
+    this.play = this.button("▶", "Play", () => this.toggle());
+    this.play.classList.add("step-play");
+    const back = this.button("◀", "One pass back", () => this.go(this.index - 1));
+    const on = this.button("▶", "One pass on", () => this.go(this.index + 1));
+    back.textContent = "‹";
+    on.textContent = "›";
+    this.where = make("output", "step-where");
+    this.speed = make("select", "step-speed");
+    this.speed.setAttribute("aria-label", "Speed: 1× is one pass a second");
+    for (const speed of SPEEDS) this.speed.append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
+    const track = put(make("div", "step-track"), this.bars, this.range);
+    put(this.root, put(make("div", "step-buttons"), back, this.play, on), track, this.where, this.speed);
+  }
+
+  button(text, name, act) {
+    const node = make("button", "step-button", text);
+    node.type = "button";
+    node.title = name;
+    node.setAttribute("aria-label", name);
+    node.addEventListener("click", act);
+    return node;
+  }
+
+  open(lane, index) {
+    this.pause();
+    this.lane = lane;
+    this.index = 0;
+    this.range.max = lane.passes.length - 1;
+    this.draw(null);
+    this.go(index);
+  }
+
+  // A bar for each pass: as high as the tokens that it accepted, and an outline of what `threshold` would have.
+  draw(threshold) {
+    const { lane, passes } = this.lane;
+    const height = ({ row }) => (this.lane.byThreshold ? row.proposals.length : row.accepted);
+    const tallest = passes.reduce((most, pass) => Math.max(most, height(pass)), 1);
+    this.bars.setAttribute("viewBox", `0 0 ${passes.length} ${tallest}`);
+    const bars = passes.map(({ row, counted, index }) => {
+      const high = counted ? row.accepted : 0.15;
+      return shape("rect", { class: "step-tick", x: index + 0.12, y: tallest - high, width: 0.76, height: high });
+    });
+    const trials = passes.map(({ record, index }) => {
+      const high = threshold === null ? 0 : wouldAccept(lane, record, threshold);
+      return shape("path", { class: "step-trial-tick", d: high ? `M${index} ${tallest - high}h1` : "" });
+    });
+    this.bars.replaceChildren(...bars, ...trials);
+    this.bars.children[this.index]?.classList.add("here");
+  }
+
+  go(index) {
+    const last = this.lane.passes.length - 1;
+    this.bars.children[this.index]?.classList.remove("here");
+    this.index = Math.min(last, Math.max(0, index));
+    this.bars.children[this.index].classList.add("here");
+    const pass = this.lane.passes[this.index];
+    const name = this.lane.name(pass);
+    this.range.value = this.index;
+    this.range.setAttribute("aria-valuetext", `${name}, step ${this.index + 1} of ${last + 1}`);
+    this.where.textContent = pass.counted ? `${name} of ${this.lane.count}` : name;
+    if (this.index === last) this.pause();
+    this.onMove(this.index);
+  }
+
+  get playing() {
+    return this.timer !== null;
+  }
+
+  toggle() {
+    if (this.playing) return this.pause();
+    if (this.index === this.lane.passes.length - 1) this.go(0);
+    this.set("❚❚", "Pause");
+    return this.wait();
+  }
+
+  wait() {
+    this.timer = setTimeout(() => {
+      if (!this.root.isConnected) return this.pause();
+      this.go(this.index + 1);
+      return this.playing ? this.wait() : undefined;
+    }, 1000 / Number(this.speed.value));
+  }
+
+  pause() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.set("▶", "Play");
+  }
+
+  set(text, name) {
+    this.play.textContent = text;
+    this.play.title = name;
+    this.play.setAttribute("aria-label", name);
+  }
+
+  // Arrow keys and space, unless something that has a use for them is focused; true when the key was taken.
+  key(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest("select, textarea, input:not(.step-range)")) return false;
+    if (event.key === " " && !event.target.closest("button, summary, a")) this.toggle();
+    else if (event.key in MOVES) this.go(this.index + MOVES[event.key]);
+    else return false;
+    event.preventDefault();
+    return true;
+  }
+}

@@ -1,0 +1,118 @@
+// Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
+
+const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
+
+class StepView {
+  constructor(root) {
+    this.root = root;
+    this.asked = make("details", "step-asked");
+    this.lanes = make("div", "step-lanes");
+    this.lanes.setAttribute("role", "group");
+    this.lanes.setAttribute("aria-label", "Lane");
+    this.passage = new PassageView((index) => this.player.go(index));
+    this.player = new Player((index) => this.show(index));
+    this.title = make("h3", "step-title");
+    this.facts = make("p", "step-facts");
+    this.status = make("p", "step-status");
+    this.status.setAttribute("role", "status");
+    this.window = new WindowView((node, stays) => this.pick(node, stays));
+    this.matrix = new MatrixView();
+    this.trial = new Trial((threshold) => this.retry(threshold));
+    const head = put(make("div", "step-head"), this.title, this.facts);
+    const left = put(make("div", "step-left"), head, this.window.root, this.trial.root);
+    const stage = put(make("div", "step-stage"), left, this.matrix.root);
+    this.panel = put(make("section", "step-panel"), this.passage.root, this.player.root, stage);
+    this.note = make("p", "step-note");
+    put(root, this.note, this.asked, this.lanes, this.panel, this.status);
+    this.card = new ProposalCard(root);
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // Show a run, at the wished lane and the pass with that number or the one that wrote that token.
+  open(run, { lane = null, number = null, token = null } = {}) {
+    this.run = run;
+    const title = make("summary", "", run.question.prompt.trim().split("\n")[0]);
+    this.asked.replaceChildren(title, make("p", "step-prompt", run.question.prompt));
+    this.note.textContent = run.note ?? "";
+    this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
+    // Without a wish, the lane with most to see: the last one that accepts several tokens a pass.
+    const wide = run.lanes.findLast((each) => each.records.some((record) => record.rows[0].accepted > 1));
+    this.choose(lane ?? (wide ?? run.lanes[0]).key, { number, token });
+  }
+
+  tab(lane) {
+    const node = make("button", `step-lane lens-lane-${lane.decoder === "autoregressive" ? "ar" : "mars"}`);
+    node.type = "button";
+    node.dataset.lane = lane.key;
+    const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
+    const about = `${lane.checkpoint} · ${lane.decoder.replaceAll("_", " ")}`;
+    put(node, make("b", "", lane.title), make("span", "step-about", about));
+    if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
+    node.addEventListener("click", () => this.choose(lane.key, {}));
+    return node;
+  }
+
+  choose(key, place) {
+    const found = this.run.lanes.find((each) => each.key === key) ?? this.run.lanes[0];
+    this.lane = new SteppedLane(found);
+    for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
+    const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
+    this.panel.className = `step-panel lens-lane-${this.lane.kind}${wide ? " wide" : ""}`;
+    this.passage.open(this.lane);
+    const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
+    const wished = place.number || (place.token ?? null) !== null;
+    this.player.open(this.lane, wished ? this.lane.find(place) : first);
+    this.trial.open(this.lane);
+  }
+
+  show(index) {
+    this.pass = this.lane.passes[index];
+    this.shape = this.lane.reader.at(index);
+    const { record, row } = this.pass;
+    const facts = [
+      `${record.query_tokens.toLocaleString("en-US")} positions computed`,
+      `${decimals(1000 * record.seconds, 1)} ms`,
+      row.threshold === null ? "" : thresholdName(row.threshold),
+    ];
+    const outcome = this.lane.outcome(this.pass, this.shape);
+    put(clear(this.title), make("b", "", this.lane.name(this.pass)), make("span", "", outcome));
+    this.facts.textContent = facts.filter(Boolean).join(" · ");
+    this.card.close();
+    this.passage.show(index);
+    this.draw();
+    this.matrix.show(this.shape);
+    if (!this.player.playing) this.status.textContent = `${this.lane.name(this.pass)}: ${outcome}`;
+  }
+
+  draw() {
+    const { threshold } = this.trial;
+    const tried = threshold !== null && this.pass.counted && this.pass.row.threshold !== null;
+    const accepted = tried ? wouldAccept(this.lane.lane, this.pass.record, threshold) : 0;
+    this.window.show(this.lane, this.pass, this.shape, tried ? { threshold, accepted } : null);
+  }
+
+  retry(threshold) {
+    this.player.draw(threshold);
+    this.draw();
+  }
+
+  // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.
+  pick(node, stays) {
+    this.matrix.mark(node ? Number(node.dataset.column) : null);
+    if (node?.dataset.place !== undefined) {
+      if (node !== this.card.node) this.card.open(node, this.lane, this.pass);
+      this.pinned = stays || (this.pinned && node === this.card.node);
+    } else if (stays || !this.pinned) {
+      this.card.close();
+      this.pinned = false;
+    }
+  }
+
+  // The keys work wherever the focus is, as long as the view is on screen and nothing else is meant.
+  key(event) {
+    const shown = this.run && this.root.offsetParent !== null;
+    if (!shown || (event.target !== document.body && !this.root.contains(event.target))) return;
+    if (event.key === "Escape") this.card.close();
+    else this.player.key(event);
+  }
+}

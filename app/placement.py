@@ -1,0 +1,108 @@
+"""Which device a checkpoint goes to: they are spread, so that with two GPUs each lane has its own."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+WARM_UP_TOKENS = 8
+
+
+def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:
+    """The device that holds the fewest checkpoints; among those the one with the most free memory, then the first.
+
+    `free_bytes` is asked only where there is a choice.
+    """
+    fewest = min(held.get(device, 0) for device in devices)
+    emptiest = [device for device in devices if held.get(device, 0) == fewest]
+    return max(emptiest, key=free_bytes) if len(emptiest) > 1 else emptiest[0]
+
+
+class Loader:
+    """Loads a checkpoint where there is most room, and lets it decode once; torch is read only here.
+
+    `device` is auto, cpu, cuda, or cuda:N for that one alone.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._lock = threading.Lock()
+        self._engines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+
+    def __call__(self, source: str) -> Checkpoint:
+        """The checkpoint of this folder or Hub id.
+
+        Raises:
+            CheckpointError: one sentence that names the file at fault and what to do.
+        """
+        from mars.checkpoint import load_checkpoint
+
+        with self._lock:
+            device = choose(devices(self._device), self.held(), _free_bytes)
+            checkpoint = load_checkpoint(source, device=device)
+            self._engines[checkpoint.engine] = device
+        with on(device):
+            _warm_up(checkpoint)
+        return checkpoint
+
+    def held(self) -> dict[str, int]:
+        """How many loaded checkpoints each device holds."""
+        places = list(self._engines.values())
+        return {device: places.count(device) for device in places}
+
+
+def devices(device: str) -> list[str]:
+    """The devices that auto, cpu, cuda or cuda:N stands for here."""
+    import torch
+
+    if device in ("auto", "cuda") and torch.cuda.device_count() > 1:
+        return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    return [device]
+
+
+def on(device: object) -> AbstractContextManager[object]:
+    """A context in which work for this torch device is timed and captured there; for the CPU it does nothing."""
+    if not str(device).startswith("cuda"):
+        return nullcontext()
+    import torch
+
+    return torch.cuda.device(torch.device(str(device)))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device, or this machine, has no room left."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in said or "can't allocate memory" in said
+
+
+def release() -> None:
+    """Give memory that nothing holds any more back to the devices."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _free_bytes(device: str) -> int:
+    import torch
+
+    return int(torch.cuda.mem_get_info(torch.device(device))[0])
+
+
+def _warm_up(checkpoint: Checkpoint) -> None:
+    """So that no lane pays for first calls."""
+    from mars.config import DecodingSettings
+    from mars.decoding import DECODERS
+
+    settings = DecodingSettings(block_size=checkpoint.block_size or 1, max_new_tokens=WARM_UP_TOKENS)
+    for name in ("autoregressive", "sliding_window") if checkpoint.supports_masks else ("autoregressive",):
+        for _ in DECODERS[name](checkpoint.engine, [checkpoint.encode("Hello")], settings):
+            pass

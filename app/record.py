@@ -1,0 +1,148 @@
+"""Record a run to a file: `python -m app.record --help`. The page opens it, and the shipped runs were made so."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from app import problems
+from app.lane import Lane
+from app.runs.keeping import keep
+from app.runs.lane_records import lane_settings
+from app.runs.run import Asked, to_json
+from mars.config import DecodingSettings
+from mars.tasks import TASKS
+
+ALTERNATIVES = 5
+EPILOG = """\
+example:
+  python -m app.record --task word_problems --seed 2 --output run.json \\
+      --lane AR assets/checkpoints/ar-sft autoregressive \\
+      --lane "MARS τ 0.95" assets/checkpoints/mars-b8 sliding_window threshold=0.95
+
+A setting is any field of mars.config.DecodingSettings; the block size is the checkpoint's unless it is given.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    command = argparse.ArgumentParser(
+        prog="python -m app.record",
+        description="Let one or more lanes answer a question, one after the other, and write the run to a file.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = command.add_argument
+    add(
+        "--lane",
+        nargs="+",
+        action="append",
+        required=True,
+        metavar="WORD",
+        help="TITLE CHECKPOINT DECODER [SETTING=VALUE …]; give it once for each lane",
+    )
+    add("--task", choices=tuple(TASKS), help="family of the problem to ask")
+    add("--seed", type=int, default=0, help="seed of the problem (default: 0)")
+    add("--prompt", metavar="TEXT", help="what to ask instead of a problem")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add("--title", default="", help="what the run is called in the page")
+    add("--note", default="", help="what to look at, in a sentence or two")
+    add(
+        "--takes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="record each lane N times and keep the fastest: the text is the same, and a busy machine's pauses go",
+    )
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the models run")
+    add("--output", type=Path, required=True, metavar="FILE.json", help="where to write the run")
+    return command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record; 0, or 2 for bad input."""
+    options = parser().parse_args(arguments)
+    try:
+        return _record(options)
+    except ValueError as error:
+        sys.stderr.write(f"app.record: {error}\n")
+        return 2
+
+
+def _record(options: argparse.Namespace) -> int:
+    problem = problems.find(options.task, options.seed) if options.task else None
+    prompt = problem.prompt if problem else options.prompt
+    if not prompt:
+        raise ValueError("say what to ask, with --task and --seed or with --prompt")
+    specified = [_Specified(words, options.max_new_tokens) for words in options.lane]
+    lanes = [_write(lane, prompt, options.device, options.takes) for lane in specified]
+    for lane in lanes:
+        lane.right = problems.is_right(problem, lane.text) if problem else None
+    asked = Asked(
+        prompt=prompt,
+        max_new_tokens=options.max_new_tokens,
+        task=problem.task if problem else None,
+        seed=problem.seed if problem else None,
+    )
+    run = keep(uuid4().hex, asked, lanes, title=options.title, note=options.note)
+    options.output.write_text(to_json(run) + "\n", encoding="utf-8")
+    for kept in run.lanes:
+        verdict = {True: ", right", False: ", wrong", None: ""}[kept.right]
+        sys.stderr.write(f"{kept.title}: {len(kept.written)} tokens, {len(kept.records)} passes{verdict}\n")
+    return 0
+
+
+class _Specified:
+    """One --lane option."""
+
+    def __init__(self, words: Sequence[str], max_new_tokens: int) -> None:
+        if len(words) < 3:
+            raise ValueError(f"--lane needs TITLE CHECKPOINT DECODER, got {' '.join(words)!r}")
+        self.title, self.checkpoint, self.decoder, *settings = words
+        self.key = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "lane"
+        pairs = [setting.partition("=") for setting in settings]
+        given = {"max_new_tokens": max_new_tokens, "alternatives": ALTERNATIVES}
+        self.given = {**given, **{name: _value(value) for name, _, value in pairs}}
+        self.settings(None)
+
+    def settings(self, trained_block_size: int | None) -> DecodingSettings:
+        """The settings, with the checkpoint's block size unless another is given."""
+        default = {"block_size": trained_block_size} if trained_block_size else {}
+        return lane_settings({**default, **self.given}, f"--lane {self.title}")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads({"none": "null"}.get(text, text))
+    except json.JSONDecodeError:
+        return text
+
+
+def _write(specified: _Specified, prompt: str, device: str, takes: int) -> Lane:
+    """The fastest of so many takes."""
+    from mars.checkpoint import load_checkpoint  # late: torch takes seconds, and a wrong option is said before
+    from mars.decoding import DECODERS
+
+    if specified.decoder not in DECODERS:
+        raise ValueError(f"a lane's decoder must be one of {', '.join(DECODERS)}, got {specified.decoder!r}")
+    checkpoint = load_checkpoint(specified.checkpoint, device=device)
+    settings, ids = specified.settings(checkpoint.block_size), checkpoint.encode(prompt)
+    found = []
+    for _ in range(max(1, takes)):
+        lane = Lane(specified.key, specified.title, specified.decoder, checkpoint, settings, len(ids))
+        for record in DECODERS[lane.decoder](checkpoint.engine, [ids], settings):
+            lane.add(record)
+        lane.end()
+        found.append(lane)
+    return min(found, key=lambda lane: lane.tally.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

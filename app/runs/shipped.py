@@ -1,0 +1,25 @@
+"""The runs that come with the app: real ones of the shipped checkpoints, made by `python -m app.record`."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from pathlib import Path
+
+from app.runs.reading import RunFileError, read
+from app.runs.run import Run
+
+REPLAYS = Path(__file__).parents[2] / "assets" / "replays"
+_log = logging.getLogger(__name__)
+
+
+@cache
+def shipped(folder: Path = REPLAYS) -> dict[str, Run]:
+    """The runs of a folder by file name without its ending, in the order of the names; broken files are left out."""
+    runs = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            runs[path.stem] = read(path.read_bytes())
+        except (OSError, RunFileError) as error:
+            _log.warning("%s is not offered. %s", path.name, error)
+    return runs

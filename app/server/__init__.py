@@ -1,0 +1,1 @@
+"""What stands between the page and the network: options, accounts, headers, limits, health."""

@@ -1,0 +1,137 @@
+"""The page on the network: Gradio's server, behind the gate, with a health address beside it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from app.server.accounts import Accounts
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+    from app.runner import Runner
+
+SPARE_THREADS = 40
+SESSIONS_KEPT = 200
+DEAD_AFTER_SECONDS = 20
+_QUIET_SECONDS, _PROBE_SECONDS = 8, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where and for whom the page is served. `root_path` is where a proxy shows it: a path or a whole address."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    root_path: str = ""
+    frame_ancestors: tuple[str, ...] = ()
+    accounts: Accounts | None = None
+    mcp: bool = False
+
+
+def prepare() -> None:
+    """Set what Gradio and the Hub's library read from the environment; before either is imported.
+
+    They send nothing anywhere, keep their files where no other app's are, and remember little of what was.
+    """
+    folder = tempfile.mkdtemp(prefix="mars-lens-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ.update(
+        GRADIO_ANALYTICS_ENABLED="False",
+        GRADIO_ANALYTICS_MAX_EVENTS="100",
+        GRADIO_ANALYTICS_CACHE_FREQUENCY="1000000",  # a table of all events, made anew after each
+        GRADIO_TEMP_DIR=folder,
+        HF_HUB_DISABLE_TELEMETRY="1",
+    )
+    for name in ("GRADIO_ALLOWED_PATHS", "GRADIO_SHARE", "GRADIO_MCP_SERVER", "GRADIO_ROOT_PATH"):
+        os.environ.pop(name, None)
+
+
+def can_serve(host: str, port: int | None) -> bool:
+    """Whether the address can be bound: asked first, because everything after it takes seconds."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port or 0))
+    except OSError:
+        return False
+    return True
+
+
+def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any]) -> str:
+    """Serve `blocks` in a thread; the address on this machine. `looks` are Gradio's theme and style sheet."""
+    from starlette.middleware import Middleware
+
+    from app.server.gate import LARGEST_BODY, Gate
+    from app.server.health import route
+
+    _, url, _ = blocks.launch(
+        server_name=site.host,
+        server_port=site.port,
+        root_path=site.root_path,
+        auth=site.accounts.check if site.accounts else None,
+        mcp_server=site.mcp,
+        max_threads=runner.most_runs + SPARE_THREADS,
+        max_file_size=LARGEST_BODY,
+        state_session_capacity=SESSIONS_KEPT,
+        app_kwargs={"middleware": [Middleware(Gate, rules=_rules(blocks, site))], "routes": [route(runner)]},
+        prevent_thread_lock=True,
+        **_CLOSED,
+        **looks,
+    )
+    _notice_dead_peers(blocks.server)
+    return str(url)
+
+
+# Nothing leaves this machine or is kept in the browser, and no error of ours is shown to a person.
+_CLOSED: dict[str, Any] = {
+    "share": False,
+    "ssr_mode": False,
+    "pwa": False,
+    "quiet": True,
+    "footer_links": [],
+    "run_history": False,
+    "enable_monitoring": False,
+    "show_error": False,
+}
+
+
+def _rules(blocks: gr.Blocks, site: Site) -> Any:
+    from gradio.components import File, UploadButton
+
+    from app.server.gate import Rules
+
+    origins = {urlsplit(site.root_path).netloc, os.environ.get("SPACE_HOST", "")} - {""}
+    uploads = any(isinstance(block, File | UploadButton) for block in blocks.blocks.values())
+    return Rules(
+        frame_ancestors=site.frame_ancestors,
+        origins=frozenset(origins),
+        root_path=site.root_path,
+        uploads=uploads,
+        mcp=site.mcp,
+    )
+
+
+def _notice_dead_peers(server: Any) -> None:
+    """Close connections whose other end is gone without a word, so that their runs end: a cable pulled, a lid shut.
+
+    The options are inherited by each connection that the listening sockets accept.
+    """
+    for listening in server.servers:
+        for sock in listening.sockets:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in (
+                ("TCP_KEEPIDLE", _QUIET_SECONDS),
+                ("TCP_KEEPINTVL", _PROBE_SECONDS),
+                ("TCP_KEEPCNT", (DEAD_AFTER_SECONDS - _QUIET_SECONDS) // _PROBE_SECONDS),
+                ("TCP_USER_TIMEOUT", DEAD_AFTER_SECONDS * 1000),
+            ):
+                if hasattr(socket, name):  # which ones there are depends on the system
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,72 @@
+"""From a prompt to the records of its run: does it fit, which decoder writes it, and whose turn it is on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from app.device import Device
+from app.placement import on
+from app.runs.checks import shown
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.records import ForwardPass
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+
+LANES = 2
+MOST_ROWS = 16
+AHEAD = 1  # who looks on slowly decides about the pass after the next
+
+
+def prompt_ids(checkpoint: Checkpoint, prompt: str, max_new_tokens: int) -> list[int]:
+    """Token ids of the prompt.
+
+    Raises:
+        ValueError: with the numbers, when prompt and answer do not fit the context.
+    """
+    ids = checkpoint.encode(prompt)
+    room = checkpoint.engine.context_length - max_new_tokens
+    if len(ids) > room:
+        raise ValueError(
+            f"The prompt is {len(ids):,} tokens long for {checkpoint.name}; with {max_new_tokens} new tokens at most "
+            f"{max(0, room):,} fit its context. Shorten it or lower the length limit."
+        )
+    return ids
+
+
+def start(
+    checkpoint: Checkpoint, decoder: str, ids: list[int], settings: DecodingSettings, control: Control, places: int
+) -> Iterator[ForwardPass]:
+    """The records of this run, each computed when it is asked for, or a pass before.
+
+    Runs on the same checkpoint share their passes where the decoder can; `places` is how many runs there are at most.
+
+    Raises:
+        ValueError: one sentence: there is no such decoder, or it cannot run so.
+    """
+    from mars.decoding import DECODERS, METHODS  # late: they read torch, and the page is up before that
+    from mars.service import LONGEST, service_of
+
+    if decoder not in DECODERS:
+        raise ValueError(f"The decoder must be one of {', '.join(DECODERS)}, got {shown(decoder)}.")
+    if decoder in METHODS and settings.use_cache and len(ids) + settings.max_new_tokens <= LONGEST:
+        service = service_of(checkpoint.engine, min(LANES * places, MOST_ROWS))
+        return service.submit(decoder, ids, settings, control, AHEAD)
+    return DECODERS[decoder](checkpoint.engine, [ids], settings, control)
+
+
+def is_shared(records: Iterator[ForwardPass]) -> bool:
+    """Whether other runs took part in any pass of this one so far: its seconds are also theirs."""
+    return bool(getattr(records, "shared", False))
+
+
+@contextmanager
+def turn(checkpoint: Checkpoint, device: Device) -> Iterator[None]:
+    """The turn for one pass of this checkpoint on its device, among several runs."""
+    where = str(checkpoint.engine.device)
+    with device.turn(where), on(where):
+        yield

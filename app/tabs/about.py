@@ -1,0 +1,46 @@
+"""About: what the checkpoints are, what was found out, what the figures mean, and where this machine stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import gradio as gr
+
+from app import about
+
+NO_CLAIMS = "No claim has been tested here yet."
+LEAD = (
+    "MARS (Mask AutoRegreSsion) fine-tunes an autoregressive model so that masks appended to the text are filled in "
+    "one causal forward pass. No parameter is added. The shipped models are small and know six families of synthetic "
+    "problems; every figure on this page can be traced to a run of theirs."
+)
+
+
+def build(page: gr.Blocks, sources: Mapping[str, str]) -> None:
+    """Lay out the tab inside the current Blocks; `sources` are the folders or Hub ids of the checkpoints by name."""
+    with gr.Column(elem_classes="lens-about"):
+        _prose(LEAD, "about-lead")
+        _titled("Claims", about.document("docs/claims.md") or NO_CLAIMS, "about-claims")
+        _title("Checkpoints")
+        for number, (name, card) in enumerate(about.cards(sources).items()):
+            with gr.Accordion(name, open=False, elem_classes="lens-checkpoint"):
+                _prose(card, f"about-card-{number}")
+        _titled("What is counted, and how", about.document("docs/metrics.md"), "about-metrics")
+        _titled("Your own checkpoint", about.section("README.md", "Your own checkpoint"), "about-own")
+        _title("This machine")
+        machine = _prose("", "about-machine")
+        _titled("How to cite", about.section("README.md", "How to cite"), "about-cite")
+    page.load(about.machine, outputs=machine, show_progress="hidden", api_visibility="private")
+
+
+def _titled(title: str, text: str, name: str) -> None:
+    _title(title)
+    _prose(text, name)
+
+
+def _title(text: str) -> None:
+    gr.Markdown(f"## {text}", elem_classes="lens-prose")
+
+
+def _prose(text: str, name: str) -> gr.Markdown:
+    return gr.Markdown(text, elem_id=name, elem_classes="lens-prose")

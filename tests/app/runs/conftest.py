@@ -1,0 +1,39 @@
+"""A finished run of the scripted checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.comparison import Question, compare, finished
+from app.device import Device
+from app.lane import KINDS, Lane
+from app.runs.run import Run, to_json
+from app.sessions import LiveRun
+
+TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 45"}
+
+
+@pytest.fixture(scope="session")
+def finished_run(make_checkpoint: Callable[..., Any]) -> Run:
+    """What the page keeps of a comparison."""
+    lanes = [Lane(kind.key, kind.title, kind.decoder, make_checkpoint(kind.key, TEXTS[kind.key])) for kind in KINDS]
+    question = Question(prompt="How many sheep? <b>", threshold=0.9)
+    for _ in compare(lanes, question, LiveRun(Device().join(), 0.9), Device()):
+        pass
+    return finished("a-run", question, lanes)
+
+
+@pytest.fixture(scope="session")
+def text(finished_run: Run) -> str:
+    """Its JSON document."""
+    return to_json(finished_run)
+
+
+@pytest.fixture
+def document(text: str) -> Any:
+    """Its JSON document, parsed, to be changed."""
+    return json.loads(text)

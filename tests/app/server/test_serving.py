@@ -1,0 +1,152 @@
+"""The served page over HTTP, and what a browser makes of its headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from app.server import serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser  # like the other tests that serve the page, seconds each
+
+
+@pytest.fixture(scope="module")
+def guarded(serve: Callable[..., Any]) -> Any:
+    """The page with accounts, behind a proxy that shows it at /lens, framed by one site."""
+    accounts = ("--auth", "eva:secret", "--root-path", "/lens")
+    return serve(*accounts, "--frame-ancestor", "https://huggingface.co", "--max-new-tokens-limit", "64")
+
+
+def get(page: Any, path: str, **options: Any) -> httpx.Response:
+    return httpx.get(page.url.rstrip("/") + path, timeout=60, **options)
+
+
+def test_health_answers_with_names_only(served: Any) -> None:
+    found = get(served, "/healthz")
+    assert found.status_code == 200
+    assert set(found.json()) == {"status", "version", "models", "runs"}
+    assert "/" not in json.dumps(found.json())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/file=/etc/passwd",
+        "/gradio_api/file=../../../../etc/passwd",
+        "/gradio_api/file=https://example.org/",
+        "/file=/etc/passwd",
+        "/static/../../../../../../etc/passwd",
+        "/static/%2e%2e/%2e%2e/%2e%2e/routes.py",
+        "/assets/..%2f..%2f..%2froutes.py",
+        "/svelte//etc/passwd",
+        "/theme.css/../../etc/passwd",
+        "/config?deep_link=../../../etc/passwd",
+    ],
+)
+def test_no_file_can_be_read_by_any_path(served: Any, path: str) -> None:
+    found = get(served, path)
+    assert "root:" not in found.text
+    assert "import " not in found.text
+    assert found.status_code in (403, 404) or path.startswith("/config")
+
+
+def test_a_file_cannot_be_uploaded(served: Any) -> None:
+    url = served.url + "gradio_api/upload"
+    assert httpx.post(url, files={"files": b"x"}, timeout=60).status_code == 404
+
+
+def test_other_sites_cannot_call_and_are_not_allowed_to_read(served: Any) -> None:
+    found = get(served, "/config", headers={"Origin": "https://elsewhere.example"})
+    assert found.status_code == 403
+
+
+def test_no_event_of_the_page_is_a_public_endpoint(served: Any) -> None:
+    named = get(served, "/gradio_api/info").json()["named_endpoints"]
+    assert set(named) <= {"/generate", "/runs"}
+
+
+def test_a_script_that_is_added_to_the_page_does_not_run(served: Any, chromium: Browser) -> None:
+    context = chromium.new_context()
+    tab = context.new_page()
+    tab.goto(served.url)
+    tab.wait_for_selector("[data-state=idle]")
+    tab.evaluate(
+        """() => {
+            const script = document.createElement('script');
+            script.textContent = "document.title = 'gone'";
+            document.body.append(script);
+            const image = document.createElement('img');
+            image.setAttribute('onerror', "document.title = 'gone'");
+            image.src = 'data:,';
+            document.body.append(image);
+            const link = document.createElement('a');
+            link.href = "javascript:document.title = 'gone'";
+            document.body.append(link);
+            link.click();
+        }"""
+    )
+    sent = tab.evaluate("fetch('https://example.org/').then(() => 'sent', () => 'refused')")
+    tab.wait_for_timeout(200)
+    assert tab.title() == "MARS Lens"
+    assert sent == "refused"
+    context.close()
+
+
+def test_with_accounts_only_health_is_open(guarded: Any) -> None:
+    assert get(guarded, "/healthz").status_code == 200
+    assert get(guarded, "/config").status_code == 401
+    assert get(guarded, "/gradio_api/info").status_code == 401
+    joined = httpx.post(guarded.url + "gradio_api/queue/join", json={"data": [], "fn_index": 0, "session_hash": "x"})
+    assert joined.status_code == 401
+    assert "components" not in get(guarded, "/").text.replace('"components":[]', "")
+
+
+def test_a_person_logs_in_and_runs(guarded: Any, chromium: Browser) -> None:
+    context = chromium.new_context()
+    complaints: list[str] = []
+    tab = context.new_page()
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.goto(guarded.url)
+    _log_in(tab, "wrong")
+    tab.wait_for_selector("text=Incorrect")
+    complaints.clear()  # the browser tells of the refused login
+    _log_in(tab, "secret")
+    tab.wait_for_selector("[data-state=idle]")
+    tab.fill("#limit input", "65")
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=failed]")
+    assert "between 16 and 64 new tokens" in tab.inner_text(".lens-status")
+    tab.fill("#limit input", "16")
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    assert complaints == []
+    context.close()
+
+
+def test_framing_is_open_to_the_named_site_only(guarded: Any, served: Any) -> None:
+    policy = get(guarded, "/").headers["content-security-policy"]
+    assert policy.endswith("frame-ancestors 'self' https://huggingface.co")
+    assert get(served, "/").headers["content-security-policy"].endswith("frame-ancestors 'self'")
+
+
+def test_the_terminal_shows_no_trace(served: Any, guarded: Any) -> None:
+    assert "Traceback" not in served.log.read_text()
+    assert "Traceback" not in guarded.log.read_text()
+
+
+def test_a_taken_address_cannot_be_served_on() -> None:
+    assert serving.can_serve("127.0.0.1", None)
+    assert not serving.can_serve("203.0.113.1", None)
+
+
+def _log_in(tab: Page, password: str) -> None:
+    tab.fill("input[type=text], label:has-text('username') input", "eva")
+    tab.fill("input[type=password]", password)
+    tab.click("button:has-text('Login')")

@@ -1,0 +1,57 @@
+"""What the About tab says, read from the repository."""
+
+from pathlib import Path
+
+from app import about
+
+CARD = """---
+license: apache-2.0
+---
+
+# small
+
+Made [here](../x.md), see [the paper](https://arxiv.org/abs/2604.07023). ![a plot](plot.png)
+"""
+
+
+def test_a_card_loses_its_header_its_title_its_pictures_and_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(CARD)
+    assert about.cards({"small": str(tmp_path)}) == {
+        "small": "Made here, see [the paper](https://arxiv.org/abs/2604.07023). a plot"
+    }
+
+
+def test_checkpoints_without_a_card_or_with_a_huge_one_are_left_out(tmp_path: Path) -> None:
+    for name in ("none", "huge"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "huge" / "README.md").write_text("x" * (about.LONGEST_CARD + 1))
+    assert (
+        about.cards({"hub": "somebody/model", "a\0b": "a\0b", **{n: str(tmp_path / n) for n in ("none", "huge")}}) == {}
+    )
+
+
+def test_sections_of_the_readme_are_found() -> None:
+    assert "chats.jsonl" in about.section("README.md", "Your own checkpoint")
+    assert "2604.07023" in about.section("README.md", "How to cite")
+    assert about.section("README.md", "No such heading") == ""
+    assert about.document("docs/no-such-file.md") == ""
+
+
+def test_the_definitions_name_every_counter_of_a_lane() -> None:
+    text = about.document("docs/metrics.md")
+    for term in (
+        "tokens per forward",
+        "forward pass",
+        "seconds",
+        "output tokens per second",
+        "speed-up",
+        "TTFT",
+        "TPOT",
+    ):
+        assert f"| {term} |" in text
+
+
+def test_the_machine_is_described_as_a_table() -> None:
+    table = about.machine()
+    assert "| hardware |" in table
+    assert "| torch |" in table

@@ -1,0 +1,154 @@
+"""The public endpoints, called by gradio_client; and the example of docs/api.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app import api
+from app.api import table
+from mars.records import from_object
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def client(served: Any) -> Iterator[Any]:
+    from gradio_client import Client
+
+    client = Client(served.url, verbose=False)
+    yield client
+    client.close()
+
+
+@pytest.mark.browser
+def test_generate_answers_with_text_and_records(client: Any, scriptorium: Any) -> None:
+    found = client.predict("How many sheep?", api_name="/generate")
+    assert found["state"] == "done"
+    assert found["checkpoint"] == "mars"
+    assert found["text"].endswith("#### 48")
+    records = [from_object(record) for record in found["records"]]
+    ids = [token for record in records for token in record.rows[0].accepted_ids]
+    assert scriptorium.tokenizer.decode(ids, skip_special_tokens=True) == found["text"]
+    assert found["counts"]["passes"] < found["counts"]["tokens"] == len(ids)
+
+
+@pytest.mark.browser
+def test_parameters_reach_the_decoder(client: Any) -> None:
+    asked = {"checkpoint": "ar", "decoder": "autoregressive", "max_new_tokens": 16, "settings": {"alternatives": 1}}
+    found = client.predict("How many sheep?", **asked, api_name="/generate")
+    assert found["finish_reason"] == "length"
+    assert found["counts"]["tokens"] == found["counts"]["passes"] == 16
+    assert len(found["records"][-1]["rows"][0]["proposals"][0]["alternatives"]) == 1
+
+
+@pytest.mark.browser
+def test_a_refusal_is_one_sentence(client: Any) -> None:
+    from gradio_client.exceptions import AppError
+
+    with pytest.raises(AppError, match=r"block_size must be between 1 and 64, got 99\.") as caught:
+        client.predict("How many sheep?", block_size=99, api_name="/generate")
+    assert "Traceback" not in str(caught.value)
+    assert client.predict("How many sheep?", api_name="/generate")["state"] == "done"
+
+
+@pytest.mark.browser
+def test_runs_is_a_table_or_says_why_not(client: Any) -> None:
+    from gradio_client.exceptions import AppError
+
+    if api.store_reader() is None:
+        with pytest.raises(AppError, match="comes without a store of runs"):
+            client.predict(api_name="/runs")
+    else:
+        assert set(client.predict(api_name="/runs")) == {"headers", "data", "problems"}
+
+
+@pytest.mark.browser
+def test_only_these_two_are_public(client: Any) -> None:
+    assert set(client.view_api(return_format="dict", print_info=False)["named_endpoints"]) == {"/generate", "/runs"}
+
+
+@pytest.mark.browser
+def test_the_example_of_the_documentation_runs(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.DOTALL)
+    example = example.replace("http://127.0.0.1:7860", served.url).replace("mars-b8", "mars")
+    exec(compile(example, "docs/api.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "#### 48" in said
+    assert "tokens per forward" in said
+
+
+def store(folder: Path) -> Any:
+    import pandas as pd
+
+    rows = [{"id": "a", "threshold": 0.9, "tasks": ("x", "y")}, {"id": "b", "threshold": None, "tasks": ("x",)}]
+    return SimpleNamespace(table=lambda: pd.DataFrame(rows), problems=["/srv/runs/index.json: runs[3].id is missing"])
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "store_reader", lambda: store)
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_table_is_json_without_paths(tmp_path: Path) -> None:
+    found = table(tmp_path)
+    assert found["headers"] == ["id", "threshold", "tasks"]
+    assert found["data"] == [["a", 0.9, ["x", "y"]], ["b", None, ["x"]]]
+    assert found["problems"] == ["index.json: runs[3].id is missing"]
+
+
+@pytest.mark.usefixtures("stored")
+def test_columns_can_be_chosen(tmp_path: Path) -> None:
+    found = table(tmp_path, ["threshold", "id"])
+    assert found["headers"] == ["threshold", "id"]
+    assert found["data"] == [[0.9, "a"], [None, "b"]]
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("columns", [["path"], "id", [7], [["id"]], {"id": 1}, ["x" * 1000], ["id"] * 1000])
+def test_columns_that_there_are_not_are_refused(tmp_path: Path, columns: Any) -> None:
+    with pytest.raises(ValueError, match=r"^columns must "):
+        table(tmp_path, columns)
+
+
+def test_runs_are_read_again_when_the_folder_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def counted(folder: Path) -> Any:
+        read.append(folder)
+        return store(folder)
+
+    monkeypatch.setattr(api, "store_reader", lambda: counted)
+    table(tmp_path)
+    table(tmp_path)
+    assert len(read) == 1
+    (tmp_path / "index.json").write_text("{}")
+    table(tmp_path)
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("module", [SimpleNamespace(), None])
+def test_without_a_store_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    def load(name: str) -> Any:
+        if module is None:
+            raise ImportError(name)
+        return module
+
+    monkeypatch.setattr(api.importlib, "import_module", load)
+    with pytest.raises(ValueError, match="comes without a store of runs"):
+        table(tmp_path)
+
+
+@pytest.mark.browser
+def test_the_documentation_names_every_parameter(client: Any) -> None:
+    documented = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    names = [parameter["parameter_name"] for endpoint in endpoints.values() for parameter in endpoint["parameters"]]
+    assert len(names) > 5
+    assert [name for name in names if f"| `{name}` |" not in documented] == []

@@ -1,0 +1,67 @@
+import gc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app import placement
+from app.placement import Loader, choose, is_out_of_memory
+
+
+def no_choice(device: str) -> int:
+    raise AssertionError(f"the memory of {device} was asked for where there is no choice")
+
+
+def test_one_device_takes_everything() -> None:
+    assert choose(["cpu"], {"cpu": 3}, no_choice) == "cpu"
+
+
+def test_the_device_with_the_fewest_checkpoints_is_taken() -> None:
+    assert choose(["cuda:0", "cuda:1"], {"cuda:0": 1}, no_choice) == "cuda:1"
+
+
+def test_among_equals_the_one_with_the_most_room_is_taken() -> None:
+    free = {"cuda:0": 10, "cuda:1": 30, "cuda:2": 20}
+    assert choose(list(free), {}, free.__getitem__) == "cuda:1"
+
+
+class Engine:
+    pass
+
+
+@pytest.fixture
+def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
+    """A loader on two GPUs that are not there."""
+
+    def load(source: str, device: str) -> Any:
+        return SimpleNamespace(name=source, engine=Engine(), device=device)
+
+    monkeypatch.setattr("mars.checkpoint.load_checkpoint", load)
+    monkeypatch.setattr(placement, "devices", lambda device: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr(placement, "_free_bytes", lambda device: 1)
+    monkeypatch.setattr(placement, "_warm_up", lambda checkpoint: None)
+    monkeypatch.setattr(placement, "on", lambda device: pytest.MonkeyPatch.context())
+    return Loader("auto")
+
+
+def test_two_lanes_get_a_device_each_and_what_is_gone_counts_no_more(loader: Loader) -> None:
+    ar, mars = loader("ar"), loader("mars")
+    assert [ar.device, mars.device] == ["cuda:0", "cuda:1"]
+    assert loader.held() == {"cuda:0": 1, "cuda:1": 1}
+    del mars
+    gc.collect()
+    assert loader("other").device == "cuda:1"
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("shapes do not match"), False),
+        (ValueError("config.json is missing"), False),
+    ],
+)
+def test_a_full_memory_is_recognised(error: Exception, full: bool) -> None:
+    assert is_out_of_memory(error) is full

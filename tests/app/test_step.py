@@ -1,0 +1,265 @@
+"""The Step through tab in a real Chromium; runs are compared with what the server kept of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.runs.reading import read
+from app.runs.shipped import REPLAYS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+COLUMNS = """() => [...document.querySelectorAll('.step-column')].map(column => ({
+    fate: column.className.replace('step-column ', ''),
+    said: column.querySelector('.step-said .step-word')?.textContent ?? null,
+    read: column.querySelector('.step-read .step-word').textContent,
+    score: column.querySelector('.step-value')?.textContent ?? null,
+}))"""
+
+
+def open_step(tab: Page) -> Page:
+    tab.click("#tab-step-button")
+    tab.wait_for_selector(".step-top[data-ready]")
+    return tab
+
+
+def run(tab: Page) -> None:
+    tab.locator("#pace label", has_text="Full speed").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    tab.wait_for_selector("#run:enabled")
+    tab.wait_for_function("document.querySelector('.lens-keeper').keeper.runs.size > 0")
+
+
+def show(tab: Page, name: str, lane: str) -> None:
+    """Open a shipped run at one of its lanes."""
+    open_step(tab)
+    tab.select_option(".step-choice", f"shipped:{name}")
+    tab.click(f".step-lane[data-lane={lane}]")
+
+
+def cut(value: float) -> str:
+    """Three places, never rounded up."""
+    return f"{int(value * 1000 + 1e-6) / 1000:.3f}"
+
+
+def where(tab: Page) -> str:
+    return tab.inner_text(".step-where")
+
+
+def test_without_a_run_the_shipped_ones_are_offered(served: Any, visit: Visit) -> None:
+    tab = open_step(visit(served.url))
+    assert tab.locator(".step-offer b").all_inner_texts() == [
+        read(path.read_bytes()).title for path in sorted(REPLAYS.glob("*.json"))
+    ]
+    assert tab.locator(".step-save").is_disabled()
+    tab.locator(".step-offer").first.click()
+    tab.wait_for_selector(".step-panel")
+    assert where(tab).startswith("Pass 1 of ")
+    assert not tab.locator(".step-offers").is_visible()
+
+
+def test_every_pass_of_a_run_is_drawn_as_it_was_recorded(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab)
+    tab.click(".lens-step-through")
+    for lane in served.last_run():
+        tab.click(f".step-lane[data-lane={lane.key}]")
+        rows = [record.rows[0] for record in lane.records if record.phase == "decode"]
+        for number, row in enumerate(rows, start=1):
+            assert where(tab) == f"Pass {number} of {len(rows)}"
+            columns = tab.evaluate(COLUMNS)
+            assert [column["score"] for column in columns] == [cut(proposal.score) for proposal in row.proposals]
+            fates = ["accepted kept"] * row.accepted + ["refused"] + ["behind"] * len(row.proposals)
+            assert [column["fate"] for column in columns] == fates[: len(row.proposals)]
+            assert {column["read"] for column in columns[1:]} <= {"mask"}
+            tab.keyboard.press("ArrowRight")
+        assert tab.locator(".step-passage .ahead").count() == 0
+        assert tab.inner_text(".step-passage").replace("↵", "").startswith(lane.text.split("\n")[0])
+
+
+def test_the_text_of_a_run_is_drawn_up_to_the_pass_in_view(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    show(tab, "1-side-by-side", "mars-0-95")
+    lane = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1]
+    assert tab.locator(".step-passage .lens-token").all_text_contents() == list(lane.written)
+    tab.locator(".step-passage [data-index='7']").click()
+    assert where(tab).startswith("Pass 7 of ")
+    assert tab.locator(".step-passage .here").get_attribute("data-index") == "7"
+    assert tab.locator(".step-passage .lens-pass:not(.ahead)").count() == 7
+
+
+def test_keys_step_and_play(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    show(tab, "1-side-by-side", "mars-0-95")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    assert where(tab).startswith("Pass 3 of ")
+    tab.keyboard.press("ArrowLeft")
+    assert where(tab).startswith("Pass 2 of ")
+    tab.keyboard.press("Home")
+    assert where(tab) == "Prompt"
+    assert "tokens of the prompt go into the cache" in tab.inner_text(".step-title")
+    tab.keyboard.press("End")
+    assert where(tab) == "Pass 19 of 19"
+    tab.select_option(".step-speed", "4")
+    tab.locator(".step-passage").click(position={"x": 2, "y": 2})
+    tab.keyboard.press("Space")
+    tab.wait_for_selector(".step-play[aria-label=Pause]")
+    tab.wait_for_function("document.querySelector('.step-where').textContent.startsWith('Pass 3 of')")
+    tab.keyboard.press("Space")
+    tab.wait_for_selector(".step-play[aria-label=Play]")
+
+
+def test_the_scrub_bar_is_a_native_range_with_a_name_for_each_pass(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    show(tab, "1-side-by-side", "mars-0-95")
+    tab.fill(".step-player input[type=range]", "9")
+    assert where(tab).startswith("Pass 9 of ")
+    assert tab.get_attribute(".step-player input[type=range]", "aria-valuetext") == "Pass 9, step 10 of 20"
+
+
+def test_a_card_has_the_alternatives_and_the_reason(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    show(tab, "1-side-by-side", "mars-0-95")
+    proposal = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1].records[1].rows[0].proposals[1]
+    tab.locator(".step-column").nth(1).hover()
+    assert tab.locator(".step-card-where").inner_text() == "Pass 1 · proposal 2 of 8"
+    shares = tab.locator(".step-alternatives .step-share").all_inner_texts()
+    assert shares == [cut(share) for _, share in proposal.alternatives]
+    assert tab.locator(".step-card-reason").inner_text() == "Refused: its score does not reach τ."
+    tab.locator(".step-column").nth(0).locator("button").focus()
+    assert tab.locator(".step-card-reason").inner_text().endswith("the autoregressive token, always accepted.")
+    tab.keyboard.press("Escape")
+    assert tab.locator(".step-card").is_hidden()
+
+
+def test_another_threshold_recolours_the_pass_and_counts_over_the_run(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    show(tab, "2-threshold-too-low", "mars-0-6")
+    lane = read((REPLAYS / "2-threshold-too-low.json").read_bytes()).lanes[1]
+    rows = [(n, record.rows[0]) for n, record in enumerate(lane.records) if record.phase == "decode"]
+    index, row = next((n, row) for n, row in rows if any(p.score < 0.95 for p in row.proposals[1 : row.accepted]))
+    tab.fill(".step-player input[type=range]", str(index))
+    tab.fill(".step-trial-panel input", "0.95")
+    kept = next(place for place in range(1, row.accepted) if row.proposals[place].score < 0.95)
+    fates = [column["fate"] for column in tab.evaluate(COLUMNS)][: row.accepted]
+    assert fates == ["accepted kept would"] * kept + ["lost kept"] * (row.accepted - kept)
+    now = sum(row.accepted for _, row in rows) / len(rows)
+    assert f"tokens per forward instead of {now:.2f}. From the recorded scores alone" in tab.inner_text(
+        ".step-trial-news"
+    )
+    tab.click(".step-trial-panel button")
+    assert {column["fate"] for column in tab.evaluate(COLUMNS)} <= {"accepted kept", "refused", "behind"}
+
+
+def test_exact_decoding_shows_drafts_and_the_tree(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    show(tab, "3-exact", "mars-exact-tree")
+    tab.keyboard.press("ArrowRight")
+    assert tab.inner_text(".step-facts").startswith("64 positions computed")
+    assert tab.inner_text(".step-caption").startswith("A tree: the last token and 7 drafts are causal")
+    assert tab.inner_text(".step-trial-panel").startswith("No τ decides here: drafts are accepted")
+    assert tab.locator(".step-read.draft").count() >= 1
+    tab.locator(".step-column").last.hover()
+    assert "sees the prefix (" in tab.inner_text(".step-caption")
+
+
+def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Visit, tmp_path: Path) -> None:
+    tab = visit(served.url)
+    run(tab)
+    open_step(tab)
+    with tab.expect_download() as download:
+        tab.click(".step-save")
+    saved = tmp_path / "run.json"
+    download.value.save_as(saved)
+    lanes = read(saved.read_bytes()).lanes
+    assert [list(lane.records) for lane in lanes] == [lane.records for lane in served.last_run()]
+    identity = json.loads(saved.read_text())["id"]
+    tab.reload()
+    tab.wait_for_selector("[data-state=idle]")
+    open_step(tab)
+    assert tab.get_attribute(".step", "data-run") == identity
+    other = open_step(visit(served.url))
+    other.set_input_files(".step-file", saved)
+    other.wait_for_selector(f".step[data-run='{identity}']")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"no JSON", "This file cannot be opened as a run: it is not JSON"),
+        (
+            b'{"kind": "<b>x</b>"}',
+            "This file cannot be opened as a run: its kind must be “mars-lens-run”, got '<b>x</b>'.",
+        ),
+        (b" " * 3_100_000, "This file has 3.1 MB; a run has at most 3.0 MB."),
+    ],
+    ids=["no JSON", "another kind", "large"],
+)
+def test_a_file_that_is_no_run_is_refused_with_the_reason(
+    served: Any, visit: Visit, tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    tab = open_step(visit(served.url))
+    file = tmp_path / "file.json"
+    file.write_bytes(content)
+    tab.set_input_files(".step-file", file)
+    tab.wait_for_selector(".step-news:not(:empty)")
+    assert tab.inner_text(".step-news").startswith(sentence)
+    assert tab.locator(".step-offer").first.is_visible()
+
+
+def test_a_token_in_compare_leads_to_its_pass(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    run(tab)
+    tab.locator(".lens-lane-mars .lens-pass").nth(2).locator(".lens-token").nth(1).click()
+    tab.click(".lens-card-step")
+    tab.wait_for_selector(".step-lane[data-lane=mars][aria-pressed=true]")
+    assert where(tab).startswith("Pass 3 of ")
+    tab.click("#tab-compare-button")
+    tab.focus(".lens-lane-ar .lens-text")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".step-lane[data-lane=ar][aria-pressed=true]")
+    assert where(tab).startswith("Pass 2 of ")
+
+
+def test_markup_in_a_run_stays_text(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.click(".lens-checkpoints button")
+    tab.click("#checkpoint-mars input")
+    tab.get_by_role("option", name="markup").click()
+    tab.fill("#prompt textarea", "<script>document.title='gone'</script><img src=x onerror=alert(1)>")
+    run(tab)
+    tab.click(".lens-step-through")
+    tab.keyboard.press("End")
+    assert tab.locator(".step :is(script, img, b b)").count() == 0
+    assert "<script>document.title = 'gone'</script>" in (tab.locator(".step-passage").text_content() or "")
+    assert "😀" in (tab.locator(".step-passage").text_content() or "")
+    assert tab.title() == "MARS Lens"
+
+
+@pytest.mark.parametrize("lane", ["mars-exact-tree", "mars-exact-line", "one-token"])
+def test_a_phone_never_scrolls_sideways(served: Any, visit: Visit, lane: str) -> None:
+    tab = visit(served.url, 390, 844)
+    show(tab, "3-exact", lane)
+    for _ in range(6):
+        tab.keyboard.press("ArrowRight")
+    tab.locator(".step-column").first.hover()
+    widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
+    assert max(widths) <= 390
+    inside = tab.evaluate(
+        "[...document.querySelectorAll('.step-column > *, .step-player > *, .step-shelf > *:not([hidden])')]"
+        ".every(node => node.getBoundingClientRect().right <= 390)"
+    )
+    assert inside

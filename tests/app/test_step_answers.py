@@ -1,0 +1,46 @@
+"""What the Step through tab may ask Python: always an answer, never an exception."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.runs.reading import read
+from app.runs.shipped import shipped
+from app.tabs.step import answer
+
+NAME = "1-side-by-side"
+
+
+def test_a_shipped_run_is_given_by_its_name() -> None:
+    found = answer({"ask": "shipped", "text": NAME, "ticket": 7})
+    assert found["ticket"] == 7
+    assert read(found["run"]) == shipped()[NAME]
+
+
+def test_a_file_is_read_and_a_replay_made_of_it() -> None:
+    text = answer({"ask": "shipped", "text": NAME, "ticket": 1})["run"]
+    assert json.loads(answer({"ask": "read", "text": text, "ticket": 2})["run"]) == json.loads(text)
+    assert answer({"ask": "replay", "text": text, "ticket": 3})["page"].startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        None,
+        [],
+        "read",
+        {},
+        {"ask": "read"},
+        {"ask": ["read"], "text": "x", "ticket": 1},
+        {"ask": "read", "text": {"kind": "mars-lens-run"}, "ticket": 1},
+        {"ask": "read", "text": "\ud800", "ticket": {}},
+        {"ask": "replay", "text": "{}", "ticket": 1},
+        {"ask": "shipped", "text": "../../checkpoints/ar-sft/config", "ticket": 1},
+        {"ask": "__class__", "text": "x", "ticket": 1},
+    ],
+)
+def test_anything_else_gets_a_sentence(asked: Any) -> None:
+    found = answer(asked)
+    assert found["problem"].endswith(".")
+    assert set(found) == {"ticket", "problem"}
