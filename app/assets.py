@@ -14,11 +14,12 @@ VIEW_SCRIPTS = tuple(
 """What steps through a run, in the page and in a replay; after `dom.js`."""
 SHELF_SCRIPTS = ("remember.js", "step-line.js", "step-shelf.js", "step.js")
 """What chooses the run in the page; after `VIEW_SCRIPTS`."""
+READING_STYLES = ("prose.css", "learn.css", "learn-stage.css")
 
 
 def styles(*names: str) -> str:
     """These style sheets, or all of the page, as one."""
-    chosen = names or (*STYLES, *VIEW_STYLES)
+    chosen = names or (*STYLES, *VIEW_STYLES, *READING_STYLES)
     return "\n".join((BROWSER / name).read_text(encoding="utf-8") for name in chosen)
 
 

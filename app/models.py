@@ -64,6 +64,11 @@ class Models:
         """What can be chosen."""
         return list(self._sources)
 
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The folder or Hub id behind each name; not for people's eyes."""
+        return dict(self._sources)
+
     def state(self) -> dict[str, list[str]]:
         """Names by what has become of them: loaded, loading (those that wait included), failed."""
         with self._lock:

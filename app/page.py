@@ -8,7 +8,7 @@ import gradio as gr
 
 from app import api, assets, theme
 from app.runner import Runner
-from app.tabs import compare, step
+from app.tabs import about, compare, learn, step
 
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, two checkpoints, every forward pass visible"
@@ -30,6 +30,10 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
                 comparing = compare.build(page, runner, choice)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build()
+            with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
+                learn.build()
+            with gr.Tab("About", id="about", elem_id="tab-about"):
+                about.build(page, runner.models.sources)
         step.keep_runs(comparing.ended, comparing.history)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)

@@ -6,10 +6,7 @@ import gradio as gr
 
 from app import assets, lessons
 
-PAGES = (
-    *("one_token", "obvious", "window", "threshold"),
-    *("low_threshold", "training", "cache", "exact"),
-)
+PAGES = ("one-token", "obvious", "window", "threshold", "low-threshold", "training", "cache", "exact")
 
 
 def build() -> None:

@@ -1,0 +1,112 @@
+"""The course in a real browser: its pages tick themselves off when their task is done, and stay ticked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from app import assets
+from mars.masks import training_mask
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def course(served: Any, visit: Visit) -> Page:
+    tab = visit(served.url)
+    tab.get_by_role("tab", name="Learn").click()
+    tab.wait_for_selector(".lens-learn-entry")
+    return tab
+
+
+def turn(tab: Page, number: int) -> None:
+    tab.locator(".lens-learn-entry").nth(number).click()
+
+
+def done(tab: Page, number: int) -> bool:
+    return tab.locator(".lens-learn-entry").nth(number).inner_text().startswith("✓")
+
+
+def press(tab: Page, name: str, times: int = 1) -> None:
+    for _ in range(times):
+        tab.locator(".lens-learn-stage").get_by_role("button", name=name).click()
+
+
+def slide(tab: Page, label: str, value: str) -> None:
+    tab.locator(".lens-learn-slider", has_text=label).locator("input").fill(value)
+
+
+def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(course: Page) -> None:
+    for number in range(8):
+        turn(course, number)
+        assert course.locator(".lens-learn-stage .lit").count() == 1
+        assert not done(course, number)
+    turn(course, 0)
+    press(course, "Next forward pass", 9)
+    assert not done(course, 0)
+    press(course, "Next forward pass")
+    assert done(course, 0)
+    turn(course, 1)
+    for token in course.locator(".lens-learn-guess").all():
+        token.click()
+    assert done(course, 1)
+    turn(course, 2)
+    while not done(course, 2):
+        press(course, "Fill the masks")
+        if not done(course, 2):
+            press(course, "Next pass")
+    turn(course, 3)
+    for hundredths in range(100, 4, -1):
+        slide(course, "Threshold", f"{hundredths / 100:.2f}")
+    assert done(course, 3)
+    turn(course, 4)
+    while not done(course, 4):
+        knob = course.locator(".lens-learn-slider input")
+        knob.fill(str(int(knob.input_value()) + 1))
+    assert "× wrong" in course.inner_text(".lens-learn-told")
+    turn(course, 5)
+    slide(course, "Block size", "3")
+    course.locator(".lens-learn-check input").uncheck()
+    course.locator("tr[data-query='9']").click()
+    assert done(course, 5)
+    turn(course, 6)
+    course.locator(".lens-learn-check input").uncheck()
+    assert not done(course, 6)
+    course.locator(".lens-learn-check input").check()
+    assert done(course, 6)
+    turn(course, 7)
+    while not done(course, 7):
+        press(course, "Next pass")
+    assert course.locator(".lit").count() == 0
+    assert course.locator(".lens-learn-praise").inner_text() == "✓ Done, and with it the whole course."
+    course.reload()
+    course.get_by_role("tab", name="Learn").click()
+    course.wait_for_selector(".lens-learn-entry")
+    assert all(done(course, number) for number in range(8))
+
+
+@pytest.mark.parametrize(("length", "block"), [(4, 1), (4, 4), (8, 2), (16, 8)])
+def test_the_picture_of_the_training_mask_is_the_training_mask(course: Page, length: int, block: int) -> None:
+    script = "const PAGES = [];\n" + assets.script("learn/training.js")
+    code = f"""([length, block]) => {{ {script}
+        const places = [...Array(2 * length).keys()];
+        return places.map(query => places.map(key => mayRead(length, block, query, key)));
+    }}"""
+    drawn = course.evaluate(code, [length, block])
+    assert torch.equal(torch.tensor(drawn), training_mask(length, block))
+
+
+def test_the_course_fits_a_phone(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, width=390, height=844)
+    tab.get_by_role("tab", name="Learn").click()
+    tab.wait_for_selector(".lens-learn-entry")
+    for number in range(8):
+        turn(tab, number)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
