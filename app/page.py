@@ -25,12 +25,13 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
             js_on_load=assets.script("masthead.js"),
             apply_default_css=False,
         )
+        kept = step.keeper()
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.build(page, runner, choice)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build()
-        step.keep_runs(comparing.ended, comparing.history)
+        step.keep(kept, comparing.ended, comparing.history)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)
     return page
