@@ -7,7 +7,9 @@ from pathlib import Path
 BROWSER = Path(__file__).parent / "browser"
 STYLES = ("palette.css", "page.css", "controls.css", "stage.css", "lanes.css", "tokens.css", "tabs.css")
 STAGE_SCRIPTS = ("dom.js", "card.js", "lane.js", "stage.js")
-VIEW_STYLES = ("step.css", "step-window.css", "step-matrix.css")
+VIEW_STYLES = tuple(
+    f"{name}.css" for name in "step step-panel step-window step-proposals step-matrix step-phone".split()
+)
 VIEW_SCRIPTS = tuple(
     f"step-{name}.js" for name in "states columns whatif lane matrix window card passage player trial view".split()
 )

@@ -25,6 +25,7 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
             js_on_load=assets.script("masthead.js"),
             apply_default_css=False,
         )
+        kept = step.keeper()
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.build(page, runner, choice)
@@ -34,7 +35,7 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
-        step.keep_runs(comparing.ended, comparing.history)
+        step.keep(kept, comparing.ended, comparing.history)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)
     return page

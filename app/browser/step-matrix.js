@@ -18,7 +18,7 @@ class MatrixView {
     this.picture = shape("svg", { "aria-hidden": "true" });
     this.caption = make("figcaption", "step-caption");
     this.keys = make("ul", "step-keys");
-    put(this.root, make("h4", "", "Who sees whom"), this.picture, this.keys, this.caption);
+    put(this.root, make("h3", "", "Who sees whom"), this.picture, this.keys, this.caption);
     this.picture.addEventListener("pointermove", (event) => this.point(event));
     this.picture.addEventListener("pointerleave", () => this.mark(null));
   }

@@ -3,6 +3,9 @@
 class PassageView {
   constructor(onPass) {
     this.root = make("div", "step-passage");
+    this.root.tabIndex = 0; // it scrolls
+    this.root.setAttribute("role", "group");
+    this.root.setAttribute("aria-label", "The text, pass by pass");
     this.root.addEventListener("click", (event) => {
       const group = event.target.closest("[data-index]");
       if (group) onPass(Number(group.dataset.index));

@@ -11,7 +11,7 @@ class StepView {
     this.lanes.setAttribute("aria-label", "Lane");
     this.passage = new PassageView((index) => this.player.go(index));
     this.player = new Player((index) => this.show(index));
-    this.title = make("h3", "step-title");
+    this.title = make("h2", "step-title");
     this.facts = make("p", "step-facts");
     this.status = make("p", "step-status");
     this.status.setAttribute("role", "status");

@@ -20,19 +20,23 @@ from app.runs.shipped import shipped
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
-def keep_runs(ended: Any, history: gr.State) -> None:
-    """What holds the runs in the browser, outside of all tabs; after the event `ended` it gets the newest one."""
-    keeper = gr.HTML(
+def keeper() -> gr.HTML:
+    """What holds the runs in the browser; it stands before all tabs, which are not there until they are looked at."""
+    return gr.HTML(
         html_template='<div class="lens-keeper"></div>',
         js_on_load=assets.script("remember.js", "keeper.js"),
         apply_default_css=False,
         elem_classes="lens-kept",
     )
-    ended.then(_newest, history, keeper, **_QUIET)
+
+
+def keep(kept: gr.HTML, ended: Any, history: gr.State) -> None:
+    """After the event `ended`, give the newest run of `history` to the keeper."""
+    ended.then(_newest, history, kept, **_QUIET)
 
 
 def build() -> None:
-    """Lay out the tab inside the current Blocks; `keep_runs` must be somewhere outside of it."""
+    """Lay out the tab inside the current Blocks."""
     offers = [
         {"name": name, "title": run.title, "note": run.note, "lanes": ", ".join(lane.title for lane in run.lanes)}
         for name, run in shipped().items()
