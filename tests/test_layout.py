@@ -50,14 +50,20 @@ def test_records_and_tasks_do_not_name_torch() -> None:
     assert not {str(path.relative_to(ROOT)): found for path in files if (found := packages(path) & TORCH)}
 
 
-@pytest.mark.parametrize("module", ["mars.records", "mars.metrics", "mars.config", "mars.tasks", "mars.tasks.sandbox"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("mars.records", "mars.metrics", "mars.config", "mars.tasks", "mars.tasks.sandbox"),
+        *("analysis.figures", "analysis.report_page"),
+    ],
+)
 def test_importing_it_does_not_import_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_analysis_does_not_need_the_page() -> None:
-    assert not {path.name for path in python_files("analysis") if packages(path) & {"gradio", "plotly", "playwright"}}
+    assert not {path.name for path in python_files("analysis") if packages(path) & {"gradio", "playwright"}}
 
 
 def test_nothing_is_put_into_a_page_as_html() -> None:

@@ -1,0 +1,55 @@
+"""Figures of runs, as Plotly figures. No torch here.
+
+    from analysis.figures import frontier, measure
+    from analysis.runs import read_runs
+
+    runs = read_runs(Path("assets/runs"))
+    table = measure(runs)                                     # once: every run with its intervals
+    frontier(table[table["model.block_size"] == 8])           # any part of it
+
+Each figure takes (part of) such a table, `acceptance` and `reliability` the store as well; each has a function called
+`…_points`, which gives the very numbers that are drawn, one row a mark. A mark carries the id of its run as
+`customdata`. All take `dark`; `template` changes a figure from light to dark. What a selection lacks is said in the
+figure. Text that comes with the data is shown letter by letter.
+"""
+
+from analysis.figures.ablations import ablation, ablation_points
+from analysis.figures.acceptance_lengths import acceptance, acceptance_points
+from analysis.figures.cache_blocks import caching, caching_points
+from analysis.figures.calibration import reliability, reliability_points
+from analysis.figures.frontiers import (
+    families,
+    families_points,
+    frontier,
+    frontier_points,
+    scores,
+    scores_points,
+)
+from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points
+from analysis.figures.pass_efficiency import efficiency, efficiency_points
+from analysis.figures.points import POOLED, measure
+from analysis.figures.style import template
+
+__all__ = [
+    "POOLED",
+    "ablation",
+    "ablation_points",
+    "acceptance",
+    "acceptance_points",
+    "caching",
+    "caching_points",
+    "efficiency",
+    "efficiency_points",
+    "equal_accuracy",
+    "equal_accuracy_points",
+    "families",
+    "families_points",
+    "frontier",
+    "frontier_points",
+    "measure",
+    "reliability",
+    "reliability_points",
+    "scores",
+    "scores_points",
+    "template",
+]

@@ -1,0 +1,122 @@
+"""Whether scores mean what they say: how often a mask proposal agrees with one-token mode, by score and depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from analysis.figures.curves import Axes, errors, panels
+from analysis.figures.points import PER_FORWARD
+from analysis.figures.style import NEUTRAL, Look, empty, finish, rows_height, translucent
+from analysis.figures.words import PUBLISHED, folded
+from analysis.runs import RunStore
+from analysis.stats import reliability as bins_of
+
+NAME = "reliability"
+DEPTHS = (1, 2, 3, 4, 6, 8)
+COLUMNS = ("id", "series", "hover", "depth", "low", "high", "n", "share", "mean_score", "agreement")
+_KEPT = ("id", "series", "hover", "settings.score")
+_AXES = Axes(x=PER_FORWARD)
+
+
+def reliability_points(runs: RunStore, table: pd.DataFrame, *, depths: Sequence[int] = DEPTHS) -> pd.DataFrame:
+    """The points of `reliability`, one a row: a bin of scores at a depth, of each run that kept its proposals.
+
+    Columns are those of `analysis.reliability` and `share`, that of the proposals of this depth that lie in the bin.
+    Runs scored by entropy are left out: it is no share.
+    """
+    measured = table[(table["source"] != PUBLISHED) & (table["settings.score"] != "entropy")].drop_duplicates("id")
+    frames = []
+    for row in measured.to_dict("records"):
+        proposals = runs.proposals(row["id"])
+        if proposals is not None:
+            bins = bins_of(proposals[proposals["depth"].isin(depths)])
+            shares = bins["n"] / bins.groupby("depth")["n"].transform("sum")
+            frames.append(bins.assign(share=shares, **{name: row[name] for name in _KEPT}))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
+
+
+def reliability(
+    runs: RunStore, table: pd.DataFrame, *, depths: Sequence[int] = DEPTHS, dark: bool = False
+) -> go.Figure:
+    """A panel for each depth: agreement against score with intervals, the diagonal, and where the proposals lie."""
+    points = reliability_points(runs, table, depths=depths)
+    if points.empty:
+        return empty("Nothing to draw: no run of the selection kept its mask proposals.", NAME, dark=dark)
+    shown = [depth for depth in depths if (points["depth"] == depth).any()]
+    figure = panels([f"depth {depth}" for depth in shown], _AXES)
+    looks = {run: Look.number(index) for index, run in enumerate(dict.fromkeys(points["id"]))}
+    for index, depth in enumerate(shown):
+        where = _AXES.place(index, len(shown))
+        _add_diagonal(figure, where, legend=index == 0)
+        for run, bins in points[points["depth"] == depth].groupby("id", sort=False):
+            there = {trace.legendgroup for trace in figure.data}
+            figure.add_trace(_bars(str(run), bins, looks[run]), **where)
+            figure.add_trace(_line(str(run), bins, looks[run], legend=run not in there), **where)
+    last = _AXES.place(len(shown) - 1, len(shown))["row"]
+    figure.update_xaxes(range=[-0.02, 1.04], tickvals=[0, 0.5, 1])
+    figure.update_xaxes(title_text="score of the proposal", row=last)
+    figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
+    figure.update_yaxes(title_text="agrees (%)", col=1)
+    figure.update_layout(barmode="overlay")
+    return finish(figure, NAME, dark=dark, plot_height=rows_height(last))
+
+
+def _add_diagonal(figure: go.Figure, where: dict[str, Any], *, legend: bool) -> None:
+    figure.add_shape(
+        type="line",
+        x0=0,
+        y0=0,
+        x1=1,
+        y1=1,
+        line={"color": NEUTRAL, "dash": "dot", "width": 1.5},
+        layer="below",
+        name="right as often as sure",
+        legendgroup="diagonal",
+        showlegend=legend,
+        **where,
+    )
+
+
+def _line(run: str, bins: pd.DataFrame, look: Look, *, legend: bool) -> go.Scatter:
+    return go.Scatter(
+        name=folded(bins["series"].iloc[0], 36),
+        legendgroup=run,
+        showlegend=legend,
+        x=bins["mean_score"].tolist(),
+        y=bins["agreement"].tolist(),
+        error_y=errors(bins, "agreement", look.colour),
+        mode="lines+markers",
+        line={"color": look.colour, "dash": look.dash},
+        marker={"color": look.colour, "symbol": look.symbol, "size": 7},
+        customdata=[run] * len(bins),
+        hovertext=[f"{_agreement(row)}<br>{row['hover']}" for row in bins.to_dict("records")],
+        hoverinfo="text",
+    )
+
+
+def _bars(run: str, bins: pd.DataFrame, look: Look) -> go.Bar:
+    """The share of the depth's proposals in each bin, on the axis of the shares that agree."""
+    return go.Bar(
+        legendgroup=run,
+        showlegend=False,
+        x=((bins["low"] + bins["high"]) / 2).tolist(),
+        width=(bins["high"] - bins["low"]).tolist(),
+        y=bins["share"].tolist(),
+        marker={"color": translucent(look.colour, 0.25), "line": {"width": 0}},
+        customdata=[run] * len(bins),
+        hovertext=[f"{_scores(row)}: {row['share']:.1%} of the proposals" for row in bins.to_dict("records")],
+        hoverinfo="text",
+    )
+
+
+def _agreement(row: dict[str, Any]) -> str:
+    agreement, low, high = (100 * row[name] for name in ("agreement", "agreement_low", "agreement_high"))
+    return f"{_scores(row)}: {agreement:.1f} [{low:.1f}, {high:.1f}] % agree"
+
+
+def _scores(row: dict[str, Any]) -> str:
+    return f"depth {row['depth']}, score {row['low']:g} to {row['high']:g}, n = {row['n']:,}"

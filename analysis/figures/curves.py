@@ -1,0 +1,165 @@
+"""One measure against another: a line for each series through its thresholds, in one panel or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from analysis.figures.points import ACCURACY, AR_ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP
+from analysis.figures.style import BASELINE, NEUTRAL, TITLE_HEIGHT, Look, finish, plain, rows_height, translucent
+from analysis.figures.words import PUBLISHED, cut, folded
+
+AXES = {
+    ACCURACY: "accuracy (%)",
+    PER_FORWARD: "tokens per forward",
+    PER_SECOND: "output tokens/s",
+    SPEEDUP: "speed-up over AR (×)",
+}
+BAND = "AR baseline, 95 % band"
+SPEEDS = (PER_FORWARD, PER_SECOND, SPEEDUP)
+LEGEND_WIDTH = 36
+
+Part = tuple[str, pd.DataFrame]
+"""A panel: its title, which is of the data, and its points."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """Which measures are drawn, and how many columns the panels stand in."""
+
+    x: str
+    y: str = ACCURACY
+    columns: int = 2
+
+    def __post_init__(self) -> None:
+        for name, value in (("x", self.x), ("y", self.y)):
+            if value not in AXES:
+                raise ValueError(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
+        if self.columns < 1:
+            raise ValueError(f"columns must be >= 1, got {self.columns}")
+
+    def place(self, index: int, panels: int) -> dict[str, Any]:
+        """Row and column of a panel, from 1."""
+        columns = min(self.columns, panels)
+        return {"row": index // columns + 1, "col": index % columns + 1}
+
+
+def drawable(table: pd.DataFrame, axes: Axes, by: Sequence[str] = ()) -> pd.DataFrame:
+    """The rows that have both measures, one for each series, threshold and value of `by`: that with most problems.
+
+    Sorted as lines run: from one-token mode to the most lenient threshold.
+    """
+    found = table[table[axes.x].notna() & table[axes.y].notna()]
+    lenient = found["threshold"].where(found["settings.score"] == "entropy", -found["threshold"])
+    found = found.assign(lenient=lenient).sort_values(["rank", "lenient", "n", "id"], na_position="first")
+    once = ["series", "threshold", *by]
+    return found.drop_duplicates(once, keep="last").drop(columns="lenient").reset_index(drop=True)
+
+
+def drawable_by(against: str) -> list[str]:
+    """What, beside series and threshold, sets points against this measure apart: seconds are those of a batch size.
+
+    Raises:
+        ValueError: nothing of this name can be drawn against.
+    """
+    if against not in SPEEDS:
+        raise ValueError(f"against must be one of {', '.join(SPEEDS)}, got {against!r}")
+    return [] if against == PER_FORWARD else ["batch_size"]
+
+
+def curves(parts: Sequence[Part], axes: Axes, name: str, *, dark: bool) -> go.Figure:
+    """A panel for every part, whose axes zoom together; `name` names the figure in its `uirevision`."""
+    figure = panels([title for title, _ in parts], axes)
+    for index, (_, table) in enumerate(parts):
+        where = axes.place(index, len(parts))
+        if axes.y == ACCURACY:
+            add_baseline(figure, table, where)
+        _add_series(figure, table, axes, where)
+    height = rows_height(axes.place(len(parts) - 1, len(parts))["row"])
+    return finish(figure, f"{name} {axes.x}", dark=dark, plot_height=height)
+
+
+def panels(titles: Sequence[str], axes: Axes) -> go.Figure:
+    """Empty panels with these titles and the titles of the axes."""
+    last = axes.place(len(titles) - 1, len(titles))
+    columns, rows = min(axes.columns, len(titles)), last["row"]
+    figure = make_subplots(
+        rows=rows,
+        cols=columns,
+        shared_xaxes="all",
+        shared_yaxes="all",
+        subplot_titles=[plain(cut(title)) for title in titles] if len(titles) > 1 else None,
+        horizontal_spacing=0.05,
+        vertical_spacing=TITLE_HEIGHT / rows_height(rows),
+    )
+    figure.update_annotations(font_size=13)
+    for column in range(1, columns + 1):
+        figure.update_xaxes(title_text=AXES[axes.x], row=rows, col=column)
+    for row in range(1, rows + 1):
+        figure.update_yaxes(title_text=AXES[axes.y], row=row, col=1)
+    if axes.y == ACCURACY:
+        figure.update_yaxes(tickformat=".0%")
+    return figure
+
+
+def errors(rows: pd.DataFrame, measure: str, colour: str) -> dict[str, Any]:
+    """Error bars from the interval of `measure`; none where there is no interval."""
+    return {
+        "type": "data",
+        "array": (rows[f"{measure}_high"] - rows[measure]).tolist(),
+        "arrayminus": (rows[measure] - rows[f"{measure}_low"]).tolist(),
+        "color": translucent(colour, 0.55),
+        "thickness": 1.2,
+        "width": 0,
+    }
+
+
+def _add_series(figure: go.Figure, table: pd.DataFrame, axes: Axes, where: dict[str, Any]) -> None:
+    """Measured series first; a series is in the legend once, however many panels it is in."""
+    ordered = table.assign(theirs=table["source"] == PUBLISHED).sort_values(["theirs", "rank"], kind="stable")
+    for name, rows in ordered.groupby("series", sort=False):
+        there = {trace.legendgroup for trace in figure.data}
+        figure.add_trace(_trace(str(name), rows, axes, legend=name not in there), **where)
+
+
+def _trace(name: str, rows: pd.DataFrame, axes: Axes, *, legend: bool) -> go.Scatter:
+    look, theirs = Look.number(int(rows["rank"].iloc[0])), rows["source"].iloc[0] == PUBLISHED
+    return go.Scatter(
+        name=folded(name, LEGEND_WIDTH),
+        legendgroup=name,
+        showlegend=legend,
+        x=rows[axes.x].tolist(),
+        y=rows[axes.y].tolist(),
+        error_x=errors(rows, axes.x, look.colour),
+        error_y=errors(rows, axes.y, look.colour),
+        mode="lines+markers" if len(rows) > 1 else "markers",
+        line={"color": look.colour, "width": 1.2 if theirs else 2, "dash": "dot" if theirs else look.dash},
+        marker={"color": look.colour, "size": 8, "symbol": f"{look.symbol}-open" if theirs else look.symbol},
+        opacity=0.8 if theirs else 1,
+        customdata=rows["id"].tolist(),
+        hovertext=rows["hover"].tolist(),
+        hoverinfo="text",
+    )
+
+
+def add_baseline(figure: go.Figure, table: pd.DataFrame, where: dict[str, Any]) -> None:
+    """The accuracy of the AR baseline on the problems of `table` as a line across, with its interval as a band."""
+    known = table[table[AR_ACCURACY].notna()]
+    if known.empty:
+        return
+    row = known.loc[known["n"].idxmax()]
+    low, high = row[f"{AR_ACCURACY}_low"], row[f"{AR_ACCURACY}_high"]
+    shared = {"layer": "below", "legendgroup": BAND, "exclude_empty_subplots": False, **where}
+    figure.add_hrect(y0=low, y1=high, fillcolor=translucent(NEUTRAL, 0.18), line_width=0, **shared)
+    figure.add_hline(
+        y=row[AR_ACCURACY],
+        line={"color": NEUTRAL, "width": 1.5, "dash": BASELINE.dash},
+        name=BAND,
+        showlegend=not any(shape.showlegend for shape in figure.layout.shapes),
+        **shared,
+    )

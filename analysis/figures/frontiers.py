@@ -1,0 +1,118 @@
+"""Accuracy against speed: all runs in one panel, a panel for each family, or for each model whose scores compare."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from analysis.figures.curves import Axes, Part, curves, drawable, drawable_by
+from analysis.figures.points import ACCURACY, PER_FORWARD
+from analysis.figures.style import NEUTRAL, empty
+from analysis.figures.words import PUBLISHED, series_words
+from analysis.stats import Interval, Standing, standings
+from mars.config import ScoreName
+
+FRONTIER, FAMILIES, SCORES = "frontier", "families", "scores"
+_TIMED = "timed runs, and autoregressive ones in their group"
+
+
+def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
+    """The points of `frontier`, one a row.
+
+    `standing` is that of `analysis.frontier.Standing` among the measured points of the panel, `best_by_value` whether
+    no other of them is as accurate and as fast.
+    """
+    by = drawable_by(against)
+    points = drawable(table, Axes(x=against), by)
+    groups = points.groupby(by) if by else [(None, points)]
+    found = {standing.name: standing for _, part in groups for standing in _standings(part, against)}
+    return points.assign(
+        standing=[found[run].state if run in found else None for run in points["id"]],
+        best_by_value=[run in found and found[run].best_by_value for run in points["id"]],
+    )
+
+
+def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD, dark: bool = False) -> go.Figure:
+    """Accuracy against tokens per forward, tokens per second or speed-up, lines through the thresholds.
+
+    `table` is (part of) what `measure` returns. Against seconds there is a panel for each batch size.
+
+    Raises:
+        ValueError: nothing of this name can be drawn against.
+    """
+    points = frontier_points(table, against=against)
+    if points.empty:
+        needed = "runs" if against == PER_FORWARD else _TIMED
+        return empty(f"Nothing to draw: this figure needs {needed}, and the selection has none.", FRONTIER, dark=dark)
+    parts: list[Part] = [("", points)]
+    if against != PER_FORWARD:
+        parts = [(f"batch size {int(size)}", part) for size, part in points.groupby("batch_size")]
+    axes = Axes(x=against)
+    figure = curves(parts, axes, FRONTIER, dark=dark)
+    for index, (_, part) in enumerate(parts):
+        _add_rings(figure, part, axes, index, len(parts))
+    return figure
+
+
+def families_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
+    """The points of `families`, one a row."""
+    return drawable(table, Axes(x=against), ("task",))
+
+
+def families(table: pd.DataFrame, *, against: str = PER_FORWARD, dark: bool = False) -> go.Figure:
+    """The same, a panel for each family; `table` has a row for each run and family."""
+    points = families_points(table, against=against)
+    if points.empty:
+        return empty("Nothing to draw: the selection has no runs with a row for each family.", FAMILIES, dark=dark)
+    tasks = [task for task in dict.fromkeys(table["task"]) if (points["task"] == task).any()]
+    return curves([(task, points[points["task"] == task]) for task in tasks], Axes(x=against), FAMILIES, dark=dark)
+
+
+def scores_points(table: pd.DataFrame) -> pd.DataFrame:
+    """The points of `scores`, one a row: of settings that were run with more than one score."""
+    points = drawable(table, Axes(x=PER_FORWARD))
+    alike = [series_words({**row, "settings.score": "probability"}) for row in points.to_dict("records")]
+    points = points.assign(setting=alike)
+    several = points.groupby("setting")["settings.score"].transform("nunique") > 1
+    return points[several].reset_index(drop=True)
+
+
+def scores(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+    """Probability, margin and entropy as the score that is held against the threshold, a panel for each setting."""
+    points = scores_points(table)
+    if points.empty:
+        return empty("Nothing to draw: the selection has no setting that was run with two scores.", SCORES, dark=dark)
+    names = get_args(ScoreName)
+    points = points.assign(series=points["settings.score"], rank=points["settings.score"].map(names.index))
+    parts = [(str(setting), part) for setting, part in points.groupby("setting")]
+    return curves(parts, Axes(x=PER_FORWARD), SCORES, dark=dark)
+
+
+def _standings(points: pd.DataFrame, against: str) -> list[Standing]:
+    measured = points[points["source"] != PUBLISHED].to_dict("records")
+    places = {row["id"]: {name: _interval(row, name) for name in (ACCURACY, against)} for row in measured}
+    return standings(places, {ACCURACY: "up", against: "up"})
+
+
+def _interval(row: dict[str, float], name: str) -> Interval:
+    return Interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
+def _add_rings(figure: go.Figure, points: pd.DataFrame, axes: Axes, index: int, panels: int) -> None:
+    """A ring around the points that no other matches in both."""
+    best = points[points["best_by_value"]]
+    figure.add_trace(
+        go.Scatter(
+            name="frontier: no other as accurate and as fast",
+            legendgroup="frontier",
+            showlegend=index == 0,
+            x=best[axes.x].tolist(),
+            y=best[axes.y].tolist(),
+            mode="markers",
+            marker={"symbol": "circle-open", "size": 17, "color": NEUTRAL, "line": {"width": 1.5}},
+            hoverinfo="skip",
+        ),
+        **axes.place(index, panels),
+    )

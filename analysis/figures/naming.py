@@ -1,0 +1,91 @@
+"""What the marks of a table are called, as in the whole store: a filter renames and recolours nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis.figures.style import BASELINE_RANK
+from analysis.figures.words import BASELINE_DECODER, PUBLISHED, Row, heeds_threshold, hover, missing, series_words
+
+_TELLING = ("device", "dtype")
+
+
+def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
+    """The table with these columns more; `baseline` is the fingerprint of the AR baseline.
+
+    `model` is a name that no two models share, `series` what the runs of a line share, `threshold` the one that
+    decided, `rank` the number of the series' look, `hover` the text of a mark.
+    """
+    found = table.assign(model=_models(table))
+    records = found.to_dict("records")
+    found["series"] = pd.Series(_series(records), dtype=object, index=found.index)
+    found["hover"] = pd.Series([hover(row) for row in records], dtype=object, index=found.index)
+    found["threshold"] = found["settings.threshold"].astype(float).where([heeds_threshold(row) for row in records])
+    theirs = found["source"] == PUBLISHED
+    ranks = found["series"].map(_ranks(found[~theirs]) | _ranks(found[theirs]))
+    is_baseline = (found["model.fingerprint"] == baseline) & (found["decoder"] == BASELINE_DECODER) & ~theirs
+    return found.assign(rank=ranks.mask(is_baseline, BASELINE_RANK).astype(int))
+
+
+def _series(records: Sequence[Row]) -> list[str]:
+    """What the runs of a line share, in words; device, number format and tasks are named where these differ."""
+    names = [series_words(row) for row in records]
+    for column in _TELLING:
+        values: dict[str, set[object]] = {}
+        for name, row in zip(names, records, strict=True):
+            values.setdefault(name, set()).add(row[column])
+        names = [
+            f"{name} · {row[column]}" if len(values[name]) > 1 else name
+            for name, row in zip(names, records, strict=True)
+        ]
+    counts = Counter(row["tasks"] for row in records if row["source"] != PUBLISHED)
+    usual = counts.most_common(1)[0][0] if counts else ()
+    return [name + _task_words(row, usual) for name, row in zip(names, records, strict=True)]
+
+
+def _task_words(row: Row, usual: tuple[str, ...]) -> str:
+    """The tasks of a run that were not those of most runs, and of all that is published."""
+    tasks = row["tasks"]
+    if row["source"] == PUBLISHED:
+        return " · mean" if len(tasks) > 1 else "".join(f" · {task}" for task in tasks)
+    if tasks == usual:
+        return ""
+    return f" · {', '.join(tasks)}" if len(tasks) < 3 else f" · {len(tasks)} tasks: {tasks[0]}, …"
+
+
+def _models(table: pd.DataFrame) -> list[str]:
+    """The name of each row's model; with what it saw, or else its fingerprint, where several have that name.
+
+    Published models have no fingerprints: what tells those of one name apart is their block size.
+    """
+    weights = table.groupby("model.name")["model.fingerprint"].nunique()
+    seen = table.groupby("model.name")["model.examples"].nunique()
+    names = []
+    columns = ["model.name", "model.examples", "model.fingerprint", "source", "model.block_size"]
+    for name, examples, fingerprint, source, block_size in table[columns].itertuples(index=False):
+        if source == PUBLISHED:
+            names.append(str(name) if missing(block_size) else f"{name}, B = {int(block_size)}")
+        elif weights[name] < 2:
+            names.append(str(name))
+        elif seen[name] == weights[name] and not missing(examples):
+            names.append(f"{name} ({examples / 1000:.3g}k)")
+        else:
+            names.append(f"{name} ({str(fingerprint)[:6]})")
+    return names
+
+
+def _ranks(table: pd.DataFrame) -> dict[str, int]:
+    """The number of each series' look: those with most runs come first, so that these differ most."""
+    counts = table["series"].value_counts()
+    return {
+        name: rank for rank, name in enumerate(sorted(counts.index, key=lambda name: (-counts[name], _natural(name))))
+    }
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key by which b4 comes before b16."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]

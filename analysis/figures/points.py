@@ -1,0 +1,93 @@
+"""From runs to points: the table of runs with an interval for every measure, once; figures draw parts of it.
+
+Each row also says what its run is compared with, so that a filter never takes the baseline away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.figures.baselines import Baselines
+from analysis.figures.naming import named
+from analysis.runs import RunStore
+from analysis.stats import Interval, accuracy, paired_difference, speed_up, tokens_per_forward, tokens_per_second
+
+ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"
+AR_ACCURACY, LOSS = "ar_accuracy", "loss"
+MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, AR_ACCURACY, LOSS)
+POOLED = "all families"
+_NONE = Interval(float("nan"), float("nan"), float("nan"))
+
+
+def measure(
+    runs: RunStore,
+    published: pd.DataFrame | None = None,
+    *,
+    families: Sequence[str] = (POOLED,),
+    measures: Collection[str] = MEASURES,
+    progress: Callable[[int], object] | None = None,
+) -> pd.DataFrame:
+    """The table of `runs`, and below it `published`, with the columns that figures need.
+
+    For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none or `measures` leaves it out: shares
+    for accuracies, points for the loss, which is AR baseline − run on the same problems, with `gained` and `lost` as in
+    `PairedDifference`. Runs that were not timed have no tokens per second. Speed-ups are over the autoregressive run of
+    the same group and batch size. `baseline` is the id of the AR baseline, `task` the family; with `families` a run has
+    one row for each in place of one over all. The columns of `analysis.figures.naming` say what marks are called.
+    `progress` is told after each run.
+    """
+    table = runs.table()
+    baselines = Baselines(runs, table)
+    measured = []
+    for row in table.to_dict("records"):
+        tasks = [task for task in families if task == POOLED or task in row["tasks"]]
+        measured += [row | {"task": task} | _measured(runs, row, task, baselines, measures) for task in tasks]
+        if progress is not None:
+            progress(1)
+    intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
+    columns = list(dict.fromkeys([*table.columns, "task", "baseline", "gained", "lost", *intervals]))
+    frames = [pd.DataFrame(measured, columns=columns)]
+    if published is not None:
+        frames.append(published.assign(task=published["tasks"].map(", ".join)))
+    filled = [frame for frame in frames if len(frame)] or frames[:1]
+    return named(pd.concat(filled, ignore_index=True).reindex(columns=columns), baselines.usual(table))
+
+
+def _measured(
+    runs: RunStore, row: dict[str, Any], task: str, baselines: Baselines, wanted: Collection[str]
+) -> dict[str, Any]:
+    rows = _of(runs.rows(row["id"]), task)
+    timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row)
+    found = dict.fromkeys(MEASURES, _NONE) | {ACCURACY: accuracy(rows)}
+    flat: dict[str, Any] = {"n": len(rows)}
+    if PER_FORWARD in wanted:
+        found[PER_FORWARD] = _or_none(tokens_per_forward, rows)
+    if PER_SECOND in wanted and row["timed"]:
+        found[PER_SECOND] = _or_none(tokens_per_second, rows)
+    if SPEEDUP in wanted and timed is not None:
+        found[SPEEDUP] = _or_none(speed_up, rows, _of(timed, task))
+    if baseline is not None:
+        flat["baseline"], theirs = baseline[0], _of(baseline[1], task)
+        found[AR_ACCURACY] = accuracy(theirs)
+        if LOSS in wanted:
+            difference = paired_difference(rows, theirs)
+            flat |= {"gained": difference.gained, "lost": difference.lost}
+            found[LOSS] = difference.score_interval().scaled(-1)
+    for name, interval in found.items():
+        flat |= {name: interval.value + 0.0, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return flat
+
+
+def _of(rows: pd.DataFrame, task: str) -> pd.DataFrame:
+    return rows if task == POOLED else rows[rows["task"] == task]
+
+
+def _or_none(measure: Callable[..., Interval], *rows: pd.DataFrame) -> Interval:
+    """The measure, or nothing where these rows have none: no passes, no seconds, other problems than the baseline."""
+    try:
+        return measure(*rows)
+    except ValueError:
+        return _NONE

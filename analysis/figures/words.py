@@ -1,0 +1,178 @@
+"""What marks are called: the name of a series, the setting of a run, the text that appears under the pointer.
+
+Rows are those of `RunStore.table()`: missing numbers are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from textwrap import wrap
+from typing import Any
+
+from analysis.figures.style import WIDTH, plain
+from mars.config import DecodingSettings
+
+Row = Mapping[str, Any]
+BASELINE_DECODER = "autoregressive"
+PUBLISHED = "published"
+SOURCE = "arXiv 2604.07023"
+
+MEASURES = {
+    "accuracy": ("accuracy", 100.0, ".1f", " %"),
+    "tokens_per_forward": ("tokens per forward", 1.0, ".2f", ""),
+    "tokens_per_second": ("tok/s", 1.0, ".0f", ""),
+    "speedup": ("speed-up over AR", 1.0, ".2f", "×"),
+    "loss": ("loss against AR", 1.0, ".1f", " points"),
+}
+"""What the pointer shows of each measure: words, factor, number of digits, unit."""
+
+_DEFAULTS = asdict(DecodingSettings())
+_WINDOW = ("block_size", "score", "extra_proposal")
+_RELEVANT: dict[str, tuple[str, ...]] = {
+    BASELINE_DECODER: (),
+    "sliding_window": _WINDOW,
+    "block_cached": (*_WINDOW, "cache_block_size"),
+    "block_diffusion": ("block_size", "score"),
+    "self_speculative": ("block_size", "layout"),
+    "jacobi": ("draft_tokens",),
+    "speculative": ("draft_tokens", "continuation"),
+}
+"""The settings that a decoder heeds, the threshold aside; of others all that differ from the default."""
+_ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
+_WORDS = {
+    "block_size": "B {}",
+    "cache_block_size": "cache block {}",
+    "draft_tokens": "K {}",
+    "layout": "{}",
+    "score": "{}",
+    "extra_proposal": "B+1 proposals",
+    "continuation": "continuation",
+    "use_cache": "no cache",
+}
+_THRESHOLDED = {"sliding_window", "block_cached", "block_diffusion"}
+_SHARED = ("use_cache", "temperature", "top_p")
+
+
+def decoder_words(row: Row) -> str:
+    """Decoder and settings, the threshold aside: "sliding_window · B 4 · margin".
+
+    Of the settings that the decoder heeds those that are not as usual; the usual block size is the one trained for.
+    """
+    decoder = str(row["decoder"])
+    names = (*_RELEVANT.get(decoder, tuple(_DEFAULTS)), *_SHARED)
+    if decoder == "speculative" and row.get("settings.continuation") is True:
+        names = (*names, "block_size", "score")
+    words = (_setting(name, row, known=decoder in _RELEVANT) for name in dict.fromkeys(names) if name != "threshold")
+    return " · ".join([decoder, *(word for word in words if word)])
+
+
+def series_words(row: Row) -> str:
+    """The name of the series of this run: what all its points share, whatever their thresholds."""
+    if row["source"] == PUBLISHED:
+        return f"published ({SOURCE}) · {model_words(row)}"
+    return f"{model_words(row)} · {decoder_words(row)}"
+
+
+def model_words(row: Row) -> str:
+    """The model, and the draft model where there is one."""
+    name, draft = row.get("model", row["model.name"]), row.get("draft.name")
+    return str(name) if missing(draft) else f"{name} + {draft}"
+
+
+def threshold_words(row: Row) -> str:
+    """The threshold, "one-token mode", or nothing where the decoder heeds none."""
+    if not heeds_threshold(row):
+        return ""
+    threshold = row.get("settings.threshold")
+    return "one-token mode" if missing(threshold) else f"τ {threshold:g}"
+
+
+def heeds_threshold(row: Row) -> bool:
+    """Whether the threshold of this run decided anything."""
+    decoder = row["decoder"]
+    continues = decoder == "speculative" and row.get("settings.continuation") is True
+    return decoder in _THRESHOLDED or decoder not in _RELEVANT or continues
+
+
+def hover(row: Row, *first: str) -> str:
+    """The text of a mark, as Plotly's HTML: model, decoder, setting, lines of ours, what was measured, and where."""
+    published = row["source"] == PUBLISHED
+    setting = " · ".join(word for word in (decoder_words(row), threshold_words(row)) if word)
+    problems = _joined(
+        None if missing(row.get("n")) else f"n = {int(row['n'])}",
+        _families(row),
+        None if missing(row.get("seed")) else f"seed {int(row['seed'])}",
+    )
+    machine = _joined(
+        None if missing(row.get("batch_size")) else f"batch size {int(row['batch_size'])}",
+        _text(row.get("dtype")),
+        _text(row.get("device")),
+    )
+    origin = f"published, {SOURCE}" if published else "measured"
+    other = "another model, another task" if published else None
+    where = [machine, _text(row.get("hardware")), _joined(_text(row.get("date"), 10), origin), other]
+    head = [f"<b>{plain(cut(model_words(row)))}</b>", folded(setting)]
+    return "<br>".join([*head, *first, *_measured(row), *(plain(line) for line in (problems, *where) if line)])
+
+
+def _measured(row: Row) -> list[str]:
+    """A line for everything that was measured."""
+    lines = []
+    for name, (label, factor, form, unit) in MEASURES.items():
+        if not missing(row.get(name)):
+            value, low, high = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+            lines.append(f"{label} {interval_words(value, low, high, form=form)}{unit}")
+    return lines
+
+
+def interval_words(value: float, low: float, high: float, *, form: str) -> str:
+    """The value and, in brackets, its interval if it has one."""
+    return f"{value:{form}}" if missing(low) else f"{value:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def cut(text: str, longest: int = WIDTH) -> str:
+    """`text`, its end left off where it is too long for a legend or a telephone."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _setting(name: str, row: Row, *, known: bool) -> str:
+    value = row.get(f"settings.{name}")
+    usual = row.get("model.block_size") if name == "block_size" else _DEFAULTS[name]
+    if missing(value) or (value == usual and not (known and name in _ALWAYS)):
+        return ""
+    return _WORDS.get(name, f"{name} {{}}").format(
+        int(value) if isinstance(value, float) and value == int(value) else value
+    )
+
+
+def _families(row: Row) -> str | None:
+    tasks, task = row.get("tasks"), row.get("task")
+    return f"{len(tasks)} families" if isinstance(tasks, tuple) and task not in tasks else _text(task)
+
+
+def folded(text: str, width: int = WIDTH) -> str:
+    """`text` as Plotly's HTML, broken between words that " · " joins, and cut where one of these is too long."""
+    return "<br>".join(plain(line) for line in _folded(text, width))
+
+
+def _folded(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split(" · "):
+        if lines[-1] and len(lines[-1]) + 3 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} · {word}" if lines[-1] else word
+    return [part for line in lines for part in wrap(line, width, max_lines=2, placeholder="…")]
+
+
+def _joined(*words: str | None) -> str:
+    return " · ".join(word for word in words if word)
+
+
+def _text(value: Any, longest: int = WIDTH) -> str | None:
+    return None if missing(value) else str(value)[:longest]
+
+
+def missing(value: Any) -> bool:
+    """Whether a cell of a table is empty."""
+    return value is None or (isinstance(value, float) and value != value)
