@@ -102,9 +102,9 @@ class ColumnReader {
       const known = sure < 0 ? left : left.slice(0, sure);
       return this.tree(row, 1, this.draftColumns(known.map((draft) => draft.token), this.masks), this.masks, right);
     }
-    const drafted = Math.max(0, own - 1 - this.masks);
+    const masks = own === 1 ? 0 : own <= 1 + 2 * narrowOf(this.lane) ? narrowOf(this.lane) : this.masks;
+    const drafted = Math.max(0, own - 1 - masks);
     const others = Array.from({ length: drafted }, (_, place) => ({ kind: "draft", token: left[place]?.token ?? null }));
-    const masks = own === 1 ? 0 : this.masks;
     return this.chain(row, 1, this.text, [...others, ...Array(masks).fill({ kind: "mask", token: null })]);
   }
 

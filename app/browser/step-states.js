@@ -3,8 +3,16 @@
 const COUNTED = new Set(["decode", "verify"]);
 const SURE = 0.5; // how probable a draft of the linear layout must be (mars/decoding/self_speculative.py)
 
+const NARROW = 3;
+
 function masksOf(lane) {
   return lane.settings.block_size - (lane.settings.extra_proposal ? 0 : 1);
+}
+
+// The masks of the narrow layout, which is one of those that auto may take (mars/decoding/layouts.py).
+function narrowOf(lane) {
+  const few = Math.min(NARROW, Math.floor((masksOf(lane) - 1) / 2));
+  return lane.settings.layout === "auto" ? Math.max(0, few) : 0;
 }
 
 function sourced(row, source) {

@@ -79,10 +79,11 @@ def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
 
 def test_checkpoints_stay_loaded_while_a_run_uses_them(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    pictures = runner.run("me", ask(), PAIR, 0.0)
+    pictures = runner.run("me", ask(), PAIR, 1.0)  # slow enough that the first picture is not the last
     while "running" not in states(next(pictures).value):
         pass
     assert runner.models._users == {"ar": 1, "mars": 1}
+    runner.sessions.set_pace("me", 0.0)
     list(pictures)
     assert not any(runner.models._users.values())
 
