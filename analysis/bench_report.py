@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.bench import BenchPlan
 from analysis.bench_figures import Result
-from analysis.report import aligned
+from analysis.evaluation_report import aligned
 from analysis.stats import Estimate
 
 NOTE = (

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from mars.checkpoint import Checkpoint
@@ -104,3 +105,17 @@ def tiny(tiny_folder: Path) -> Checkpoint:
     from mars.checkpoint import load_checkpoint
 
     return load_checkpoint(tiny_folder, dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, headless."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine: install Debian's package chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.commands import agree, bench, card, claims, evaluate, lm_eval, sweep
+from analysis.commands import agree, bench, card, claims, evaluate, lm_eval, report, sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,5 +28,6 @@ COMMANDS: dict[str, Command] = {
     "card": Command(help=card.HELP, add_options=card.add_options, run=card.run),
     "claims": Command(help=claims.HELP, add_options=claims.add_options, run=claims.run),
     "lm-eval": Command(help=lm_eval.HELP, add_options=lm_eval.add_options, run=lm_eval.run),
+    "report": Command(help=report.HELP, add_options=report.add_options, run=report.run),
     "sweep": Command(help=sweep.HELP, add_options=sweep.add_options, run=sweep.run),
 }

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from analysis.claims import judge, read_evidence, to_json, to_markdown
-from analysis.report import aligned
+from analysis.evaluation_report import aligned
 from analysis.runs import read_runs
 
 HELP = "judge the claims from the run store and write docs/claims.md"

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from analysis.bandwidth import Traffic
 from analysis.commands.shared import described_run, machine, parse_sizes
-from analysis.report import aligned
+from analysis.evaluation_report import aligned
 from analysis.step_times import SHAPES, Replay, Step, StepPlan, random_model, read_replay, read_shape, step_times
 from mars.checkpoint import choose_device, choose_dtype
 from mars.engine import ModelEngine

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from analysis.report import aligned
+from analysis.evaluation_report import aligned
 from analysis.runs import read_runs
 from analysis.sweep import Progress, Sweep, Swept
 from analysis.sweep_plan import SweepPlan, read_plan

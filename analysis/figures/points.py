@@ -19,6 +19,8 @@ ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "
 AR_ACCURACY, LOSS = "ar_accuracy", "loss"
 MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, AR_ACCURACY, LOSS)
 POOLED = "all families"
+_DIGITS = 12
+"""Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
 _NONE = Interval(float("nan"), float("nan"), float("nan"))
 
 
@@ -77,7 +79,8 @@ def _measured(
             flat |= {"gained": difference.gained, "lost": difference.lost}
             found[LOSS] = difference.score_interval().scaled(-1)
     for name, interval in found.items():
-        flat |= {name: interval.value + 0.0, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        ends = {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        flat |= {column: round(value, _DIGITS) + 0.0 for column, value in ends.items()}  # + 0.0: no minus before a zero
     return flat
 
 

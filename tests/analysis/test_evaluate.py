@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from analysis.evaluate import SEED_STRIDE, Evaluation, Plan, evaluate
-from analysis.report import to_dict, to_table
+from analysis.evaluation_report import to_dict, to_table
 from analysis.stats import wilson_interval
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS

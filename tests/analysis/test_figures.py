@@ -154,6 +154,13 @@ def test_the_ar_baseline_is_an_sft_model_on_the_same_problems(fabricate: Any) ->
     assert of(table, "autoregressive", model__name="larger")["baseline"] == runs[1][0]["id"]
 
 
+def test_values_that_differ_by_rounding_alone_are_one(fabricate: Any) -> None:
+    place = {"batch_size": 4, "group": GROUP}
+    runs = [fabricate.run(problems=150, **place), fabricate.run(fabricate.model("m"), problems=150, **place)]
+    runs.append(fabricate.run(fabricate.model("m"), "sliding_window", problems=150, gain=2.0, **place))
+    assert set(figures.measure(fabricate.store(runs))["speedup"]) == {1.0}
+
+
 def test_published_rows_have_no_intervals_and_are_called_published(table: pd.DataFrame) -> None:
     theirs = table[table["source"] == "published"]
     assert len(theirs) > 50
