@@ -37,9 +37,10 @@ def _series(records: Sequence[Row]) -> list[str]:
     for column in _TELLING:
         values: dict[str, set[object]] = {}
         for name, row in zip(names, records, strict=True):
-            values.setdefault(name, set()).add(row[column])
+            # What is not known is one value: a NaN differs from every other.
+            values.setdefault(name, set()).add(None if missing(row[column]) else row[column])
         names = [
-            f"{name} · {row[column]}" if len(values[name]) > 1 else name
+            f"{name} · {row[column]}" if len(values[name]) > 1 and not missing(row[column]) else name
             for name, row in zip(names, records, strict=True)
         ]
     counts = Counter(row["tasks"] for row in records if row["source"] != PUBLISHED)

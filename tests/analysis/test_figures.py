@@ -166,6 +166,7 @@ def test_published_rows_have_no_intervals_and_are_called_published(table: pd.Dat
     assert len(theirs) > 50
     assert theirs[["accuracy_low", "tokens_per_forward_low", "speedup_low", "ar_accuracy"]].isna().all(axis=None)
     assert theirs["series"].str.startswith("published (arXiv 2604.07023)").all()
+    assert not theirs["series"].str.contains("nan").any()
     assert theirs["hover"].str.contains("another model, another task").all()
     sweep = theirs[theirs["id"].str.startswith("published.threshold_sweep.") & (theirs["decoder"] == "sliding_window")]
     assert (sweep.groupby("series")["settings.block_size"].nunique() == 1).all()
