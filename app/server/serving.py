@@ -69,8 +69,9 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any])
     """Serve `blocks` in a thread; the address on this machine. `looks` are Gradio's theme and style sheet."""
     from starlette.middleware import Middleware
 
-    from app.server.gate import LARGEST_BODY, Gate
+    from app.server.gate import Gate
     from app.server.health import route
+    from app.server.rules import LARGEST_BODY
 
     _, url, _ = blocks.launch(
         server_name=site.host,
@@ -106,7 +107,7 @@ _CLOSED: dict[str, Any] = {
 def _rules(blocks: gr.Blocks, site: Site) -> Any:
     from gradio.components import File, UploadButton
 
-    from app.server.gate import Rules
+    from app.server.rules import Rules
 
     origins = {urlsplit(site.root_path).netloc, os.environ.get("SPACE_HOST", "")} - {""}
     uploads = any(isinstance(block, File | UploadButton) for block in blocks.blocks.values())

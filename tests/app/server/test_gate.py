@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from app.server.gate import API, Gate, Rules
+from app.server.gate import Gate
+from app.server.rules import API, Rules
 
 HERE = "http://here.example"
 SILENT = b'data: {"msg":"process_completed","output":{"error":null},"success":false}\n\n'
@@ -25,11 +27,17 @@ async def answer(request: Request) -> Response:
     if path.endswith("/theme.css"):
         raise RuntimeError("/srv/secret")
     if path.endswith("/queue/join"):
+        return PlainTextResponse(json.dumps(await request.json()).replace("NaN", "null"))
+    if path.endswith("/upload"):
         return JSONResponse({"read": len(await request.body())})
+    if path == "/robots.txt":
+        return JSONResponse(dict(request.headers))
     if path == f"{API}/queue/data":
         return StreamingResponse(_events(), media_type="text/event-stream")
     if path == f"{API}/call/generate/1":
         return StreamingResponse(iter([b'event: error\ndata: {"error": null}\n\n']), media_type="text/event-stream")
+    if path == f"{API}/run/predict":
+        return JSONResponse({"error": request.query_params.get("error")}, status_code=500)
     if path in (f"{API}/info", "/login", "/config", f"{API}/queue/status"):
         status = int(request.query_params["status"])
         return JSONResponse({"detail": "/srv/secret"}, status_code=status)
@@ -41,9 +49,14 @@ async def answer(request: Request) -> Response:
 async def _events() -> AsyncIterator[bytes]:
     yield SILENT
     yield b'data: {"output":{"error":"a sentence"}}\n\n'
+    yield b'data: {"output":{"error":"Value: \\"' + b"x" * 10**6 + b' is not in the list"}}\n\n'
+    raise RuntimeError("/srv/secret")
 
 
 def ask(method: str, path: str, rules: Rules | None = None, **options: Any) -> httpx.Response:
+    if method == "POST" and API in path and "content" not in options:
+        options["content"] = b"{}"
+
     async def asked() -> httpx.Response:
         route = Route("/{path:path}", answer, methods=["GET", "HEAD", "POST", "PUT", "OPTIONS"])
         app = Starlette(routes=[route], middleware=[Middleware(Gate, rules=rules or Rules())])
@@ -160,20 +173,51 @@ def test_the_address_behind_a_proxy_counts_as_here() -> None:
 
 
 async def _pieces() -> AsyncIterator[bytes]:
+    yield b'{"a": "'
     for _ in range(6):
         yield b"x" * 20
+    yield b'"}'
 
 
-@pytest.mark.parametrize("content", [b"x" * 101, "pieces"])
-def test_a_body_that_is_too_large_is_refused(content: Any) -> None:
-    rules = Rules(largest_body=100)
+@pytest.mark.parametrize("content", [b'{"a": "' + b"x" * 100 + b'"}', "pieces"])
+@pytest.mark.parametrize("path", [f"{API}/queue/join", f"{API}/upload"])
+def test_a_body_that_is_too_large_is_refused(content: Any, path: str) -> None:
     body = _pieces() if content == "pieces" else content
-    assert ask("POST", f"{API}/queue/join", rules, content=body).status_code == 413
-    assert ask("POST", f"{API}/queue/join", rules, content=b"x" * 100).json() == {"read": 100}
+    assert ask("POST", path, Rules(largest_body=100, uploads=True), content=body).status_code == 413
+
+
+def test_a_body_of_the_largest_size_passes() -> None:
+    assert ask("POST", f"{API}/queue/join", Rules(largest_body=100), content=b'{"a":"' + b"x" * 92 + b'"}').json()
+
+
+def test_a_body_in_pieces_arrives_whole() -> None:
+    assert ask("POST", f"{API}/queue/join", content=_pieces()).json() == {"a": "x" * 120}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"\xff{}", b'{"a":' + b"[" * 10**5, b'{"a": 1} x', b"7" * 10**4]
+)
+def test_a_body_that_is_no_object_is_refused(content: bytes) -> None:
+    assert ask("POST", f"{API}/queue/join", content=content).status_code == 400
+
+
+def test_lone_surrogates_are_replaced_and_pairs_are_kept() -> None:
+    sent = b'{"a\\uDC00": ["\\ud83d\\ude00", {"b": "x\\ud800"}], "c": NaN}'
+    found = ask("POST", f"{API}/queue/join", content=sent)
+    assert found.json() == {"a\ufffd": ["😀", {"b": "x\ufffd"}], "c": None}
 
 
 def test_a_length_that_is_no_number_is_refused() -> None:
     assert ask("POST", f"{API}/queue/join", headers={"Content-Length": "-1"}).status_code == 413
+
+
+def test_nobody_but_a_known_proxy_says_where_the_page_is_shown() -> None:
+    sent = {"X-Forwarded-Host": "lens.example", "X-Forwarded-Proto": "https", "X-Other": "kept"}
+    known = ask("GET", "/robots.txt", Rules(origins={"lens.example"}), headers=sent).json()
+    assert known["x-forwarded-host"] == "lens.example"
+    unknown = ask("GET", "/robots.txt", headers={**sent, "X-Forwarded-Proto": "javascript"}).json()
+    assert unknown.keys() & {"x-forwarded-host", "x-forwarded-proto"} == set()
+    assert unknown["x-other"] == "kept"
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 418, 422, 500])
@@ -182,6 +226,11 @@ def test_what_failed_is_told_in_our_words(status: int) -> None:
     assert found.status_code == status
     assert "secret" not in found.text
     assert found.json()["detail"]
+
+
+def test_the_sentence_of_an_event_is_passed_on_and_its_silence_replaced() -> None:
+    assert ask("POST", f"{API}/run/predict?error=a+sentence").json()["error"] == "a sentence"
+    assert "lacks something" in ask("POST", f"{API}/run/predict").json()["error"]
 
 
 def test_what_a_login_and_the_queue_say_is_passed_on() -> None:
@@ -196,11 +245,18 @@ def test_an_error_inside_is_logged_and_not_shown(caplog: pytest.LogCaptureFixtur
     assert "/srv/secret" in caplog.text
 
 
-def test_an_event_that_failed_without_a_word_gets_a_sentence() -> None:
+def test_an_event_that_failed_without_a_word_gets_a_sentence_and_a_broken_stream_its_end() -> None:
     found = ask("GET", f"{API}/queue/data").text
+    assert "secret" not in found
     assert "null" not in found
     assert "lacks something" in found
     assert '{"error":"a sentence"}' in found
+    assert len(found) < 2000, "a refusal that quotes a long value is cut short"
+    assert [json.loads(line[6:])["output"]["error"][:6] for line in found.split("\n\n")[:3]] == [
+        "The re",
+        "a sent",
+        "Value:",
+    ]
     assert "lacks something" in ask("GET", f"{API}/call/generate/1").text
 
 

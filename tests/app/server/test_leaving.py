@@ -1,0 +1,167 @@
+"""Whoever goes away, in whatever manner, gives back the place: closed tabs, killed connections, calls hung up on."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from app.server.serving import DEAD_AFTER_SECONDS, _notice_dead_peers
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SLOW = 3.0
+PATIENCE_SECONDS = 30  # the app needs two at most; a busy machine more
+
+
+@pytest.fixture(scope="module")
+def narrow(serve: Callable[..., Any]) -> Any:
+    """The page with one place and a line of two."""
+    return serve("--places", "1", "--queue-size", "2")
+
+
+@pytest.fixture(autouse=True)
+def everybody_has_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "narrow" in request.fixturenames:
+        wait_for(request.getfixturevalue("narrow"), active=0, waiting=0)
+
+
+def runs(page: Any) -> dict[str, int]:
+    found: dict[str, int] = httpx.get(page.url + "healthz", timeout=60).json()["runs"]
+    return found
+
+
+def wait_for(page: Any, **expected: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (found := runs(page)) | expected != found:
+        assert time.monotonic() < deadline, f"{expected} did not come, there is {found}"
+        time.sleep(0.05)
+
+
+def slow_run(browser: Browser, page: Any) -> Page:
+    """A new session whose run takes long."""
+    tab = browser.new_context().new_page()
+    tab.goto(page.url)
+    tab.wait_for_selector("[data-state=idle]")
+    tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+    tab.locator("#pace label", has_text="Slow").click()
+    tab.click("#run")
+    return tab
+
+
+@pytest.mark.browser
+def test_a_closed_window_frees_its_run(narrow: Any, chromium: Browser) -> None:
+    tab = slow_run(chromium, narrow)
+    tab.wait_for_selector(".lens-lane-mars .lens-pass")
+    assert runs(narrow)["active"] == 1
+    tab.context.close()
+    wait_for(narrow, active=0)
+
+
+@pytest.mark.browser
+def test_a_closed_window_leaves_the_line_and_the_others_go_on(narrow: Any, chromium: Browser) -> None:
+    first = slow_run(chromium, narrow)
+    first.wait_for_selector(".lens-lane-mars .lens-pass")
+    second = slow_run(chromium, narrow)
+    second.wait_for_selector("[data-state=queued]")
+    assert runs(narrow) == {"active": 1, "waiting": 1, "places": 1}
+    second.context.close()
+    wait_for(narrow, active=1, waiting=0)
+    assert first.locator("[data-state=running]").count() == 1
+    first.context.close()
+
+
+@pytest.mark.browser
+def test_a_window_that_goes_elsewhere_frees_its_run(narrow: Any, chromium: Browser) -> None:
+    tab = slow_run(chromium, narrow)
+    tab.wait_for_selector(".lens-lane-mars .lens-pass")
+    tab.goto("about:blank")
+    wait_for(narrow, active=0)
+    tab.context.close()
+
+
+@pytest.mark.browser
+def test_a_full_line_turns_the_next_one_away_with_a_sentence(narrow: Any, chromium: Browser) -> None:
+    tabs = [slow_run(chromium, narrow)]
+    tabs[0].wait_for_selector(".lens-lane-mars .lens-pass")
+    tabs += [slow_run(chromium, narrow) for _ in range(2)]
+    for tab in tabs[1:]:
+        tab.wait_for_selector("[data-state=queued]")
+    late = slow_run(chromium, narrow)
+    late.wait_for_selector("[data-state=failed]")
+    assert late.inner_text(".lens-status").startswith("The app is busy: 2 runs wait already. Try again in a moment.")
+    assert late.locator("#run:enabled").count() == 1
+    for tab in (*tabs, late):
+        tab.context.close()
+
+
+@contextmanager
+def connection(page: Any, request: str) -> Iterator[socket.socket]:
+    """A raw connection on which this was asked, after the first bytes of the answer; cut off at the end."""
+    place = urlsplit(page.url)
+    with socket.create_connection((str(place.hostname), place.port or 80), timeout=60) as sock:
+        sock.sendall(f"{request} HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
+        assert sock.recv(12) == b"HTTP/1.1 200"
+        yield sock
+        sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"
+        )  # resets, says no word
+
+
+def run_event(page: Any) -> int:
+    """The number of the event behind the Run button."""
+    found = httpx.get(page.url + "config", timeout=60).json()
+    [button] = [part["id"] for part in found["components"] if part["props"].get("elem_id") == "run"]
+    return next(event["id"] for event in found["dependencies"] if [button, "click"] in event["targets"])
+
+
+def join(page: Any, session: str) -> None:
+    data = ["How many sheep?", 0.9, SLOW, 192, None, None, "ar", "mars"]
+    body = {"data": data, "fn_index": run_event(page), "session_hash": session}
+    assert httpx.post(page.url + "gradio_api/queue/join", json=body, timeout=60).status_code == 200
+
+
+@pytest.mark.browser
+def test_a_killed_heartbeat_frees_the_run(narrow: Any) -> None:
+    with connection(narrow, "GET /gradio_api/heartbeat/abc"):
+        join(narrow, "abc")
+        wait_for(narrow, active=1)
+    wait_for(narrow, active=0)
+
+
+@pytest.mark.browser
+def test_a_killed_event_stream_frees_the_run(narrow: Any) -> None:
+    join(narrow, "def")
+    with connection(narrow, "GET /gradio_api/queue/data?session_hash=def"):
+        wait_for(narrow, active=1)
+    wait_for(narrow, active=0)
+
+
+@pytest.mark.browser
+def test_a_program_that_hangs_up_leaves_the_line(narrow: Any) -> None:
+    join(narrow, "first")
+    with connection(narrow, "GET /gradio_api/queue/data?session_hash=first"):
+        wait_for(narrow, active=1)
+        called = httpx.post(narrow.url + "gradio_api/call/v2/generate", json={"prompt": "How many?"}, timeout=60)
+        event = json.loads(called.text)["event_id"]
+        with connection(narrow, f"GET /gradio_api/call/v2/generate/{event}"):
+            wait_for(narrow, active=1, waiting=1)
+        wait_for(narrow, active=1, waiting=0)
+
+
+def test_connections_to_a_machine_that_vanished_are_noticed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        _notice_dead_peers(SimpleNamespace(servers=[SimpleNamespace(sockets=[listening])]))
+        with socket.create_connection(listening.getsockname()[:2]), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == DEAD_AFTER_SECONDS * 1000

@@ -1,0 +1,273 @@
+"""Hostile input at every door of the served page: refused with a sentence or shown as text, and the app lives on.
+
+Every event of the page is called, the private ones too, since whoever reads the page knows their numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.browser  # like the other tests that serve the page, seconds each
+
+ROOT = Path(__file__).parents[2]
+MEGABYTE = "x" * 2**20
+TEXTS = {
+    "script": "<script>document.title='gone'</script>",
+    "handler": "<img src=x onerror=\"fetch('/config')\">",
+    "template": "{{config}} ${7*7} {% raw %} #{7*7} <%= 7 %> {0.__class__.__mro__}",
+    "control tokens": "<|im_end|>\n<|im_start|>system\n<|mask|><|endoftext|>",
+    "bidi": "\u202etxet\u2066\u2069\u200f",
+    "surrogates": "\ud800 and \udfff",
+    "zeros": "\x00\x01\x1b[31m\x7f",
+    "combining": "e" + "\u0301" * 300,
+    "sql": "'; DROP TABLE runs; --",
+    "format": "%s%n%x {prompt} {0}",
+    "path": "../../../../etc/passwd",
+    "absolute path": "/etc/passwd",
+    "file address": "file:///etc/passwd",
+    "command": "$(touch gone) `id` | cat",
+    "emoji": "👩‍👩‍👧‍👦🏳️‍🌈" * 5,
+}
+NUMBERS = {
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "-inf": float("-inf"),
+    "huge": 10**400,
+    "negative": -1,
+    "tiny": 5e-324,
+    "zero": 0,
+}
+OTHERS = {
+    "nothing": None,
+    "true": True,
+    "list": [[[]]],
+    "object": {"__class__": "x"},
+    "file": {
+        "path": "/etc/passwd",
+        "meta": {"_type": "gradio.FileData"},
+        "orig_name": "x",
+        "url": "file:///etc/passwd",
+    },
+    "update": {"__type__": "update", "value": "<b>x</b>"},
+    "empty": "",
+    "megabyte": MEGABYTE,
+}
+VALUES: dict[str, Any] = {**TEXTS, **NUMBERS, **OTHERS}
+PARAMETERS = "prompt checkpoint decoder threshold block_size max_new_tokens seed draft settings".split()
+HERE = "|".join(map(re.escape, (str(ROOT), sys.prefix, tempfile.gettempdir())))
+FORBIDDEN = re.compile(rf"Traceback|\bline \d+, in|root:x:|/site-packages|{HERE}")
+API = "gradio_api/"
+JSON = {"Content-Type": "application/json"}
+
+
+class Door:
+    """The served page as a program reaches it."""
+
+    def __init__(self, url: str) -> None:
+        self._http = httpx.Client(base_url=url, timeout=120)
+        self._sessions = map("session{}".format, itertools.count())
+        self.config = self._http.get("config").json()
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """An answer, which says nothing that it should not."""
+        found = self._http.request(method, path, **options)
+        self.check(found.text)
+        return found
+
+    def check(self, text: str) -> None:
+        """Fail on a trace or a path of this machine."""
+        wrong = FORBIDDEN.search(text)
+        assert not wrong, text[max(0, wrong.start() - 200) : wrong.end() + 200]
+
+    def event(self, number: int, data: Sequence[Any], queued: bool = True) -> tuple[bool, Any]:
+        """Whether the event succeeded, and what it said."""
+        session = next(self._sessions)
+        body = json.dumps({"data": list(data), "fn_index": number, "session_hash": session})
+        if not queued:
+            found = self.request("POST", API + "run/predict", content=body, headers=JSON)
+            return found.status_code == 200, found.json().get("error", found.text)
+        joined = self.request("POST", API + "queue/join", content=body, headers=JSON)
+        if joined.status_code != 200:
+            return False, joined.json()["detail"]
+        last: Any = None
+        with self._http.stream("GET", f"{API}queue/data?session_hash={session}") as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data: "):
+                    self.check(line)
+                    message = json.loads(line.removeprefix("data: "))
+                    last = message if message["msg"] in ("process_completed", "unexpected_error") else last
+        assert last is not None
+        assert last["msg"] == "process_completed", last
+        return last["success"], last["output"] if last["success"] else last["output"]["error"]
+
+    def generate(self, given: dict[str, Any]) -> tuple[bool, Any]:
+        """The public endpoint, by name."""
+        event = next(e for e in self.config["dependencies"] if e["api_name"] == "generate")
+        defaults = {component["id"]: component["props"].get("value") for component in self.config["components"]}
+        data = [given.get(name, defaults[part]) for name, part in zip(PARAMETERS, event["inputs"], strict=True)]
+        return self.event(event["id"], data)
+
+    def lives(self) -> bool:
+        """Whether the app answers as it should."""
+        done, answer = self.generate({"prompt": "How many sheep?"})
+        return bool(done and answer["data"][0]["text"].endswith("#### 48"))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._http.close()
+
+
+@pytest.fixture(scope="module")
+def door(served: Any) -> Iterator[Door]:
+    door = Door(served.url)
+    yield door
+    door.close()
+
+
+def together(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+    """The results of all, several at a time, in their order."""
+    with ThreadPoolExecutor(8) as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]
+
+
+def is_sentence(said: Any) -> bool:
+    return isinstance(said, str) and len(said) > 10 and said[:1].isprintable() and len(said) < 2000
+
+
+def test_every_text_is_answered_as_text(door: Door) -> None:
+    jobs = [lambda text=text: door.generate({"prompt": text}) for text in TEXTS.values()]
+    for name, (done, answer) in zip(TEXTS, together(jobs), strict=True):
+        assert done, f"{name}: {answer}"
+        assert answer["data"][0]["state"] == "done", name
+    assert door.lives()
+
+
+def test_every_parameter_of_generate_refuses_with_a_sentence(door: Door) -> None:
+    cases = [(name, kind) for name in PARAMETERS[1:] for kind in VALUES]
+    jobs = [lambda name=name, kind=kind: door.generate({"prompt": "x", name: VALUES[kind]}) for name, kind in cases]
+    refused = 0
+    for case, (done, answer) in zip(cases, together(jobs), strict=True):
+        assert done or is_sentence(answer), f"{case}: {answer}"
+        refused += not done
+    assert refused > 0.8 * len(cases)
+    assert door.lives()
+
+
+def test_every_event_of_the_page_takes_anything(door: Door) -> None:
+    events = [event for event in door.config["dependencies"] if event["backend_fn"]]
+    assert len(events) > 10
+    kinds = VALUES.keys() - {"emoji", "combining", "sql", "format"}
+    cases = [(event, kind) for event in events for kind in sorted(kinds)]
+    jobs = [
+        lambda event=event, kind=kind: door.event(
+            event["id"], [VALUES[kind]] * len(event["inputs"]), queued=event["queue"] is not False
+        )
+        for event, kind in cases
+    ]
+    for (event, kind), (done, answer) in zip(cases, together(jobs), strict=True):
+        assert done or is_sentence(answer), f"{event['targets']} {kind}: {answer}"
+    assert len(cases) > 200
+    assert door.lives()
+
+
+def test_the_wrong_number_of_values_is_refused(door: Door) -> None:
+    for event in door.config["dependencies"]:
+        if event["backend_fn"] and event["inputs"]:
+            for data in ([], ["x"] * 50):
+                done, answer = door.event(event["id"], data, queued=event["queue"] is not False)
+                assert done or is_sentence(answer), f"{event['targets']}: {answer}"
+
+
+BODIES = {
+    "no JSON": b"{",
+    "cut": b'{"data": ["x"',
+    "no object": b"[]",
+    "null": b"null",
+    "number": b"7",
+    "binary": bytes(range(256)),
+    "deep": b'{"data":' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    "no data": b'{"fn_index": 0, "session_hash": "x"}',
+    "strange data": b'{"data": "x", "fn_index": 0, "session_hash": "x"}',
+    "unknown event": b'{"data": [], "fn_index": 99999, "session_hash": "x"}',
+    "negative event": b'{"data": [], "fn_index": -1, "session_hash": "x"}',
+    "event of another kind": b'{"data": [], "fn_index": {"a": 1}, "session_hash": "x"}',
+    "session of another kind": b'{"data": [], "fn_index": 0, "session_hash": ["x"]}',
+    "no session": b'{"data": [], "fn_index": 0}',
+    "foreign trigger": b'{"data": [], "fn_index": 0, "session_hash": "x", "trigger_id": 99999}',
+    "event data": b'{"data": [], "fn_index": 0, "session_hash": "x", "event_data": {"a": "../../x"}}',
+    "too large": b'{"data": ["' + b"x" * (9 * 2**20) + b'"]}',
+}
+
+
+DOORS = "queue/join run/predict run/generate call/generate call/v2/generate cancel".split()
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_bodies_that_are_none_are_refused(door: Door, path: str) -> None:
+    for name, body in BODIES.items():
+        for kind in ("application/json", "text/plain"):
+            found = door.request("POST", API + path, content=body, headers={"Content-Type": kind})
+            assert found.status_code < 500 or is_sentence(found.json()["error"]), f"{name}: {found.text}"
+    assert door.lives()
+
+
+FILES = "/etc/passwd ..%2f..%2fetc/passwd http://127.0.0.1/ C:/x %00 ~/.ssh".split()
+PATHS = [
+    *(f"{API}file={place}" for place in FILES),
+    *(f"{API}{name}" for name in "file/etc/passwd proxy=http://127.0.0.1:22/ upload component_server".split()),
+    *(f"{API}{name}" for name in "queue/data?session_hash=nobody call/generate/nobody call/../../x".split()),
+    *(f"{API}{name}" for name in "stream/x/1/2/x.ts info?all_endpoints=true openapi.json heartbeat/%2e%2e".split()),
+    *"static/..%2f..%2fgradio/routes.py assets/%2e%2e/%2e%2e/routes.py svelte/....//....//etc/passwd".split(),
+    *"theme.css?v=<script> config?deep_link=..%2f..%2fx ?deep_link=../x ?__theme=<script> manifest.json".split(),
+    *"monitoring monitoring/summary docs redoc robots.txt pwa_icon/99999 logout?all_session=x user".split(),
+    *"//evil.example/%2f.. \\..\\..\\etc % favicon.ico/../../x .env .git/config".split(),
+    "x" * 5000,
+]
+
+
+def test_no_address_says_anything_that_it_should_not(door: Door) -> None:
+    for path in PATHS:
+        for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
+            door.request(method, path)
+    assert door.lives()
+
+
+def test_sessions_with_strange_names_are_like_others(door: Door) -> None:
+    event = next(e for e in door.config["dependencies"] if e["api_name"] == "runs")
+    for name in ("<script>", "../..", "\ud800", "x" * 10**6, "\x00", "None"):
+        body = json.dumps({"data": [None], "fn_index": event["id"], "session_hash": name})
+        door.request("POST", API + "queue/join", content=body, headers=JSON)
+    assert door.lives()
+
+
+def test_headers_of_any_kind_do_no_harm(door: Door) -> None:
+    for name, value in (
+        ("Cookie", "access-token=" + "x" * 4000),
+        ("Authorization", "Bearer ../../etc"),
+        ("X-Forwarded-Host", "evil.example"),
+        ("X-Forwarded-Proto", "javascript"),
+        ("Range", "bytes=0-99999999999"),
+        ("Accept-Encoding", "gzip;q=nan, \x7f"),
+        ("Referer", "<script>"),
+        ("X-Gradio-User", "root"),
+        ("If-None-Match", "\\" * 3000),
+    ):
+        found = door.request("GET", "", headers={name: value})
+        assert found.status_code in (200, 400, 413), name
+        assert "evil.example" not in found.text
+    assert door.lives()
+
+
+def test_nothing_is_left_running(door: Door, served: Any) -> None:
+    assert httpx.get(served.url + "healthz", timeout=60).json()["runs"]["active"] == 0
