@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import figures
+from analysis.figures.calibration import FEWEST
 from analysis.figures.points import PER_FORWARD
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.runs import RunStore
@@ -177,7 +178,7 @@ def _caching(evidence: Evidence) -> Section:
         name="caching",
         title="Cache block size and batch size",
         caption=f"""Speed-up of block_cached over AR, with its interval; blue is faster than AR, orange slower. The
-            second map is published ({SOURCE}), over a baseline of its own.""",
+            published map ({SOURCE}) is over a baseline of its own.""",
         points=figures.caching_points(rows),
         figure=figures.caching(rows),
     )
@@ -202,9 +203,9 @@ def _reliability(evidence: Evidence) -> Section:
     return Section(
         name="reliability",
         title="Do the scores mean what they say?",
-        caption="""How often a mask's proposal is the token that one-token mode writes there, by the proposal's score; a
-            panel for each depth, the number of masks read. On the dotted diagonal a proposal is right as often as it is
-            sure. Bars: the share of the proposals in each bin.""",
+        caption=f"""How often a mask's proposal is the token that one-token mode writes there, by its score; a panel
+            for each depth, the number of masks read. On the dotted diagonal a proposal is right as often as it is sure.
+            Bars: the share of the proposals in each bin; bins of fewer than {FEWEST} are left out.""",
         points=figures.reliability_points(evidence.runs, rows),
         figure=figures.reliability(evidence.runs, rows),
     )

@@ -54,7 +54,7 @@ def caching(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
 
 def _title(row: dict[str, object]) -> str:
     if row["source"] == PUBLISHED:
-        return f"published ({SOURCE}): another model and machine"
+        return f"published ({SOURCE}), another model"
     setting = series_words({**row, CACHE: None})
     return " · ".join(word for word in (cut(setting), threshold_words(row), str(row["group"])) if word)
 

@@ -16,6 +16,7 @@ from analysis.runs import RunStore
 from analysis.stats import reliability as bins_of
 
 NAME = "reliability"
+FEWEST = 10
 DEPTHS = (1, 2, 3, 4, 6, 8)
 COLUMNS = ("id", "series", "hover", "depth", "low", "high", "n", "share", "mean_score", "agreement")
 _KEPT = ("id", "series", "hover", "settings.score")
@@ -23,19 +24,22 @@ _AXES = Axes(x=PER_FORWARD)
 
 
 def reliability_points(runs: RunStore, table: pd.DataFrame, *, depths: Sequence[int] = DEPTHS) -> pd.DataFrame:
-    """The points of `reliability`, one a row: a bin of scores at a depth, of each run that kept its proposals.
+    """The points of `reliability`, one a row: a bin of scores at a depth, of each series that kept its proposals.
 
     Columns are those of `analysis.reliability` and `share`, that of the proposals of this depth that lie in the bin.
-    Runs scored by entropy are left out: it is no share.
+    Of several runs of a series it is the one on most problems. Runs scored by entropy are left out, as it is no share,
+    and bins of fewer than FEWEST proposals.
     """
-    measured = table[(table["source"] != PUBLISHED) & (table["settings.score"] != "entropy")].drop_duplicates("id")
+    measured = table[(table["source"] != PUBLISHED) & (table["settings.score"] != "entropy")]
+    has = measured["id"].map(lambda run: runs.proposals(run) is not None).astype(bool)
+    kept = measured[has].sort_values(["series", "n", "id"])
     frames = []
-    for row in measured.to_dict("records"):
+    for row in kept.drop_duplicates("series", keep="last").to_dict("records"):
         proposals = runs.proposals(row["id"])
         if proposals is not None:
             bins = bins_of(proposals[proposals["depth"].isin(depths)])
             shares = bins["n"] / bins.groupby("depth")["n"].transform("sum")
-            frames.append(bins.assign(share=shares, **{name: row[name] for name in _KEPT}))
+            frames.append(bins.assign(share=shares, **{name: row[name] for name in _KEPT})[bins["n"] >= FEWEST])
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
-COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
-"""Okabe and Ito's, without yellow and black, which vanish on one of the grounds."""
+OLIVE, PLUM = "#999933", "#AA4499"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, OLIVE, PLUM)
+"""Okabe and Ito's, without yellow and black, which vanish on one of the grounds, and two of Tol's."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS = ("", "/", "x", ".", "-", "+", "|")

@@ -168,6 +168,7 @@ def test_published_rows_have_no_intervals_and_are_called_published(table: pd.Dat
     assert theirs["series"].str.startswith("published (arXiv 2604.07023)").all()
     assert not theirs["series"].str.contains("nan").any()
     assert theirs["hover"].str.contains("another model, another task").all()
+    assert not theirs["series"].str.contains("nan").any()
     sweep = theirs[theirs["id"].str.startswith("published.threshold_sweep.") & (theirs["decoder"] == "sliding_window")]
     assert (sweep.groupby("series")["settings.block_size"].nunique() == 1).all()
 
@@ -204,7 +205,7 @@ def test_looks_differ_in_shape_as_well_as_in_colour() -> None:
     looks = [Look.number(index) for index in range(30)]
     assert len({(look.colour, look.symbol) for look in looks}) == 30
     assert len({(look.colour, look.dash) for look in looks}) == 30
-    assert all(one.symbol != other.symbol for one, other in zip(looks, looks[6:], strict=False))
+    assert all(one.symbol != other.symbol for one, other in zip(looks, looks[8:], strict=False))
     assert Look.number(-1) == BASELINE
 
 
@@ -413,13 +414,19 @@ def test_reliability_has_a_panel_for_each_depth_with_intervals(store: RunStore, 
     exact = of(table, "self_speculative")
     proposals = store.proposals(exact["id"])
     assert proposals is not None
-    bins = reliability(proposals).query("depth == 2")
+    bins = reliability(proposals).query("depth == 2 and n >= 10")
     line = next(trace for trace in figure.data if isinstance(trace, go.Scatter) and trace.xaxis == "x2")
     assert list(line.x) == list(bins["mean_score"])
     assert list(line.error_y.array) == list(bins["agreement_high"] - bins["agreement"])
     bars = next(trace for trace in figure.data if isinstance(trace, go.Bar) and trace.xaxis == "x2")
-    assert sum(bars.y) == pytest.approx(1)
+    assert list(bars.y) == pytest.approx(list(bins["n"] / 120))
     assert sum(shape.type == "line" for shape in figure.layout.shapes) == 3
+
+
+def test_reliability_takes_the_run_on_most_problems(fabricate: Any) -> None:
+    runs = [fabricate.run(fabricate.model("m"), "self_speculative", problems=n) for n in (30, 50)]
+    store = fabricate.store(runs, {entry["id"]: fabricate.proposals() for entry, _ in runs})
+    assert set(figures.reliability_points(store, figures.measure(store))["id"]) == {runs[1][0]["id"]}
 
 
 def test_equal_accuracy_takes_the_fastest_setting_that_surely_qualifies(table: pd.DataFrame) -> None:
