@@ -11,6 +11,8 @@ const config = {
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
 };
 
+const PAPER = 690;
+
 const ground = () => templates[dark.matches ? "dark" : "light"];
 
 /* The legend below takes more lines on a narrow page, and would scroll: give it and the plot area the height they need. */
@@ -32,8 +34,12 @@ async function draw(plot) {
   await fit(plot);
 }
 
-async function paint(template) {
-  await Promise.all(plots.map((plot) => Plotly.relayout(plot, { template })));
+/* Light or dark, and as wide as the page, or as a sheet of paper. */
+async function paint(template, width) {
+  for (const plot of plots) {
+    await Plotly.relayout(plot, width ? { template, width } : { template, width: null, autosize: true });
+    await fit(plot);
+  }
 }
 
 async function start() {
@@ -42,7 +48,7 @@ async function start() {
     await new Promise(requestAnimationFrame);
   }
   dark.addEventListener("change", () => paint(ground()));
-  addEventListener("beforeprint", () => paint(templates.light));
+  addEventListener("beforeprint", () => paint(templates.light, PAPER));
   addEventListener("afterprint", () => paint(ground()));
   let width = innerWidth;
   let waiting;

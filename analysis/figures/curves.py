@@ -140,7 +140,7 @@ def _trace(name: str, rows: pd.DataFrame, axes: Axes, *, legend: bool) -> go.Sca
         mode="lines+markers" if len(rows) > 1 else "markers",
         line={"color": look.colour, "width": 1.2 if theirs else 2, "dash": "dot" if theirs else look.dash},
         marker={"color": look.colour, "size": 8, "symbol": f"{look.symbol}-open" if theirs else look.symbol},
-        opacity=0.8 if theirs else 1,
+        opacity=0.9 if theirs else 1,
         customdata=rows["id"].tolist(),
         hovertext=rows["hover"].tolist(),
         hoverinfo="text",

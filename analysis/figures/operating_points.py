@@ -135,4 +135,4 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
 
 def _tried(row: dict[str, float], points: float) -> str:
     verdict = "surely" if row["qualifies"] else "not surely"
-    return f"{verdict} less than {points:g} points lost (p = {row['p_value']:.2g}, {int(row['tried'])} settings tried)"
+    return f"{verdict} less than {points:g} points lost<br>p = {row['p_value']:.2g}, settings tried: {int(row['tried'])}"

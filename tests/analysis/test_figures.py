@@ -146,6 +146,8 @@ def test_the_ar_baseline_is_an_sft_model_on_the_same_problems(fabricate: Any) ->
         fabricate.run(mars, "sliding_window", problems=20),
         fabricate.run(mars, "sliding_window", problems=60),
     ]
+    entry, rows = fabricate.run(problems=100)
+    runs.append(({**entry, "id": "of-another-seed", "seed": 8}, rows))
     table = figures.measure(fabricate.store(runs))
     part, more = of(table, "sliding_window", problems=20), of(table, "sliding_window", problems=60)
     assert part["baseline"] == runs[0][0]["id"]
