@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from analysis.figures import template
 from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
-from analysis.report_sections import Evidence, Section
+from analysis.report_evidence import Evidence, Section
 
 PAGE = "report.html"
 TITLE = "MARS Lens: the evidence"

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from analysis import figures
 from analysis.figures.calibration import FEWEST
-from analysis.figures.points import PER_FORWARD
 from analysis.figures.words import PUBLISHED, SOURCE
-from analysis.runs import RunStore
+from analysis.report_evidence import Evidence, Section, of_shown, usual
 
 POINTS = 2.0
 """Percentage points that a setting may surely lose less than, to be compared at equal accuracy."""
-FAMILY_MEASURES = (PER_FORWARD,)
-"""All that figures by family need to be measured, beside accuracies."""
 _HISTOGRAM_THRESHOLDS = (0.95, 0.7)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A figure of the report; `points` are the numbers drawn, one row a mark. The caption says how to read it."""
-
-    name: str
-    title: str
-    caption: str
-    points: pd.DataFrame
-    figure: go.Figure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """The store, its measured table with what was published below it, and the same with a row for each family."""
-
-    runs: RunStore
-    table: pd.DataFrame
-    by_family: pd.DataFrame
 
 
 def sections(evidence: Evidence) -> list[Section]:
@@ -47,8 +22,8 @@ def sections(evidence: Evidence) -> list[Section]:
 
 
 def _frontier(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
-    rows = rows[_of_shown(rows) & (rows["decoder"] != "block_cached")]
+    rows = usual(evidence.table)
+    rows = rows[of_shown(rows) & (rows["decoder"] != "block_cached")]
     return Section(
         name="frontier",
         title="Accuracy against tokens per forward: the decoders",
@@ -61,7 +36,7 @@ def _frontier(evidence: Evidence) -> Section:
 
 
 def _training(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
+    rows = usual(evidence.table)
     rows = rows[rows["decoder"].isin(["sliding_window", "block_diffusion"])]
     return Section(
         name="training",
@@ -74,7 +49,7 @@ def _training(evidence: Evidence) -> Section:
 
 
 def _beside_published(evidence: Evidence) -> Section:
-    table, rows = evidence.table, _usual(evidence.table)
+    table, rows = evidence.table, usual(evidence.table)
     ours = rows[(rows["decoder"] == "sliding_window") & (rows["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     swept = table["id"].str.startswith("published.threshold_sweep.") & (table["task"] == "GSM8K")
     chosen = pd.concat([ours, table[swept & (table["model.sft_loss"] == True)]])  # noqa: E712 - may be empty
@@ -89,7 +64,7 @@ def _beside_published(evidence: Evidence) -> Section:
 
 
 def _speed(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
+    rows = usual(evidence.table)
     return Section(
         name="speed",
         title="Accuracy against speed-up, by batch size",
@@ -102,7 +77,7 @@ def _speed(evidence: Evidence) -> Section:
 
 
 def _efficiency(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
+    rows = usual(evidence.table)
     return Section(
         name="efficiency",
         title="What a token per forward is worth in seconds",
@@ -114,8 +89,8 @@ def _efficiency(evidence: Evidence) -> Section:
 
 
 def _equal_accuracy(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
-    rows = rows[_of_shown(rows)]
+    rows = usual(evidence.table)
+    rows = rows[of_shown(rows)]
     return Section(
         name="equal-accuracy",
         title=f"Decoders at equal accuracy: within {POINTS:g} points of AR",
@@ -127,7 +102,7 @@ def _equal_accuracy(evidence: Evidence) -> Section:
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
+    rows = usual(evidence.table)
     return Section(
         name="equal-accuracy-speed",
         title=f"The same on the clock: speed-up within {POINTS:g} points of AR",
@@ -138,8 +113,8 @@ def _equal_accuracy_speed(evidence: Evidence) -> Section:
 
 
 def _families(evidence: Evidence) -> Section:
-    rows = _usual(evidence.by_family)
-    rows = rows[_of_shown(rows) & rows["decoder"].isin(["sliding_window", "self_speculative"])]
+    rows = usual(evidence.by_family)
+    rows = rows[of_shown(rows) & rows["decoder"].isin(["sliding_window", "self_speculative"])]
     return Section(
         name="families",
         title="By family of problems",
@@ -185,9 +160,9 @@ def _caching(evidence: Evidence) -> Section:
 
 
 def _acceptance(evidence: Evidence) -> Section:
-    rows = _usual(evidence.table)
+    rows = usual(evidence.table)
     at = (rows["decoder"] == "sliding_window") & rows["threshold"].isin(_HISTOGRAM_THRESHOLDS)
-    rows = rows[_of_shown(rows) & (at | (rows["decoder"] == "self_speculative"))]
+    rows = rows[of_shown(rows) & (at | (rows["decoder"] == "self_speculative"))]
     rows = rows.sort_values(["series", "threshold", "n", "id"]).drop_duplicates(["series", "threshold"], keep="last")
     return Section(
         name="acceptance",
@@ -215,19 +190,3 @@ _SECTIONS: tuple[Callable[[Evidence], Section], ...] = (
     *(_frontier, _training, _beside_published, _speed, _efficiency, _equal_accuracy, _equal_accuracy_speed),
     *(_families, _ablation, _scores, _caching, _acceptance, _reliability),
 )
-
-
-def _usual(table: pd.DataFrame) -> pd.DataFrame:
-    """Measured greedy runs that are scored by probability and offer no further proposal."""
-    rows = table[table["source"] != PUBLISHED]
-    return rows[
-        (rows["settings.score"] == "probability")
-        & (rows["settings.extra_proposal"] == False)  # noqa: E712 - the column is of objects
-        & (rows["settings.temperature"] == 0)
-    ]
-
-
-def _of_shown(rows: pd.DataFrame) -> pd.Series:
-    """Which rows are of the MARS model with most runs, or of no MARS model at all."""
-    mars = rows[rows["model.stage"] == "mars"]
-    return (rows["model.stage"] != "mars") | (rows["model"] == (mars["model"].mode()[0] if len(mars) else ""))

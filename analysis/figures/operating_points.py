@@ -135,4 +135,5 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
 
 def _tried(row: dict[str, float], points: float) -> str:
     verdict = "surely" if row["qualifies"] else "not surely"
-    return f"{verdict} less than {points:g} points lost<br>p = {row['p_value']:.2g}, settings tried: {int(row['tried'])}"
+    tried = f"p = {row['p_value']:.2g}, settings tried: {int(row['tried'])}"
+    return f"{verdict} less than {points:g} points lost<br>{tried}"

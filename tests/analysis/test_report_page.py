@@ -14,8 +14,9 @@ import pytest
 from analysis.__main__ import main
 from analysis.figures import measure
 from analysis.published import read_published
+from analysis.report_evidence import FAMILY_MEASURES, Evidence, Section
 from analysis.report_page import PAGE, page, to_csv, write_report
-from analysis.report_sections import FAMILY_MEASURES, Evidence, Section, sections
+from analysis.report_sections import sections
 from analysis.runs import RunStore, write_run
 
 if TYPE_CHECKING:
