@@ -40,7 +40,7 @@ def _serve(chosen: Options) -> int:
         models.request(name)
     sys.stdout.write(f"MARS Lens is at {url}\n")
     sys.stdout.flush()
-    blocks.block_thread()
+    serving.stay(blocks)
     return 0
 
 

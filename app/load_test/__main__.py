@@ -13,9 +13,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 
@@ -102,17 +101,17 @@ class Load:
 
 
 @contextmanager
-def _app(arguments: Sequence[str]) -> Any:
+def _app(arguments: Sequence[str]) -> Iterator[tuple[str, int]]:
     """The app in a process of its own: its address and its process id."""
-    process = subprocess.Popen([sys.executable, "-m", "app", *arguments], text=True, stdout=subprocess.PIPE)
-    try:
-        said = process.stdout.readline() if process.stdout else ""
-        if "http" not in said:
-            raise SystemExit("the app did not start")
-        yield said.split()[-1], process.pid
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
+    command = [sys.executable, "-m", "app", *arguments]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
+        try:
+            said = process.stdout.readline() if process.stdout else ""
+            if "http" not in said:
+                raise SystemExit("the app did not start")
+            yield said.split()[-1], process.pid
+        finally:
+            process.terminate()
 
 
 def parser() -> argparse.ArgumentParser:

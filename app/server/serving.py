@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import socket
 import tempfile
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from app.runner import Runner
 
+SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
 SESSIONS_KEPT = 200
 DEAD_AFTER_SECONDS = 20
@@ -91,6 +95,14 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any])
     return str(url)
 
 
+def stay(blocks: gr.Blocks) -> None:
+    """Serve until somebody presses Ctrl-C or the system asks the process to end; then hang up and clean up."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+    blocks.close(verbose=False)
+
+
 # Nothing leaves this machine or is kept in the browser, and no error of ours is shown to a person.
 _CLOSED: dict[str, Any] = {
     "share": False,
@@ -109,10 +121,11 @@ def _rules(blocks: gr.Blocks, site: Site) -> Any:
 
     from app.server.rules import Rules
 
-    origins = {urlsplit(site.root_path).netloc, os.environ.get("SPACE_HOST", "")} - {""}
+    space = os.environ.get("SPACE_HOST", "")  # set on Hugging Face, which shows the page in a frame
+    origins = {urlsplit(site.root_path).netloc, space} - {""}
     uploads = any(isinstance(block, File | UploadButton) for block in blocks.blocks.values())
     return Rules(
-        frame_ancestors=site.frame_ancestors,
+        frame_ancestors=site.frame_ancestors or ((SPACES,) if space else ()),
         origins=frozenset(origins),
         root_path=site.root_path,
         uploads=uploads,

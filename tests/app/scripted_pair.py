@@ -121,7 +121,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     url = serving.launch(blocks, runner, chosen.site, page.looks())
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
-    blocks.block_thread()
+    serving.stay(blocks)
 
 
 if __name__ == "__main__":

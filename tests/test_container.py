@@ -1,0 +1,67 @@
+"""The Dockerfile and the header of a Space, as far as they can be checked without building an image."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from app.server.options import parser
+
+ROOT = Path(__file__).parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+INSTRUCTIONS = re.findall(r"^([A-Z]+)\s+((?:.*\\\n)*.*)$", DOCKERFILE, re.MULTILINE)
+
+
+def of(name: str) -> list[str]:
+    return [arguments for instruction, arguments in INSTRUCTIONS if instruction == name]
+
+
+def test_what_is_copied_is_there_and_is_sent_to_the_builder() -> None:
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = [words.split()[:-1] for words in of("COPY") if not words.startswith("--from")]
+    assert copied
+    for source in [source for sources in copied for source in sources]:
+        assert list(ROOT.glob(source)), source
+        assert source in sent, source
+
+
+def test_every_package_that_the_app_imports_is_copied() -> None:
+    copied = {words.split()[0] for words in of("COPY")}
+    files = [path for folder in ("app", "mars", "analysis") for path in (ROOT / folder).rglob("*.py")]
+    named = {name for path in files for name in re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE)}
+    assert {name for name in named if (ROOT / name).is_dir()} <= copied
+
+
+def test_the_packages_are_those_of_the_requirements_without_the_tests() -> None:
+    [command] = re.findall(r"(sed .*) /tmp/requirements.txt", DOCKERFILE)
+    script = command.removeprefix("sed ").strip("'")
+    run = subprocess.run(["sed", script, ROOT / "requirements.txt"], check=True, capture_output=True, text=True)
+    names = {line.partition("==")[0] for line in run.stdout.splitlines() if line and not line.startswith("#")}
+    assert {"torch", "gradio", "pandas", "plotly"} <= names
+    assert not names & {"pytest", "playwright", "mypy", "ruff", "hypothesis"}
+
+
+def test_it_runs_as_an_ordinary_user_without_the_network_and_says_whether_it_is_well() -> None:
+    assert of("USER") == ["1000"]
+    assert DOCKERFILE.index("USER 1000") > DOCKERFILE.rindex("\nRUN")
+    assert "HF_HUB_OFFLINE=1" in DOCKERFILE
+    assert "/healthz" in of("HEALTHCHECK")[0]
+
+
+def test_its_command_is_one_that_the_app_understands() -> None:
+    words = re.findall(r'"([^"]*)"', of("ENTRYPOINT")[0])
+    assert words[:3] == ["python", "-m", "app"]
+    options = parser().parse_args(words[3:])
+    assert options.host == "0.0.0.0"
+    assert str(options.port) in of("EXPOSE")
+    assert f":{options.port}/healthz" in of("HEALTHCHECK")[0]
+
+
+def test_the_header_of_a_space_names_the_same_port() -> None:
+    text = (ROOT / "docs" / "spaces" / "README.md").read_text(encoding="utf-8")
+    header = dict(line.split(": ", 1) for line in text.split("---\n")[1].splitlines())
+    assert header["sdk"] == "docker"
+    assert header["app_port"] in of("EXPOSE")
+    assert len(header["short_description"]) <= 60
+    assert {"title", "emoji", "colorFrom", "colorTo", "license"} <= header.keys()
