@@ -13,6 +13,7 @@ from mars.records import ForwardPass
 
 Message = dict[str, Any]
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
+Refused = Literal["threshold", "draft", "end", "limit"]
 
 
 def line(message: Message) -> str:
@@ -31,9 +32,39 @@ def refusal(identity: str, sentence: str) -> Message:
     return {"kind": "refusal", "id": identity, "sentence": sentence}
 
 
-def lane(key: str, title: str, checkpoint: str, note: str, hint: str, problem: str | None = None) -> Message:
-    """How a lane introduces itself; `hint` fills it until text comes, `problem` says why it cannot write."""
-    return {"key": key, "title": title, "checkpoint": checkpoint, "note": note, "hint": hint, "problem": problem}
+def lane(
+    key: str,
+    title: str,
+    choice: Message,
+    *,
+    family: str,
+    note: str,
+    hint: str,
+    problem: str | None = None,
+    inactive: str | None = None,
+) -> Message:
+    """How a lane introduces itself.
+
+    `choice` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
+    `inactive` why it writes one token per pass although it could write more.
+    """
+    return {
+        "key": key,
+        "family": family,
+        "title": title,
+        "checkpoint": choice["checkpoint"],
+        "decoder": choice["decoder"],
+        "choice": choice,
+        "note": note,
+        "hint": hint,
+        "problem": problem,
+        "inactive": inactive,
+    }
+
+
+def inactive(key: str, sentence: str | None) -> Message:
+    """From now on a lane writes one token per pass, and why; or None, more again."""
+    return {"kind": "inactive", "lane": key, "sentence": sentence}
 
 
 def state(name: State, sentence: str) -> Message:
@@ -42,15 +73,22 @@ def state(name: State, sentence: str) -> Message:
 
 
 def forward_pass(
-    key: str, number: int, record: ForwardPass, pieces: Sequence[str], stops: frozenset[int], counts: Message
+    key: str,
+    number: int,
+    record: ForwardPass,
+    *,
+    tokens: Sequence[Sequence[Any]],
+    ghosts: Sequence[Sequence[Any]],
+    refused: Refused | None,
+    counts: Message,
 ) -> Message:
-    """One pass of one lane: the tokens it accepted, each [text, score, source, ends the turn], and the counters."""
+    """One pass of one lane, its counted passes numbered from 1.
+
+    `tokens` are what it accepted, each as [text, score, source, ends the turn, kind, alternatives], where kind is
+    clean, mask or draft, and alternatives are up to five [text, probability]. `ghosts` are the proposals that it did
+    not accept, [text, score, source]; `refused` says why not the first of them.
+    """
     row = record.rows[0]
-    accepted = row.proposals[: row.accepted]
-    tokens = [
-        [piece, round(proposal.score, 4), proposal.source, proposal.token_id in stops]
-        for piece, proposal in zip(pieces, accepted, strict=True)
-    ]
     return {
         "kind": "pass",
         "lane": key,
@@ -58,13 +96,16 @@ def forward_pass(
         "start": row.start,
         "threshold": row.threshold,
         "window": len(row.proposals),
-        "tokens": tokens,
+        "phase": record.phase,
+        "tokens": list(tokens),
+        "ghosts": list(ghosts),
+        "refused": refused,
         "counts": counts,
     }
 
 
 def counters(key: str, counts: Message) -> Message:
-    """New counters of a lane without new text: a prefill or commit pass."""
+    """New counters of a lane without new text: a prefill, draft or commit pass."""
     return {"kind": "counts", "lane": key, "counts": counts}
 
 
@@ -73,14 +114,14 @@ def lane_end(key: str, reason: str, tail: str) -> Message:
     return {"kind": "end", "lane": key, "reason": reason, "tail": tail}
 
 
-def difference(tokens: dict[str, int]) -> Message:
-    """The token of each lane at which the texts first differ."""
-    return {"kind": "difference", "tokens": tokens}
+def difference(tokens: dict[str, int], baseline: str) -> Message:
+    """The token of the baseline lane and of another one at which their texts first differ."""
+    return {"kind": "difference", "tokens": tokens, "baseline": baseline}
 
 
-def same() -> Message:
-    """Both lanes ended by themselves and wrote the same text."""
-    return {"kind": "same"}
+def same(lanes: Sequence[str]) -> Message:
+    """These lanes, the baseline first, ended by themselves and wrote the same text."""
+    return {"kind": "same", "lanes": list(lanes)}
 
 
 def verdict(key: str, right: bool) -> Message:
@@ -88,6 +129,6 @@ def verdict(key: str, right: bool) -> Message:
     return {"kind": "verdict", "lane": key, "right": right}
 
 
-def speed_up(ratio: float) -> Message:
-    """MARS over AR in output tokens per second of model time."""
-    return {"kind": "speedup", "ratio": round(ratio, 3)}
+def speed_up(ratios: dict[str, float], baseline: str) -> Message:
+    """Each other lane over the baseline in output tokens per second of model time."""
+    return {"kind": "speedup", "ratios": {key: round(ratio, 3) for key, ratio in ratios.items()}, "baseline": baseline}
