@@ -1,0 +1,121 @@
+"""From a plan to the value of the page's score board: wait for device and checkpoints, then let the lanes write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from app import entrants, stream
+from app.board import messages, scoring
+from app.board.contestant import Contestant
+from app.board.plan import BATCH, Plan
+from app.board.standing import baseline_of
+from app.device import BusyError
+from app.entrants import Entrant
+from app.lane_choice import LaneChoice
+from app.pace import Step, frames
+from app.runner import Runner
+from app.sentences import complete, failure, without_paths
+from app.sessions import LiveRun
+from mars.tasks import Problem
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The board's value so far, and whether it goes on."""
+
+    value: str
+    running: bool
+
+
+class Scorer:
+    """Fills score boards for any number of sessions, with the places, turns and checkpoints of `runner`."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def score(
+        self, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None
+    ) -> Iterator[View]:
+        """Views of one board, from the queue to the closing state; the last one is not running.
+
+        It is the live run of `session`: the slider, which stands at `threshold`, acts on the lanes that follow it, and
+        what the session ran before is stopped.
+        """
+        identity, value = uuid4().hex, ""
+        try:
+            live = LiveRun(self._runner.device.join(), threshold)
+        except BusyError as error:
+            yield View(stream.line(stream.refusal(identity, str(error))), running=False)
+            return
+        self._runner.sessions.begin(session, live)
+        try:
+            for text in frames(self._steps(identity, plan, choices, live), live):
+                value += text
+                yield View(value, running=True)
+            yield View(value, running=False)
+        finally:
+            self._runner.sessions.end(session, live)
+
+    def _steps(self, identity: str, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
+        asked, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
+        try:
+            cards = [entrant.card(live.threshold) for entrant in entrants.announced(choices)]
+            yield Step((messages.opening(identity, date, plan, asked, cards),))
+            for told in self._runner.ready(entrants.names(choices), live):
+                yield Step((told,) if told else ())
+            if live.stopped:
+                yield _NEVER_BEGAN
+                return
+            with ExitStack() as stack:
+                met = entrants.met(choices, self._runner.models, stack)
+                yield from self._write(plan, asked, met, live)
+        except ValueError as error:
+            yield _failed(_sentence(error))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
+            _log.exception("a score board failed")
+            yield _failed(failure(error))
+
+    def _write(self, plan: Plan, asked: Sequence[Problem], met: list[Entrant], live: LiveRun) -> Iterator[Step]:
+        lanes = list[Contestant]()
+        for place, entrant in enumerate(met):
+            if live.stopped:
+                yield _NEVER_BEGAN
+                return
+            yield Step((stream.state("loading", f"{entrant.title} warms up."),))
+            try:
+                lane = Contestant.of(entrant, live, plan.max_new_tokens)
+                scoring.warm_up(lane, asked, live, self._runner.device)
+                lanes.append(lane)
+            except ValueError as error:
+                met[place] = replace(entrant, problem=_sentence(error))
+        baseline = baseline_of(lanes) if lanes else None
+        cards = [entrant.card(live.threshold) for entrant in met]
+        yield Step((messages.met(cards, baseline.key if baseline else None),))
+        if baseline is None:
+            yield _failed(f"No lane can write. {met[0].title}: {met[0].problem}")
+            return
+        yield Step((stream.state("running", _running(lanes, plan)),))
+        yield from scoring.score(lanes, baseline, asked, live, self._runner.device)
+
+
+_NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))
+
+
+def _running(lanes: Sequence[Contestant], plan: Plan) -> str:
+    who = "The lanes write" if len(lanes) > 1 else f"{lanes[0].title} writes"
+    return f"{who} {plan.count} problems, {BATCH} at a time."
+
+
+def _failed(sentence: str) -> Step:
+    return Step((stream.state("failed", sentence),))
+
+
+def _sentence(error: ValueError) -> str:
+    return without_paths(complete(str(error)))

@@ -1,0 +1,90 @@
+"""The lanes write all problems, a few at a time: none begins the next ones before all are through with these."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from app import stream
+from app.board import messages
+from app.board.contestant import Contestant
+from app.board.plan import batches
+from app.board.standing import standing
+from app.device import Device
+from app.pace import Step
+from app.race import LanePass, race
+from app.sessions import LiveRun
+from app.starting import turn
+from mars.tasks import Problem
+
+NEWS_SECONDS = 1.0
+
+
+def score(
+    lanes: Sequence[Contestant],
+    baseline: Contestant,
+    asked: Sequence[Problem],
+    live: LiveRun,
+    device: Device,
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[Step]:
+    """Let `lanes` write until all problems are over or `live` is stopped; steps for the page, the closing state last.
+
+    Within a batch the lanes advance by their model time, pass by pass, as in a run, and others take turns between.
+    """
+    told = now()
+    for batch in batches(asked):
+        if live.stopped:
+            break
+        yield Step(tuple(messages.writing(lane.key, batch) for lane in lanes))
+        for lane, ended, over in _write(lanes, batch, device):
+            if ended or over or now() >= told + NEWS_SECONDS:
+                told = now()
+                yield Step((*_wrote(lane, ended), *_rows(lanes, baseline)))
+            if live.stopped:
+                break
+    yield Step((*_rows(lanes, baseline), _closing(lanes, live.stopped)))
+
+
+def warm_up(lane: Contestant, asked: Sequence[Problem], live: LiveRun, device: Device) -> None:
+    """See `Contestant.warm_up`; gives up when `live` is stopped.
+
+    Raises:
+        ValueError: one sentence why this lane cannot write these problems.
+    """
+    lane.check(asked)
+    records = {lane.key: lane.warm_up(next(batches(asked)))}
+    for _ in race(records, lambda _: turn(lane.checkpoint, device)):
+        if live.stopped:
+            break
+
+
+def _write(
+    lanes: Sequence[Contestant], batch: Mapping[int, Problem], device: Device
+) -> Iterator[tuple[Contestant, list[int], bool]]:
+    """After each pass: whose it was, which problems ended with it, and whether the lane is through with the batch."""
+    by_key = {lane.key: lane for lane in lanes}
+    running = {lane.key: lane.begin(batch) for lane in lanes}
+    for event in race(running, lambda key: turn(by_key[key].checkpoint, device)):
+        lane = by_key[event.lane]
+        if isinstance(event, LanePass):
+            yield lane, lane.add(event.record), False
+        else:
+            lane.end()
+            yield lane, [], True
+
+
+def _rows(lanes: Sequence[Contestant], baseline: Contestant) -> Iterator[stream.Message]:
+    """The table as it is now."""
+    for lane in lanes:
+        yield messages.score(lane.key, standing(lane, baseline), lane.threshold, lane.inactive(lane.threshold))
+
+
+def _wrote(lane: Contestant, ended: Sequence[int]) -> Iterator[stream.Message]:
+    for number in ended:
+        yield messages.wrote(lane.key, number, lane.outcomes[number])
+
+
+def _closing(lanes: Sequence[Contestant], stopped: bool) -> stream.Message:
+    told = " ".join(f"{lane.title}: {lane.right} of {len(lane.outcomes)} right." for lane in lanes)
+    return stream.state("stopped", f"Stopped. {told}") if stopped else stream.state("done", f"Done. {told}")

@@ -1,0 +1,63 @@
+// The tables of a score board as CSV. Names come from this machine's operator and no text of a model is written, yet a
+// cell that a spreadsheet would take for a formula gets a quotation mark in front.
+
+const LANE_CSV = {
+  lane: (lane) => lane.title,
+  checkpoint: (lane) => lane.checkpoint,
+  about: (lane) => lane.note,
+  problems: (lane, score) => score.n,
+  right: (lane, score) => score.right,
+  share: (lane, score) => (score.n ? score.right / score.n : null),
+  share_low_95: (lane, score) => score.interval?.[0],
+  share_high_95: (lane, score) => score.interval?.[1],
+  tokens: (lane, score) => score.tokens,
+  tokens_per_problem: (lane, score) => score.tokensPerProblem,
+  passes: (lane, score) => score.passes,
+  tokens_per_forward: (lane, score) => score.tokensPerForward,
+  tokens_per_second: (lane, score) => score.tokensPerSecond,
+  speed_up: (lane, score) => score.speedup,
+  baseline: (lane, score, model) => model.lane(model.baseline)?.title,
+  problems_of_both: (lane, score) => score.pairs?.n,
+  only_baseline_right: (lane, score) => score.pairs?.onlyBaseline,
+  only_this_right: (lane, score) => score.pairs?.onlyThis,
+  mcnemar_p: (lane, score) => score.pairs?.p,
+  last_threshold: (lane, score) => (lane.family === "masks" ? score.threshold ?? "none" : null),
+  threshold_changed: (lane, score) => score.turned,
+  problem_batch: (lane, score, model) => model.batch,
+  length_limit: (lane, score, model) => model.limit,
+  family: (lane, score, model) => model.task,
+  first_seed: (lane, score, model) => model.first,
+  date: (lane, score, model) => model.date,
+};
+
+function laneCsv(model) {
+  const lanes = model.writers.filter((lane) => model.scores.has(lane.key));
+  const row = (lane) => Object.values(LANE_CSV).map((read) => read(lane, model.scores.get(lane.key), model));
+  return csv([Object.keys(LANE_CSV), ...lanes.map(row)]);
+}
+
+function problemCsv(model) {
+  const rows = model.problems.flatMap((problem, number) =>
+    model.writers.map((lane) => {
+      const { right, tokens, passes, reason } = model.cells[number].get(lane.key) ?? {};
+      return [number + 1, problem.task, problem.seed, lane.title, lane.checkpoint, right, tokens, passes, reason];
+    }),
+  );
+  const heads = ["problem", "family", "seed", "lane", "checkpoint", "right", "tokens", "passes", "finish_reason"];
+  return csv([heads, ...rows]);
+}
+
+function csv(rows) {
+  return rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+}
+
+function csvCell(value) {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function boardName(model) {
+  const day = model.date.slice(0, 10).replace(/[^0-9-]/g, "");
+  return `mars-lens-board-${day}-${model.id.slice(0, 8).replace(/\W/g, "")}`;
+}

@@ -1,0 +1,139 @@
+// The table of a score board: one lane a row. On narrow screens a row becomes a card (board-table.css); the roles keep
+// what it is for those who listen.
+
+const BOARD_COLUMNS = [
+  ["right", "right", "Right answers of the problems that are over; below, the share with its 95 % Wilson interval."],
+  ["tokensPerProblem", "tokens / problem", "Mean length of the answers that are over, end of turn included."],
+  ["passes", "passes", "Decode and verify passes, counted for each problem that takes part in one."],
+  ["tokensPerForward", "tokens / forward", "Tokens ÷ passes, of every pass so far."],
+  ["tokensPerSecond", "tok / s", "Tokens ÷ seconds of model time, of the batches of problems that are over."],
+  ["speedup", "speed-up", "Tok / s ÷ that of the baseline, over the batches that both are through with."],
+  ["pairs", "same problems", "Problems that this lane and the baseline have both finished, by who has them right."],
+];
+
+class ScoreTable {
+  constructor() {
+    this.table = role(make("table", "board-table"), "table");
+    this.root = put(make("div", "board-scores"), this.table, counting());
+    this.rows = new Map();
+  }
+
+  open(model) {
+    const heads = [["lane", "Lane", ""], ...BOARD_COLUMNS].map(([name, label, meaning]) => {
+      const head = role(make("th", `board-head board-${name}`, label), "columnheader");
+      head.scope = "col";
+      head.title = meaning;
+      return head;
+    });
+    const top = role(put(make("thead"), role(put(make("tr"), ...heads), "row")), "rowgroup");
+    const body = role(make("tbody"), "rowgroup");
+    this.rows.clear();
+    for (const lane of model.lanes) {
+      const row = role(make("tr", `board-row ${familyClass(lane)}`), "row");
+      row.dataset.lane = lane.key;
+      this.rows.set(lane.key, row);
+      body.append(row);
+    }
+    clear(this.table).append(top, body);
+    for (const lane of model.lanes) this.draw(model, lane.key);
+  }
+
+  draw(model, key) {
+    const lane = model.lane(key);
+    const score = model.scores.get(key);
+    const name = role(put(make("th", "board-lane"), ...laneName(model, lane, score)), "rowheader");
+    name.scope = "row";
+    const row = clear(this.rows.get(key));
+    row.append(name);
+    if (lane.problem) return row.append(spanning(lane.problem));
+    const other = model.baseline !== null && model.baseline !== key;
+    for (const [column, label] of BOARD_COLUMNS) {
+      const cell = role(make("td", `board-cell board-${column}`), "cell");
+      cell.dataset.label = label;
+      row.append(put(cell, ...SHOW[column](score, { model, other })));
+    }
+    return row;
+  }
+}
+
+const SHOW = {
+  right: (score) => (score?.n ? shareOf(score) : [figure("–")]),
+  tokensPerProblem: (score) => [figure(known(score?.tokensPerProblem, 1))],
+  passes: (score) => [figure(score?.passes ? score.passes.toLocaleString("en-US") : "–")],
+  tokensPerForward: (score) => [figure(score?.passes ? decimals(score.tokensPerForward, 2) : "–", "main")],
+  tokensPerSecond: (score) => [figure(known(score?.tokensPerSecond, 0))],
+  speedup: (score, { other }) => [other ? figure(times(score?.speedup), "main") : figure("baseline", "base")],
+  pairs: (score, { model, other }) => (other && score?.pairs?.n ? pairsOf(score, model) : [figure("–")]),
+};
+
+function known(value, places) {
+  return value === null || value === undefined ? "–" : decimals(value, places);
+}
+
+function times(value) {
+  return value ? `${decimals(value, 2)}×` : "–";
+}
+
+function figure(text, kind = "") {
+  return make("span", `board-figure ${kind}`, text);
+}
+
+function percent(share) {
+  return String(Math.round(100 * share));
+}
+
+// n right of n, the share with its interval in words, and both on a scale from 0 to 100 %.
+function shareOf({ n, right, interval: [low, high] }) {
+  const scale = make("span", "board-scale");
+  const span = make("span", "board-span");
+  span.style.left = `${100 * low}%`;
+  span.style.width = `${100 * (high - low)}%`;
+  const mark = make("span", "board-mark");
+  mark.style.left = `${(100 * right) / n}%`;
+  const words = `${percent(right / n)} % (95 %: ${percent(low)} to ${percent(high)} %)`;
+  return [
+    put(make("span", "board-figure"), String(right), make("span", "board-of", ` of ${n}`)),
+    put(scale, span, mark),
+    make("span", "board-small", words),
+  ];
+}
+
+function pairsOf({ pairs }, model) {
+  const words = make("span", "board-pairs");
+  const base = model.lane(model.baseline).title;
+  put(words, make("b", "", String(pairs.onlyBaseline)), ` only ${base}`, make("br"));
+  put(words, make("b", "", String(pairs.onlyThis)), " only this lane");
+  const chance = OVER.includes(model.state.state) ? ` · McNemar p = ${decimals(pairs.p, 2)}` : "";
+  return [words, make("span", "board-small", `of ${pairs.n}${chance}`)];
+}
+
+function laneName(model, lane, score) {
+  const about = [lane.checkpoint, lane.note].filter(Boolean).join(" · ");
+  const parts = [make("span", "board-title", lane.title), make("span", "board-small", about)];
+  const steered = score && lane.family === "masks";
+  if (steered) parts.push(make("span", "board-small board-tau", thresholdName(score.threshold)));
+  if (score?.inactive) parts.push(make("span", "board-small board-inactive", score.inactive));
+  if (score?.turned) parts.push(make("span", "board-turned", "τ changed while it ran"));
+  return parts;
+}
+
+function familyClass(lane) {
+  return `lens-lane-${lane.family}`;
+}
+
+function spanning(sentence) {
+  const cell = role(make("td", "board-problem", sentence), "cell");
+  cell.colSpan = BOARD_COLUMNS.length;
+  return cell;
+}
+
+function role(node, name) {
+  node.setAttribute("role", name);
+  return node;
+}
+
+function counting() {
+  const list = make("dl");
+  for (const [, label, meaning] of BOARD_COLUMNS) list.append(make("dt", "", label), make("dd", "", meaning));
+  return put(make("details", "board-counting"), make("summary", "", "How these are counted"), list);
+}

@@ -1,0 +1,94 @@
+"""The score board at the foot of Compare: its lanes write many problems with known answers. The browser draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import gradio as gr
+
+from app import assets, problems, stream
+from app.board.plan import ALL, BATCH, FEWEST, MOST, USUAL, Plan
+from app.board.scorer import Scorer
+from app.runs.checks import mapping
+from app.sentences import complete
+from app.tabs import compare
+from app.tabs.threshold import threshold_of
+
+_INTRO = """<header class="board-heading"><h2>Score board</h2>
+<p>New problems with known answers, written by the lanes above with their settings. τ acts while they write.</p>
+</header>"""
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+def build(comparing: compare.Tab) -> Board:
+    """Lay out the board inside the current Blocks and wire it to the lanes of `comparing`."""
+    board = Board(comparing)
+    board.wire()
+    return board
+
+
+class Board:
+    """The components of the board, and the functions behind them."""
+
+    def __init__(self, comparing: compare.Tab) -> None:
+        self._comparing = comparing
+        self._scorer = Scorer(comparing.runner)
+        families = [("All families", ALL), *problems.family_choices()]
+        with gr.Column(elem_classes="board-section", elem_id="board-section"):
+            gr.HTML(html_template=_INTRO, js_on_load=None, apply_default_css=False)
+            with gr.Row(elem_classes="board-knobs"):
+                self.family = gr.Dropdown(
+                    families, value=ALL, label="Family", elem_id="board-family", filterable=False, min_width=10
+                )
+                self.count = gr.Slider(
+                    FEWEST, MOST, value=USUAL, step=BATCH, label="Problems", elem_id="board-count", buttons=[]
+                )
+                with gr.Row(elem_classes="lens-go"):
+                    self.score = gr.Button("Score", variant="primary", size="lg", elem_id="board-score", min_width=10)
+                    self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="board-stop", min_width=10)
+            self.view = gr.HTML(
+                html_template='<div class="board"></div>',
+                js_on_load=assets.script(*assets.BOARD_SCRIPTS),
+                apply_default_css=False,
+                elem_id="board",
+            )
+
+    def wire(self) -> None:
+        """Connect every event."""
+        shown = [self.view, self.score, self.stop]
+        lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.lane_inputs]
+        run: dict[str, Any] = {"concurrency_limit": None, **_QUIET}
+        self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
+        self.view.submit(self._again, lanes, shown, **run)
+        self.stop.click(self._stop, queue=False, **_QUIET)
+
+    def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> Iterator[tuple[Any, ...]]:
+        yield from self._fill({"task": task, "count": count, "first": problems.new_seed()}, lanes, request)
+
+    def _again(self, event: gr.EventData, request: gr.Request, *lanes: Any) -> Iterator[tuple[Any, ...]]:
+        yield from self._fill(event._data, lanes, request)
+
+    def _fill(self, asked: object, lanes: tuple[Any, ...], request: gr.Request) -> Iterator[tuple[Any, ...]]:
+        threshold, limit, *values = lanes
+        try:
+            which = {key: value for key, value in mapping(asked, "The problems").items() if key in _ASKED}
+            plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
+            choices = self._comparing.read_lanes(*values)
+            slider = threshold_of(threshold)
+        except ValueError as error:
+            yield stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip()
+            return
+        buttons: tuple[Any, ...] = (gr.update(interactive=False), gr.update(interactive=True))
+        for view in self._scorer.score(str(request.session_hash), plan, choices, slider):
+            if not view.running:
+                buttons = (gr.update(interactive=True), gr.update(interactive=False))
+            yield view.value, *buttons
+            buttons = (gr.skip(), gr.skip())
+
+    def _stop(self, request: gr.Request) -> None:
+        self._comparing.runner.sessions.stop(str(request.session_hash))
+
+
+_ASKED = ("task", "count", "first")

@@ -1,0 +1,199 @@
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.board.plan import Plan
+from app.board.scorer import Scorer, View
+from app.device import Device
+from app.lane_choice import LaneChoice
+from app.models import Models
+from app.runner import Runner
+from app.sessions import LiveRun, Sessions
+from mars.checkpoint import Checkpoint
+
+PLAN = Plan(count=5, task="logic", first=0, max_new_tokens=96)
+AR = LaneChoice(checkpoint="ar", decoder="autoregressive")
+MARS = LaneChoice(checkpoint="mars")
+BROKEN = LaneChoice(checkpoint="broken")
+MakeRunner = Callable[..., Runner]
+
+
+@pytest.fixture
+def make_runner(make_scholar: Callable[..., Checkpoint]) -> MakeRunner:
+    known = {
+        "ar": make_scholar("ar", PLAN.problems, {0, 1}, masks=False),
+        "mars": make_scholar("mars", PLAN.problems, {1, 2}),
+    }
+
+    def load(name: str) -> Checkpoint:
+        if name not in known:
+            raise ValueError("/models/broken/config.json is missing")
+        return known[name]
+
+    def runner(places: int = 4, line: int = 4) -> Runner:
+        return Runner(Models({name: name for name in (*known, "broken")}, load), Device(places, line), Sessions())
+
+    return runner
+
+
+def score(runner: Runner, *choices: LaneChoice, session: str = "me") -> Iterator[View]:
+    return Scorer(runner).score(session, PLAN, choices, 0.8)
+
+
+def read(view: View) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in view.value.splitlines()]
+
+
+def of_kind(view: View, kind: str) -> list[dict[str, Any]]:
+    return [message for message in read(view) if message["kind"] == kind]
+
+
+def last(views: Iterator[View]) -> View:
+    return list(views)[-1]
+
+
+def closing(view: View) -> tuple[str, str]:
+    message = of_kind(view, "state")[-1]
+    return message["state"], message["sentence"]
+
+
+def test_the_value_only_grows_and_ends_with_the_scores(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    views = list(score(runner, AR, MARS))
+    assert all(later.value.startswith(earlier.value) for earlier, later in pairwise(views))
+    assert [view.running for view in views][-2:] == [True, False]
+    assert closing(views[-1]) == ("done", "Done. AR: 2 of 5 right. MARS: 2 of 5 right.")
+    assert not runner.sessions.running("me")
+    assert runner.device.counts()["active"] == 0
+
+
+def test_the_problems_come_first_with_their_known_answers(make_runner: MakeRunner) -> None:
+    opening = read(last(score(make_runner(), AR, MARS)))[0]
+    assert [lane["family"] for lane in opening["lanes"]] == ["ar", "masks"]
+    assert [lane["key"] for lane in opening["lanes"]] == ["a", "b"]
+    assert [(p["prompt"], p["seed"], p["task"]) for p in opening["problems"]] == [
+        (problem.prompt, problem.seed, "logic") for problem in PLAN.problems
+    ]
+    assert {problem["family"] for problem in opening["problems"]} == {"Logic"}
+
+
+def test_the_baseline_is_the_lane_that_writes_one_token_a_pass(make_runner: MakeRunner) -> None:
+    view = last(score(make_runner(), MARS, AR))
+    assert of_kind(view, "met")[0]["baseline"] == "b"
+    rows = {row["lane"]: row for row in of_kind(view, "score")}
+    assert rows["a"]["pairs"] == {"n": 5, "both": 1, "onlyBaseline": 1, "onlyThis": 1, "p": 1.0}
+
+
+def test_a_lane_with_a_threshold_of_its_own_does_not_follow_the_slider(make_runner: MakeRunner) -> None:
+    own = LaneChoice(checkpoint="mars", follows=False, threshold=0.99)
+    runner = make_runner()
+    for view in score(runner, MARS, own):
+        runner.sessions.set_threshold("me", None)
+    rows = {row["lane"]: row for row in of_kind(view, "score")}
+    assert rows["a"]["threshold"] is None
+    assert rows["b"]["threshold"] == 0.99
+    assert not rows["b"]["turned"]
+
+
+def test_a_lane_that_cannot_write_says_why_and_the_others_go_on(make_runner: MakeRunner) -> None:
+    masks = LaneChoice(checkpoint="ar", decoder="sliding_window")
+    view = last(score(make_runner(), AR, BROKEN, masks))
+    problems = [lane["problem"] for lane in of_kind(view, "met")[0]["lanes"]]
+    assert problems[0] is None
+    assert "config.json is missing" in problems[1]
+    assert "/models" not in problems[1]
+    assert "not trained to fill masks" in problems[2]
+    assert closing(view) == ("done", "Done. AR: 2 of 5 right.")
+
+
+def test_without_a_lane_that_can_write_the_board_fails_with_the_sentence(make_runner: MakeRunner) -> None:
+    state, sentence = closing(last(score(make_runner(), BROKEN)))
+    assert state == "failed"
+    assert sentence.startswith("No lane can write. MARS: ")
+
+
+def test_a_draft_is_paired_with_its_target(make_runner: MakeRunner) -> None:
+    drafted = LaneChoice(checkpoint="ar", decoder="speculative", draft="mars")
+    view = last(score(make_runner(), drafted))
+    assert closing(view) == ("done", "Done. Speculative: 2 of 5 right.")
+
+
+def test_a_board_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    first, second = score(runner, AR, session="first"), score(runner, AR, session="second")
+    next(first)
+    for view in second:
+        if of_kind(view, "state"):
+            break
+    assert closing(view) == ("queued", "Waiting for the device: 1 run is ahead of yours.")
+    assert closing(last(first))[0] == "done"
+    assert closing(last(second))[0] == "done"
+
+
+def test_a_full_line_refuses_with_a_sentence(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1, line=0)
+    first = score(runner, AR, session="first")
+    next(first)
+    [refused] = score(runner, AR, session="second")
+    assert read(refused)[0]["sentence"].startswith("The app is busy")
+    assert not refused.running
+    first.close()
+
+
+def test_a_new_board_of_the_session_stops_what_it_ran_before(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    before = LiveRun(runner.device.join(), 0.9)
+    runner.sessions.begin("me", before)
+    assert closing(last(score(runner, AR)))[0] == "done"
+    assert before.stopped
+
+
+def test_stopping_keeps_what_there_is(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    views = score(runner, AR, MARS)
+    for view in views:
+        if of_kind(view, "writing"):
+            break
+    runner.sessions.stop("me")
+    assert closing(last(views))[0] == "stopped"
+
+
+def test_a_board_that_is_stopped_in_line_never_begins(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    first, second = score(runner, AR, session="first"), score(runner, AR, session="second")
+    next(first)
+    next(second)
+    runner.sessions.stop("second")
+    assert closing(last(second)) == ("stopped", "Stopped before the first pass.")
+    first.close()
+
+
+def test_an_abandoned_board_frees_its_place_and_its_checkpoints(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    views = score(runner, AR, MARS)
+    for view in views:
+        if of_kind(view, "writing"):
+            break
+    views.close()
+    assert runner.device.counts()["active"] == 0
+    assert not any(runner.models._users.values())
+    assert not runner.sessions.running("me")
+
+
+def test_a_failure_in_a_pass_is_told_without_its_words(
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("secret")
+
+    runner = make_runner()
+    monkeypatch.setattr(runner.models.get("ar").engine, "open", fail)
+    state, sentence = closing(last(score(runner, AR)))
+    assert state == "failed"
+    assert "secret" not in sentence
+    assert "secret" in caplog.text
+    monkeypatch.undo()
+    assert closing(last(score(runner, AR)))[0] == "done"
