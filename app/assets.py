@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 BROWSER = Path(__file__).parent / "browser"
-STYLES = ("palette.css", "page.css", "controls.css", "stage.css", "lanes.css", "tokens.css", "tabs.css")
+STYLES = ("palette.css", "page.css", "controls.css", "lane-controls.css", "stage.css", "lanes.css", "tokens.css", "tabs.css")
 STAGE_SCRIPTS = ("dom.js", "card.js", "lane.js", "stage.js")
 VIEW_STYLES = tuple(
     f"{name}.css" for name in "step step-panel step-window step-proposals step-matrix step-phone".split()

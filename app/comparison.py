@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app import problems, stream
 from app.device import Device
-from app.difference import FirstDifference
-from app.lane import Lane
+from app.difference import Differences
+from app.entrants import Entrant
+from app.lane import MOST_ALTERNATIVES, Lane, baseline_of
 from app.limits import USUAL_LIMITS, Limits
 from app.pace import Step
 from app.race import LaneEnd, LanePass, race
@@ -16,16 +17,13 @@ from app.runs.keeping import keep
 from app.runs.run import Asked, Run
 from app.sessions import LiveRun
 from app.starting import is_shared, prompt_ids, start, turn
-from mars.config import DecodingSettings
 from mars.records import ForwardPass
 from mars.tasks import Problem
-
-ALTERNATIVES = 5  # recorded for each proposal; costs a top-k over the vocabulary a pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person asks for, within `limits`; `threshold` is the one at the start."""
+    """What a person asks for, within `limits`; `threshold` is where the slider stands at the start."""
 
     prompt: str
     threshold: float | None
@@ -39,32 +37,61 @@ class Question:
         object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
 
 
-def compare(
-    lanes: Sequence[Lane],
-    question: Question,
-    live: LiveRun,
-    device: Device,
-) -> Iterator[Step]:
-    """Run the lanes to their ends; steps for every pass, the first difference, verdicts, and the closing state.
+@dataclass(slots=True)
+class Entry:
+    """A lane at its start: `records` come as they are asked for. `inactive` is what the page was told last."""
+
+    entrant: Entrant
+    lane: Lane
+    records: Iterator[ForwardPass]
+    inactive: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inactive = self.entrant.inactive(self.lane.settings.threshold)
+
+    def news(self, threshold: float | None) -> Iterator[stream.Message]:
+        """A message where the threshold of a pass changes whether the lane writes several tokens at once."""
+        sentence = self.entrant.inactive(threshold)
+        if sentence != self.inactive:
+            self.inactive = sentence
+            yield stream.inactive(self.lane.key, sentence)
+
+
+def enter(entrant: Entrant, question: Question, live: LiveRun, device: Device, number: int = 0) -> Entry:
+    """Let a lane whose checkpoint is there take part; `number` counts those on the same checkpoint.
 
     Raises:
-        ValueError: before the first step, with a sentence, when the prompt does not fit a lane's context.
+        ValueError: one sentence: the prompt does not fit its context, or its decoder cannot run so.
     """
-    running = {lane.key: _start(lane, question, live, device) for lane in lanes}
-    by_key = {lane.key: lane for lane in lanes}
-    difference = FirstDifference(by_key)
-    for event in race(running, lambda key: turn(by_key[key].checkpoint, device)):
-        lane = by_key[event.lane]
-        lane.shared = is_shared(running[event.lane])
+    checkpoint, choice = entrant.checkpoint, entrant.choice
+    if checkpoint is None:
+        raise ValueError(entrant.problem or f"The checkpoint of {entrant.title} is not loaded.")
+    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens)
+    settings = entrant.settings(live.threshold, question.max_new_tokens, MOST_ALTERNATIVES)
+    control = live.following() if choice.steered else live.control(settings.threshold, settings.score)
+    lane = Lane(entrant.key, entrant.title, choice.decoder, checkpoint, settings=settings, prompt_tokens=len(ids))
+    return Entry(entrant, lane, start(checkpoint, choice.decoder, ids, settings, control, device.places, number))
+
+
+def compare(entries: Sequence[Entry], question: Question, live: LiveRun, device: Device) -> Iterator[Step]:
+    """Run the lanes to their ends; steps for every pass, the first differences, verdicts, and the closing state."""
+    lanes = [entry.lane for entry in entries]
+    by_key = {entry.lane.key: entry for entry in entries}
+    baseline = baseline_of(lanes)
+    differences = Differences(baseline.key, [lane.key for lane in lanes if lane is not baseline])
+    running = {entry.lane.key: entry.records for entry in entries}
+    for event in race(running, lambda key: turn(by_key[key].lane.checkpoint, device)):
+        entry = by_key[event.lane]
+        entry.lane.shared = is_shared(entry.records)
         if isinstance(event, LanePass):
-            yield _pass_step(lane, event, lanes, difference)
+            yield _pass_step(entry, event, lanes, differences)
         else:
-            yield _end_step(lane, event, difference)
+            yield _end_step(entry.lane, event, baseline, differences)
         if live.stopped and any(lane.finish_reason is None for lane in lanes):
             yield Step(tuple(lane.end() for lane in lanes if lane.finish_reason is None))
             break
-    if len(lanes) > 1 and not difference.tokens and all(lane.finish_reason == "stop" for lane in lanes):
-        yield Step((stream.same(),))
+    alike = differences.same(lane.key for lane in lanes if lane.finish_reason == "stop")
+    yield Step(tuple(stream.same((baseline.key, other)) for other in alike))
     yield from _verdicts(lanes, question.problem)
     yield Step((_closing(lanes),))
 
@@ -81,42 +108,32 @@ def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
     return keep(identity, asked, lanes)
 
 
-def _start(lane: Lane, question: Question, live: LiveRun, device: Device) -> Iterator[ForwardPass]:
-    ids = prompt_ids(lane.checkpoint, question.prompt, question.max_new_tokens)
-    lane.prompt_tokens = len(ids)
-    lane.settings = DecodingSettings(
-        block_size=lane.checkpoint.block_size or DecodingSettings().block_size,
-        threshold=question.threshold,
-        max_new_tokens=question.max_new_tokens,
-        alternatives=ALTERNATIVES,
-    )
-    control = live.one_token if lane.decoder == "autoregressive" else live.steered
-    return start(lane.checkpoint, lane.decoder, ids, lane.settings, control, device.places)
-
-
-def _pass_step(lane: Lane, event: LanePass, lanes: Sequence[Lane], difference: FirstDifference) -> Step:
-    message, pieces = lane.add(event.record)
+def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:
+    lane, record = entry.lane, event.record
+    message, pieces = lane.add(record)
     messages = [message]
-    if difference.add(lane.key, pieces) and difference.tokens:
-        messages.append(stream.difference(difference.tokens))
-    ratio = _speed_up(lanes)
-    if ratio is not None:
-        messages.append(stream.speed_up(ratio))
-    seconds = event.record.seconds
-    return Step(tuple(messages), pass_seconds=seconds, began_seconds=event.clock_seconds - seconds)
+    if pieces:
+        messages += entry.news(record.rows[0].threshold)
+    baseline = baseline_of(lanes)
+    messages += [stream.difference(tokens, baseline.key) for tokens in differences.add(lane.key, pieces)]
+    ratios = _speed_ups(lanes, baseline)
+    if ratios:
+        messages.append(stream.speed_up(ratios, baseline.key))
+    return Step(tuple(messages), pass_seconds=record.seconds, began_seconds=event.clock_seconds - record.seconds)
 
 
-def _end_step(lane: Lane, event: LaneEnd, difference: FirstDifference) -> Step:
+def _end_step(lane: Lane, event: LaneEnd, baseline: Lane, differences: Differences) -> Step:
     messages = [lane.end()]
-    if lane.finish_reason == "stop" and difference.end(event.lane) and difference.tokens:
-        messages.append(stream.difference(difference.tokens))
+    if lane.finish_reason == "stop":
+        messages += [stream.difference(tokens, baseline.key) for tokens in differences.end(event.lane)]
     return Step(tuple(messages))
 
 
-def _speed_up(lanes: Sequence[Lane]) -> float | None:
-    speeds = {lane.key: lane.tally.tokens_per_second for lane in lanes}
-    slow, fast = speeds.get("ar"), speeds.get("mars")
-    return fast / slow if slow and fast else None
+def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float]:
+    """Of the lanes that have written something, over a baseline that has."""
+    slow = baseline.tally.tokens_per_second
+    fast = {lane.key: lane.tally.tokens_per_second for lane in lanes if lane is not baseline}
+    return {key: speed / slow for key, speed in fast.items() if speed and slow}
 
 
 def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:

@@ -45,3 +45,32 @@ class FirstDifference:
             if seen > self._common:
                 return index
         return max(0, len(self._pieces[lane]) - 1)
+
+
+class Differences:
+    """The first difference of each other lane from the baseline."""
+
+    def __init__(self, baseline: str, others: Iterable[str]) -> None:
+        self._baseline = baseline
+        self._pairs = {other: FirstDifference((baseline, other)) for other in others}
+
+    def add(self, lane: str, pieces: Sequence[str]) -> list[dict[str, int]]:
+        """Add the text of more tokens; for each difference that this shows, the token of both lanes that holds it."""
+        return self._found([pair for pair in self._of(lane) if pair.tokens is None and pair.add(lane, pieces)])
+
+    def end(self, lane: str) -> list[dict[str, int]]:
+        """The text of `lane` is complete: it ended by itself."""
+        return self._found([pair for pair in self._of(lane) if pair.tokens is None and pair.end(lane)])
+
+    def same(self, ended: Iterable[str]) -> list[str]:
+        """The lanes among those that `ended` by themselves, as the baseline must have, that wrote its text."""
+        complete = set(ended)
+        if self._baseline not in complete:
+            return []
+        return [other for other, pair in self._pairs.items() if other in complete and pair.tokens is None]
+
+    def _of(self, lane: str) -> list[FirstDifference]:
+        return list(self._pairs.values()) if lane == self._baseline else [self._pairs[lane]]
+
+    def _found(self, pairs: Iterable[FirstDifference]) -> list[dict[str, int]]:
+        return [pair.tokens for pair in pairs if pair.tokens is not None]

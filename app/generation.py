@@ -78,7 +78,7 @@ def generate(
         ValueError: one sentence: the line is full, the session has a run already, or the run cannot be made.
     """
     settings = wanted.settings
-    live = LiveRun(runner.device.join(), settings.threshold, score=settings.score)
+    live = LiveRun(runner.device.join(), settings.threshold)
     if not runner.sessions.begin_alone(session, live):
         live.stop()
         raise ValueError("This session has a run already: wait for its end, or use another client")
@@ -108,7 +108,8 @@ def _write(
     if checkpoint.block_size and not wanted.own_block_size:
         settings = replace(settings, block_size=checkpoint.block_size)
     lane = Lane("api", wanted.checkpoint, wanted.decoder, checkpoint, settings=settings, prompt_tokens=len(ids))
-    records = start(checkpoint, wanted.decoder, ids, settings, live.steered, runner.device.places)
+    control = live.control(settings.threshold, settings.score)
+    records = start(checkpoint, wanted.decoder, ids, settings, control, runner.device.places)
 
     for _ in _now_and_then(_passes(lane, records, runner.device), now):
         yield {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}

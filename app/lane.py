@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import stream
+from app.pieces import Pieces
 from mars.config import DecodingSettings
 from mars.metrics import COUNTED, Tally, output_ids
-from mars.records import FinishReason, ForwardPass
+from mars.records import FinishReason, ForwardPass, Proposal, Source
 from mars.text import TextPieces
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What sets a lane apart before it has a checkpoint."""
-
-    key: str
-    title: str
-    decoder: str
-    needs_masks: bool
-    hint: str
-
-
-KINDS = (
-    Kind("ar", "AR", "autoregressive", False, "One token per forward pass."),
-    Kind("mars", "MARS", "sliding_window", True, "Several tokens per forward pass, as many as are sure enough."),
-)
+MOST_ALTERNATIVES = 5
+KINDS: dict[Source, stream.Kind] = {"clean": "clean", "mask": "mask", "draft": "draft", "random": "draft"}
+"""What made a token that was accepted, by what its position read; Jacobi's random guesses are drafts like others."""
 
 
 @dataclass(slots=True)
@@ -52,10 +41,12 @@ class Lane:
     right: bool | None = None
     shared: bool = False
     tally: Tally = field(default_factory=Tally)
-    _pieces: TextPieces = field(init=False)
+    pieces: Pieces = field(init=False)
+    _text: TextPieces = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pieces = TextPieces(self.checkpoint.decode)
+        self.pieces = Pieces(self.checkpoint)
+        self._text = TextPieces(self.checkpoint.decode)
 
     @property
     def text(self) -> str:
@@ -63,7 +54,8 @@ class Lane:
         return self.checkpoint.decode(output_ids(self.records))
 
     def counts(self) -> stream.Message:
-        """The counters as the page shows them."""
+        """The counters as the page shows them; `lengths` are the passes that accepted 1, 2, 3 … tokens."""
+        lengths = self.tally.acceptance_lengths
         return {
             "tokens": self.tally.tokens,
             "passes": self.tally.passes,
@@ -71,6 +63,7 @@ class Lane:
             "seconds": round(self.tally.seconds, 5),
             "tokensPerSecond": round(self.tally.tokens_per_second, 2),
             "shared": self.shared,
+            "lengths": [lengths[length] for length in range(1, max(lengths, default=0) + 1)],
         }
 
     def add(self, record: ForwardPass) -> tuple[stream.Message, list[str]]:
@@ -81,15 +74,53 @@ class Lane:
         self.finish_reason = row.finish_reason or self.finish_reason
         if record.phase not in COUNTED:
             return stream.counters(self.key, self.counts()), []
-        pieces = [self._pieces.add(token_id) for token_id in row.accepted_ids]
-        self.written += pieces
-        stops = self.checkpoint.engine.stop_token_ids
-        return stream.forward_pass(self.key, self.tally.passes, record, pieces, stops, self.counts()), pieces
+        texts = [self._text.add(token_id) for token_id in row.accepted_ids]
+        self.written += texts
+        message = stream.forward_pass(
+            self.key,
+            self.tally.passes,
+            record,
+            tokens=[self._token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
+            ghosts=[self._ghost(proposal) for proposal in row.proposals[row.accepted :]],
+            refused=self._refused(record),
+            counts=self.counts(),
+        )
+        return message, texts
 
     def end(self) -> stream.Message:
         """The message that closes the lane; a decoder that just stopped yielding was cancelled."""
         self.finish_reason = self.finish_reason or "cancelled"
-        tail = self._pieces.flush()
+        tail = self._text.flush()
         if tail:
             self.written[-1] += tail
         return stream.lane_end(self.key, self.finish_reason, tail)
+
+    def _token(self, text: str, proposal: Proposal) -> list[Any]:
+        ends = proposal.token_id in self.checkpoint.engine.stop_token_ids
+        found = proposal.alternatives[:MOST_ALTERNATIVES]
+        alternatives = [[self.pieces[token], round(probability, 4)] for token, probability in found]
+        return [text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], alternatives]
+
+    def _ghost(self, proposal: Proposal) -> list[Any]:
+        return [self.pieces[proposal.token_id], round(proposal.score, 4), proposal.source]
+
+    def _refused(self, record: ForwardPass) -> stream.Refused | None:
+        """Why the first proposal that was not accepted was not; None where there is none, or it only waits its turn.
+
+        That is so behind verified drafts: what the masks propose there are the drafts of the next pass.
+        """
+        row = record.rows[0]
+        if row.accepted == len(row.proposals):
+            return None
+        if row.finish_reason == "stop":
+            return "end"
+        if row.finish_reason == "length":
+            return "limit"
+        if row.proposals[row.accepted].source != "mask":
+            return "draft"
+        return None if row.threshold is None else "threshold"
+
+
+def baseline_of(lanes: Sequence[Lane]) -> Lane:
+    """The lane that the others are compared with: the first that writes token by token, else the first."""
+    return next((lane for lane in lanes if lane.decoder == "autoregressive"), lanes[0])

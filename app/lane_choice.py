@@ -15,6 +15,7 @@ from mars.config import DEFAULT_THRESHOLD, DecodingSettings, LayoutName, ScoreNa
 LONGEST_NAME = 200
 LARGEST = 2**63 - 1
 LANE_KEYS = ("a", "b", "c")
+"""The lanes of a run by their places; there are no more."""
 OWN = "Own"
 
 
@@ -45,9 +46,7 @@ class LaneChoice:
     def __post_init__(self) -> None:
         """Raise ValueError with one sentence: a value is out of range, or there is no such decoder."""
         if self.decoder not in decoders.names():
-            raise ValueError(
-                f"The decoder must be one of {', '.join(decoders.names())}, got {shown(self.decoder)}."
-            )
+            raise ValueError(f"The decoder must be one of {', '.join(decoders.names())}, got {shown(self.decoder)}.")
         if self.follows and self.facts.has_threshold and self.score != "probability":
             raise ValueError(f"The slider is for probabilities: a lane whose score is {self.score} needs its own τ.")
         to_settings(self, threshold=None, block_size=None, max_new_tokens=1)
@@ -75,7 +74,9 @@ class LaneChoice:
 
     def relevant(self) -> LaneChoice:
         """The same lane with everything that does not act on it at its default, so that equal lanes are equal."""
-        kept = {name: getattr(self, name) for name in ("checkpoint", "decoder", *acting(self.decoder, self.temperature))}
+        kept = {
+            name: getattr(self, name) for name in ("checkpoint", "decoder", *acting(self.decoder, self.temperature))
+        }
         if self.steered:
             del kept["threshold"]
         return LaneChoice(**kept)

@@ -1,4 +1,4 @@
-"""Two lanes on one device: each lane's clock is the sum of its own passes, and the lane behind goes next."""
+"""The lanes on one device: each lane's clock is the sum of its own passes, and the lane behind goes next."""
 
 from __future__ import annotations
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from app import stream
-from app.comparison import Question, compare, finished
+from app import entrants, stream
+from app.comparison import Entry, Question, compare, enter, finished
 from app.device import BusyError, Device
-from app.lane import KINDS, Kind, Lane
+from app.entrants import Entrant
+from app.lane import Lane
+from app.lane_choice import LaneChoice
 from app.limits import USUAL_LIMITS, Limits
 from app.models import ModelError, Models
 from app.pace import Step, frames
 from app.runs.run import Run
 from app.sentences import complete, failure, without_paths
 from app.sessions import LiveRun, Sessions
+from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
 READY = "Choose a problem or write a prompt, then press Run."
@@ -56,29 +60,31 @@ class Runner:
         """How many runs are active, wait, and may be active at once."""
         return self._device.counts()
 
-    def introduce(self, choice: Mapping[str, str]) -> Iterator[str]:
-        """Values of the idle stage: at once while the chosen checkpoints load, then again when they are there."""
-        lanes = [_card(kind, choice[kind.key]) for kind in KINDS]
-        value = _value(stream.opening(uuid4().hex, lanes))
+    def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
+        """Values of the idle stage: at once while the chosen checkpoints load, then again when they are there.
+
+        `threshold` is where the slider stands.
+        """
+        value = _value(stream.opening(uuid4().hex, [entrant.card(threshold) for entrant in entrants.announced(lanes)]))
         try:
-            for sentence in self._loaded(choice.values()):
+            for sentence in self._loaded(entrants.names(lanes)):
                 if sentence:
                     value += _value(stream.state("loading", sentence))
                     yield value
             with ExitStack() as stack:
-                lanes = [self._lane(kind, choice[kind.key], stack)[0] for kind in KINDS]
+                cards = [entrant.card(threshold) for entrant in entrants.met(lanes, self.models, stack)]
         except ModelError as error:
             yield value + _value(stream.state("failed", str(error)))
             return
-        problem = _problem(lanes)
+        problem = _problem(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
-        yield _value(stream.opening(uuid4().hex, lanes), state)
+        yield _value(stream.opening(uuid4().hex, cards), state)
 
     def run(
-        self, session: str, question: Question, choice: Mapping[str, str], passes_per_second: float
+        self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float
     ) -> Iterator[Picture]:
         """Pictures of one comparison, from the queue to the closing state; the last one is not running."""
-        identity, value, lanes = uuid4().hex, "", list[Lane]()
+        identity, value, ran = uuid4().hex, "", list[Lane]()
         try:
             live = LiveRun(self._device.join(), question.threshold, passes_per_second)
         except BusyError as error:
@@ -86,26 +92,28 @@ class Runner:
             return
         self.sessions.begin(session, live)
         try:
-            for text in frames(self._steps(identity, question, choice, live, lanes), live):
+            for text in frames(self._steps(identity, question, lanes, live, ran), live):
                 value += text
                 yield Picture(value, running=True)
-            yield Picture(value, running=False, result=self._result(identity, question, lanes))
+            yield Picture(value, running=False, result=self._result(identity, question, ran))
         finally:
             self.sessions.end(session, live)
 
-    def _result(self, identity: str, question: Question, lanes: list[Lane]) -> Run | None:
-        return finished(identity, question, lanes) if any(lane.records for lane in lanes) else None
+    def _result(self, identity: str, question: Question, ran: list[Lane]) -> Run | None:
+        return finished(identity, question, ran) if any(lane.records for lane in ran) else None
 
     def _steps(
-        self, identity: str, question: Question, choice: Mapping[str, str], live: LiveRun, lanes: list[Lane]
+        self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
     ) -> Iterator[Step]:
-        yield Step((stream.opening(identity, [_card(kind, choice[kind.key]) for kind in KINDS]),))
         try:
-            yield from self._wait(choice, live)
+            announced = entrants.announced(lanes)
+            yield Step((stream.opening(identity, [entrant.card(live.threshold) for entrant in announced]),))
+            for told in self.ready(entrants.names(lanes), live):
+                yield Step((told,) if told else ())
             if live.stopped:
                 yield Step((stream.state("stopped", "Stopped before the first pass."),))
             else:
-                yield from self._race(identity, question, choice, live, lanes)
+                yield from self._race(identity, question, lanes, live, ran)
         except ValueError as error:
             yield Step((stream.state("failed", without_paths(complete(str(error)))),))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
@@ -113,21 +121,33 @@ class Runner:
             yield Step((stream.state("failed", failure(error)),))
 
     def _race(
-        self, identity: str, question: Question, choice: Mapping[str, str], live: LiveRun, lanes: list[Lane]
+        self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
     ) -> Iterator[Step]:
         with ExitStack() as stack:
-            met = [self._lane(kind, choice[kind.key], stack) for kind in KINDS]
-            cards = [card for card, _ in met]
-            lanes.extend(lane for _, lane in met if lane is not None)
+            entries, cards = self._entered(entrants.met(lanes, self.models, stack), question, live)
             yield Step((stream.opening(identity, cards),))
-            if not lanes:
+            if not entries:
                 raise ModelError(_problem(cards))
+            ran.extend(entry.lane for entry in entries)
             yield Step((stream.state("running", _running(cards)),))
-            yield from compare(lanes, question, live, self._device)
+            yield from compare(entries, question, live, self._device)
 
-    def _wait(self, choice: Mapping[str, str], live: LiveRun) -> Iterator[Step]:
-        for told in self.ready(choice.values(), live):
-            yield Step((told,) if told else ())
+    def _entered(
+        self, met: Sequence[Entrant], question: Question, live: LiveRun
+    ) -> tuple[list[Entry], list[stream.Message]]:
+        """The lanes that can write, and how all of them introduce themselves."""
+        entries, cards = list[Entry](), list[stream.Message]()
+        taken = Counter[str]()  # lanes so far, by checkpoint
+        for entrant in met:
+            problem, name = entrant.problem, entrant.choice.checkpoint
+            try:
+                if not problem:
+                    entries.append(enter(entrant, question, live, self._device, taken[name]))
+                    taken[name] += 1
+            except ValueError as error:
+                problem = without_paths(complete(str(error)))
+            cards.append(replace(entrant, problem=problem).card(live.threshold))
+        return entries, cards
 
     def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Message | None]:
         """Wait for the place of `live` and for checkpoints: a new state whenever there is one, else None at times."""
@@ -155,26 +175,6 @@ class Runner:
                 yield sentence if sentence != told else ""
                 told = sentence
 
-    def _lane(self, kind: Kind, name: str, stack: ExitStack) -> tuple[stream.Message, Lane | None]:
-        """How the lane introduces itself, and the lane, whose checkpoint stays loaded until `stack` is closed."""
-        try:
-            checkpoint = stack.enter_context(self.models.use(name))
-        except ModelError as error:
-            return _card(kind, name, problem=str(error)), None
-        if kind.needs_masks and not checkpoint.supports_masks:
-            sentence = (
-                f"{name} was not trained to fill masks, so it cannot write in this lane. Choose a checkpoint made by "
-                "python -m mars.training mars."
-            )
-            return _card(kind, name, problem=sentence), None
-        block = f", block size {checkpoint.block_size}" if kind.needs_masks and checkpoint.block_size else ""
-        about = f"{block} · {checkpoint.engine.device.type.upper()}"
-        return _card(kind, name, about), Lane(kind.key, kind.title, kind.decoder, checkpoint)
-
-
-def _card(kind: Kind, name: str, about: str = "", problem: str | None = None) -> stream.Message:
-    return stream.lane(kind.key, kind.title, name, kind.decoder.replace("_", " ") + about, kind.hint, problem)
-
 
 def _problem(cards: list[stream.Message]) -> str:
     """Why the first lane that cannot write cannot, or nothing."""
@@ -182,8 +182,8 @@ def _problem(cards: list[stream.Message]) -> str:
 
 
 def _running(cards: list[stream.Message]) -> str:
-    writing = [card["title"] for card in cards if not card["problem"]]
-    return " and ".join(writing) + (" write side by side." if len(writing) > 1 else " writes alone.")
+    *others, last = [card["title"] for card in cards if not card["problem"]]
+    return f"{', '.join(others)} and {last} write side by side." if others else f"{last} writes alone."
 
 
 def _value(*messages: stream.Message) -> str:

@@ -14,28 +14,48 @@ FULL_SPEED = 0.0
 class LiveRun:
     """A run that can be steered from other threads: its threshold, its pace, and whether it goes on.
 
-    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait. `score` is what the threshold is
-    for.
+    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait.
     """
 
-    def __init__(
-        self,
-        ticket: Ticket,
-        threshold: float | None,
-        passes_per_second: float = FULL_SPEED,
-        score: ScoreName = "probability",
-    ) -> None:
+    def __init__(self, ticket: Ticket, threshold: float | None, passes_per_second: float = FULL_SPEED) -> None:
         self.ticket = ticket
-        self.steered = Control(threshold, score)
-        self.one_token = Control(None)
         self.passes_per_second = passes_per_second
+        self._threshold = threshold
+        self._lock = threading.Lock()
+        self._controls: list[Control] = []
+        self._following: list[Control] = []
         self._stop = threading.Event()
+
+    @property
+    def threshold(self) -> float | None:
+        """Where the slider stands; a new value acts from the next pass on, on every lane that follows it."""
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, value: float | None) -> None:
+        with self._lock:
+            self._threshold = value
+            for control in self._following:
+                control.threshold = value
+
+    def following(self) -> Control:
+        """The control of one more lane that follows the slider."""
+        with self._lock:
+            control = Control(self._threshold)
+            self._following.append(control)
+            return self._watched(control)
+
+    def control(self, threshold: float | None, score: ScoreName = "probability") -> Control:
+        """The control of one more lane that has a threshold of its own."""
+        with self._lock:
+            return self._watched(Control(threshold, score))
 
     def stop(self) -> None:
         """End the run before its next forward pass and give its place to the next in line."""
-        self._stop.set()
-        self.steered.stop()
-        self.one_token.stop()
+        with self._lock:
+            self._stop.set()
+            for control in self._controls:
+                control.stop()
         self.ticket.leave()
 
     @property
@@ -46,6 +66,12 @@ class LiveRun:
     def rest(self, seconds: float) -> None:
         """Wait, unless the run is stopped meanwhile."""
         self._stop.wait(seconds)
+
+    def _watched(self, control: Control) -> Control:
+        self._controls.append(control)
+        if self.stopped:
+            control.stop()
+        return control
 
 
 class Sessions:
@@ -99,7 +125,7 @@ class Sessions:
         """Let `threshold` act on the live run from its next pass on; without one nothing happens."""
         run = self._runs.get(session)
         if run is not None:
-            run.steered.threshold = threshold
+            run.threshold = threshold
 
     def set_pace(self, session: str, passes_per_second: float) -> None:
         """Let the picture of the live run go faster or slower from now on."""

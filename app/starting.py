@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 
-LANES = 2
 MOST_ROWS = 16
 AHEAD = 1  # who looks on slowly decides about the pass after the next
 
@@ -39,11 +38,19 @@ def prompt_ids(checkpoint: Checkpoint, prompt: str, max_new_tokens: int) -> list
 
 
 def start(
-    checkpoint: Checkpoint, decoder: str, ids: list[int], settings: DecodingSettings, control: Control, places: int
+    checkpoint: Checkpoint,
+    decoder: str,
+    ids: list[int],
+    settings: DecodingSettings,
+    control: Control,
+    places: int,
+    number: int = 0,
 ) -> Iterator[ForwardPass]:
     """The records of this run, each computed when it is asked for, or a pass before.
 
     Runs on the same checkpoint share their passes where the decoder can; `places` is how many runs there are at most.
+    `number` counts the lanes of one run on this checkpoint: they have its weights in common and no pass, for each has a
+    clock of its own.
 
     Raises:
         ValueError: one sentence: there is no such decoder, or it cannot run so.
@@ -54,7 +61,7 @@ def start(
     if decoder not in DECODERS:
         raise ValueError(f"The decoder must be one of {', '.join(DECODERS)}, got {shown(decoder)}.")
     if decoder in METHODS and settings.use_cache and len(ids) + settings.max_new_tokens <= LONGEST:
-        service = service_of(checkpoint.engine, min(LANES * places, MOST_ROWS))
+        service = service_of(checkpoint.engine, min(places, MOST_ROWS), number)
         return service.submit(decoder, ids, settings, control, AHEAD)
     return DECODERS[decoder](checkpoint.engine, [ids], settings, control)
 

@@ -13,6 +13,7 @@ from mars.records import ForwardPass
 
 Message = dict[str, Any]
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
+Kind = Literal["clean", "mask", "draft"]
 Refused = Literal["threshold", "draft", "end", "limit"]
 
 
@@ -35,7 +36,7 @@ def refusal(identity: str, sentence: str) -> Message:
 def lane(
     key: str,
     title: str,
-    choice: Message,
+    settings: Message,
     *,
     family: str,
     note: str,
@@ -45,16 +46,17 @@ def lane(
 ) -> Message:
     """How a lane introduces itself.
 
-    `choice` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
+    `settings` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
     `inactive` why it writes one token per pass although it could write more.
     """
     return {
         "key": key,
         "family": family,
         "title": title,
-        "checkpoint": choice["checkpoint"],
-        "decoder": choice["decoder"],
-        "choice": choice,
+        "checkpoint": settings["checkpoint"],
+        "decoder": settings["decoder"],
+        "score": settings["score"],
+        "settings": settings,
         "note": note,
         "hint": hint,
         "problem": problem,

@@ -170,7 +170,10 @@ class Service:
             member.error = error
 
 
-def service_of(engine: Engine, places: int = PLACES) -> Service:
-    """The service of this engine that `ModelEngine.submit` uses, made with `places` when it is first asked for."""
-    service: Service = vars(engine).setdefault("_service", Service(engine, places))
-    return service
+def service_of(engine: Engine, places: int = PLACES, number: int = 0) -> Service:
+    """Service `number` of this engine, made with `places` when it is first asked for; `ModelEngine.submit` uses 0.
+
+    Streams of different services share the weights and no pass.
+    """
+    services: dict[int, Service] = vars(engine).setdefault("_services", {})
+    return services.setdefault(number, Service(engine, places))

@@ -73,9 +73,9 @@ class Load:
         shown = visitor.run(prompt, threshold, READABLE, lambda: visitor.move_slider(moved))
         if self._ended(shown):
             expected = self._expected[prompt, threshold]
-            if strangers := shown.thresholds["mars"] - {threshold, moved}:
+            if strangers := shown.thresholds["b"] - {threshold, moved}:
                 self.wrong.append(f"a lane had the thresholds of somebody else: {strangers}")
-            self._compare({"ar": shown.texts["ar"]}, prompt, threshold, {"ar": expected["ar"]})
+            self._compare({"a": shown.texts["a"]}, prompt, threshold, {"a": expected["a"]})
 
     def leave(self, visitor: Visitor, prompt: str, threshold: float, dice: random.Random) -> None:
         """A run that is left in the middle."""
@@ -84,7 +84,7 @@ class Load:
     def generate(self, visitor: Visitor, prompt: str, threshold: float, dice: random.Random) -> None:
         """An answer by the public endpoint."""
         text = visitor.generate(prompt, threshold)
-        self._compare({"mars": text}, prompt, threshold, {"mars": self._expected[prompt, threshold]["mars"]})
+        self._compare({"b": text}, prompt, threshold, {"b": self._expected[prompt, threshold]["b"]})
 
     def _ended(self, shown: Shown) -> bool:
         if shown.state == "refused":

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from app.lane import Lane
 from app.runs.run import Asked, Run, RunLane, token_ids
-
-if TYPE_CHECKING:
-    from mars.checkpoint import Checkpoint
 
 
 def keep(identity: str, asked: Asked, lanes: Sequence[Lane], *, title: str = "", note: str = "") -> Run:
@@ -39,14 +35,6 @@ def _lane(lane: Lane) -> RunLane:
         right=lane.right,
         finish_reason=lane.finish_reason or "cancelled",
         stop_ids=tuple(sorted(lane.checkpoint.engine.stop_token_ids)),
-        pieces={token: piece_of(lane.checkpoint, token) for token in token_ids(records)},
+        pieces={token: lane.pieces[token] for token in token_ids(records)},
         records=records,
     )
-
-
-def piece_of(checkpoint: Checkpoint, token_id: int) -> str:
-    """The text of one token alone; the name of one that stands for no text, nothing where it has none."""
-    text = checkpoint.decode([token_id])
-    if text or token_id >= len(checkpoint.tokenizer):
-        return text
-    return str(checkpoint.tokenizer.decode([token_id], skip_special_tokens=False))

@@ -11,12 +11,14 @@ from gradio.components import Component
 
 from app import decoders
 from app.lane_choice import OWN, PRESETS, LaneChoice, acting, choice_of, preset_of
+from app.runs.checks import shown
 from mars.config import DEFAULT_THRESHOLD, LayoutName, ScoreName
 from mars.options import DEFAULT_ENTROPY
 
 Mode = Literal["slider", "own", "one"]
 MODES = [("Slider", "slider"), ("Own", "own"), ("One token", "one")]
 USUAL_THRESHOLDS: dict[ScoreName, float] = {"probability": DEFAULT_THRESHOLD, "margin": 0.8, "entropy": DEFAULT_ENTROPY}
+NO_DRAFT = ""
 _NOT_SHOWN: Literal["hidden"] = "hidden"  # in the page but not seen, so that it keeps its value
 
 
@@ -29,16 +31,16 @@ class LaneControls:
     def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], ar: str, mars: str) -> None:
         self.key = key
         self.name = f"lane {key.upper()}"
-        self._presets = ar, mars
+        self.names, self.ar, self.mars = list(names), ar, mars
         self._components: dict[str, Component] = {}
-        shown = self._shown(choice.decoder, _mode(choice), choice.temperature)
+        seen = self._seen(choice.decoder, _mode(choice), choice.temperature)
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
             with gr.Row(elem_classes="lens-lane-who"):
                 self._who(choice, names)
             with gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings"), gr.Row():
-                self._judging(choice, shown)
-                self._windows(choice, names, shown)
-                self._sampling(choice, shown)
+                self._judging(choice, seen)
+                self._windows(choice, names, seen)
+                self._sampling(choice, seen)
 
     @property
     def components(self) -> list[Component]:
@@ -64,34 +66,35 @@ class LaneControls:
         given = dict(zip(self._components, values, strict=True))
         mode = given.pop("mode")
         if mode not in get_args(Mode):
-            raise ValueError(f"{self.name}: the threshold must be slider, own or one, got {mode!r:.40}")
+            raise ValueError(f"{self.name}: the threshold must be slider, own or one, got {shown(mode)}")
+        given["draft"] = given["draft"] or None
         acts = acting(str(given["decoder"]), 1.0 if given["temperature"] else 0.0)
         wanted = {name: given[name] for name in ("checkpoint", "decoder", *(acts & given.keys()))}
         if "follows" in acts:
             wanted["follows"] = mode == "slider" and given["score"] == "probability"
             wanted["threshold"] = self._own(given) if mode == "own" else None
-        return choice_of({**wanted}, self.name).relevant()
+        return choice_of(wanted, self.name).relevant()
 
-    def _own(self, given: dict[str, Any]) -> float:
+    def _own(self, given: dict[str, Any]) -> Any:
         if given["threshold"] is None:
             raise ValueError(f"{self.name}: give its own τ a value, or choose the slider")
-        return float(given["threshold"])
+        return given["threshold"]
 
     def updates(self, choice: LaneChoice) -> list[Any]:
         """What sets every component to `choice` and shows those that act."""
         mode = _mode(choice)
         values: dict[str, Any] = {field.name: getattr(choice, field.name) for field in fields(LaneChoice)}
-        values |= {"preset": preset_of(choice, *self._presets), "mode": mode}
+        values |= {"preset": preset_of(choice, self.ar, self.mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
         if mode != "own":
             values["threshold"] = USUAL_THRESHOLDS[choice.score]
-        shown = self._shown(choice.decoder, mode, choice.temperature)
-        return [gr.update(value=values[name], visible=shown[name]) for name in self._components]
+        seen = self._seen(choice.decoder, mode, choice.temperature)
+        return [gr.update(value=values[name], visible=seen[name]) for name in self._components]
 
     def preset_updates(self, preset: str) -> list[Any]:
         """What sets every component to a preset."""
-        if preset not in PRESETS:
+        if not isinstance(preset, str) or preset not in PRESETS:
             return [gr.skip()] * len(self._components)
-        return self.updates(PRESETS[preset](*self._presets))
+        return self.updates(PRESETS[preset](self.ar, self.mars))
 
     def changed(self, *values: Any) -> list[Any]:
         """After a change by hand: the preset reads `OWN`, and what acts is shown.
@@ -101,13 +104,13 @@ class LaneControls:
         given = dict(zip(self._components, values, strict=True))
         updates: dict[str, dict[str, Any]] = {"preset": {"value": OWN}}
         mode, score = given["mode"], given["score"]
-        if mode == "slider" and score in USUAL_THRESHOLDS and score != "probability":
+        if mode == "slider" and score in get_args(ScoreName)[1:]:
             mode = "own"
             updates |= {"mode": {"value": mode}, "threshold": {"value": USUAL_THRESHOLDS[score]}}
-        shown = self._shown(str(given["decoder"]), mode, given["temperature"])
-        return [gr.update(**updates.get(name, {}), visible=shown[name]) for name in self._components]
+        seen = self._seen(str(given["decoder"]), mode, given["temperature"])
+        return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self._components]
 
-    def _shown(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
+    def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
         """Whether each component is seen."""
         drawn = isinstance(temperature, int | float) and temperature > 0
         acts = acting(decoder, 1.0 if drawn else 0.0) | {"preset", "checkpoint", "decoder"}
@@ -125,37 +128,37 @@ class LaneControls:
 
     def _who(self, choice: LaneChoice, names: Sequence[str]) -> None:
         labels = [(decoders.words(name), name) for name in decoders.names()]
-        self._choose("preset", "Preset", preset_of(choice, *self._presets), [*PRESETS, OWN])
+        self._choose("preset", "Preset", preset_of(choice, self.ar, self.mars), [*PRESETS, OWN])
         self._choose("checkpoint", "Checkpoint", choice.checkpoint, list(names))
         self._choose("decoder", "Decoder", choice.decoder, labels)
 
     def _choose(self, name: str, label: str, value: Any, choices: Sequence[Any], **options: Any) -> None:
         self._add(name, gr.Dropdown, label, value, choices=list(choices), filterable=False, min_width=90, **options)
 
-    def _number(self, name: str, label: str, value: Any, shown: Any, **options: Any) -> None:
-        self._add(name, gr.Number, label, value, visible=shown[name], min_width=110, **options)
+    def _number(self, name: str, label: str, value: Any, seen: Any, **options: Any) -> None:
+        self._add(name, gr.Number, label, value, visible=seen[name], min_width=110, **options)
 
-    def _judging(self, choice: LaneChoice, shown: dict[str, Any]) -> None:
-        self._add("mode", gr.Radio, "Threshold τ", _mode(choice), choices=MODES, visible=shown["mode"], min_width=200)
+    def _judging(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
+        self._add("mode", gr.Radio, "Threshold τ", _mode(choice), choices=MODES, visible=seen["mode"], min_width=200)
         own = USUAL_THRESHOLDS[choice.score] if choice.threshold is None else choice.threshold
-        self._number("threshold", "Own τ", own, shown, step=0.01)
-        self._choose("score", "Score", choice.score, get_args(ScoreName), visible=shown["score"])
+        self._number("threshold", "Own τ", own, seen, step=0.01)
+        self._choose("score", "Score", choice.score, get_args(ScoreName), visible=seen["score"])
 
-    def _windows(self, choice: LaneChoice, names: Sequence[str], shown: dict[str, Any]) -> None:
+    def _windows(self, choice: LaneChoice, names: Sequence[str], seen: dict[str, Any]) -> None:
         placeholder = "as trained"
-        self._number("block_size", "Block size", choice.block_size, shown, precision=0, placeholder=placeholder)
-        self._choose("layout", "Layout", choice.layout, get_args(LayoutName), visible=shown["layout"])
-        self._number("cache_block_size", "Cache block", choice.cache_block_size, shown, precision=0)
-        drafts = [("none", None), *((name, name) for name in names)]
-        self._choose("draft", "Draft", choice.draft, drafts, visible=shown["draft"])
-        self._number("draft_tokens", "Draft tokens", choice.draft_tokens, shown, precision=0)
+        self._number("block_size", "Block size", choice.block_size, seen, precision=0, placeholder=placeholder)
+        self._choose("layout", "Layout", choice.layout, get_args(LayoutName), visible=seen["layout"])
+        self._number("cache_block_size", "Cache block", choice.cache_block_size, seen, precision=0)
+        drafts = [("none", NO_DRAFT), *((name, name) for name in names)]
+        self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
+        self._number("draft_tokens", "Draft tokens", choice.draft_tokens, seen, precision=0)
         for name, label in (("extra_proposal", "Offer the last mask too"), ("continuation", "Go on with masks")):
-            self._add(name, gr.Checkbox, label, getattr(choice, name), visible=shown[name], min_width=160)
+            self._add(name, gr.Checkbox, label, getattr(choice, name), visible=seen[name], min_width=160)
 
-    def _sampling(self, choice: LaneChoice, shown: dict[str, Any]) -> None:
-        self._number("temperature", "Temperature", choice.temperature, shown, step=0.1)
-        self._number("top_p", "Top-p", choice.top_p, shown, step=0.05)
-        self._number("seed", "Sampling seed", choice.seed, shown, precision=0)
+    def _sampling(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
+        self._number("temperature", "Temperature", choice.temperature, seen, step=0.1)
+        self._number("top_p", "Top-p", choice.top_p, seen, step=0.05)
+        self._number("seed", "Sampling seed", choice.seed, seen, precision=0)
 
 
 def _mode(choice: LaneChoice) -> Mode:

@@ -7,14 +7,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app import problems
+from app.comparison import Entry, Question, enter
+from app.device import Device
+from app.entrants import announced
+from app.lane_choice import LaneChoice
+from app.sessions import LiveRun
 from mars.records import ForwardPass, from_json
 
 if TYPE_CHECKING:
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from app.runner import Runner
     from mars.checkpoint import Checkpoint
 
+PAIR = (LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars"))
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 
 
@@ -47,6 +53,23 @@ def make_checkpoint(scriptorium: Any) -> Callable[..., Checkpoint]:
 def make_runner(scriptorium: Any) -> Callable[..., Runner]:
     """`make_runner(places=1)`: a runner with the scripted checkpoints ar, mars, markup and broken."""
     return scriptorium.runner
+
+
+@pytest.fixture(scope="session")
+def make_entries() -> Callable[..., list[Entry]]:
+    """`make_entries({"ar": checkpoint, …}, question, live, device)`: lanes at their starts, by default `PAIR`."""
+
+    def make(
+        checkpoints: dict[str, Checkpoint],
+        question: Question,
+        live: LiveRun,
+        device: Device,
+        choices: Sequence[LaneChoice] = PAIR,
+    ) -> list[Entry]:
+        entrants = [replace(found, checkpoint=checkpoints[found.choice.checkpoint]) for found in announced(choices)]
+        return [enter(entrant, question, live, device, number) for number, entrant in enumerate(entrants)]
+
+    return make
 
 
 @pytest.fixture

@@ -69,8 +69,8 @@ def test_a_broken_folder_is_told_and_the_app_stays_up(
     tab.fill("#limit input", "16")
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")
-    assert tab.locator(".lens-lane-ar .lens-pass").count() > 0
-    assert tab.locator(".lens-lane-mars .lens-lane-problem").count() == 1
+    assert tab.locator("[data-lane=a] .lens-pass").count() > 0
+    assert tab.locator("[data-lane=b] .lens-lane-problem").count() == 1
 
 
 @pytest.mark.browser
@@ -84,7 +84,7 @@ def test_the_shipped_pair_writes_side_by_side(
     tab.locator("#pace label", has_text="Full speed").click()
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")
-    tokens, passes = (tab.inner_text(f".lens-lane-mars [data-counter={key}]") for key in ("tokens", "passes"))
+    tokens, passes = (tab.inner_text(f"[data-lane=b] [data-counter={key}]") for key in ("tokens", "passes"))
     assert int(tokens) > int(passes) > 0
-    assert tab.inner_text(".lens-lane-ar [data-counter=tokensPerForward]") == "1.00"
+    assert tab.inner_text("[data-lane=a] [data-counter=tokensPerForward]") == "1.00"
     assert tab.locator(".lens-badge").first.inner_text() in {"✓ right", "× wrong"}

@@ -1,4 +1,4 @@
-from app.difference import FirstDifference
+from app.difference import Differences, FirstDifference
 
 
 def test_texts_part_at_the_token_that_holds_the_first_other_character() -> None:
@@ -39,3 +39,22 @@ def test_one_lane_alone_has_nothing_to_differ_from() -> None:
     difference = FirstDifference(["ar"])
     assert not difference.add("ar", ["a"])
     assert not difference.end("ar")
+
+
+def test_each_other_lane_is_compared_with_the_baseline() -> None:
+    differences = Differences("a", ["b", "c"])
+    assert differences.add("a", ["one ", "two"]) == []
+    assert differences.add("b", ["one ", "too"]) == [{"a": 1, "b": 1}]
+    assert differences.add("b", [" many"]) == []
+    assert differences.add("c", ["one two"]) == []
+    assert differences.end("a") == []
+    assert differences.end("c") == []
+    assert differences.same(["a", "b", "c"]) == ["c"]
+    assert differences.same(["b", "c"]) == []
+
+
+def test_the_baseline_parts_from_several_at_once() -> None:
+    differences = Differences("a", ["b", "c"])
+    differences.add("b", ["x"])
+    differences.add("c", ["y"])
+    assert differences.add("a", ["z"]) == [{"a": 0, "b": 0}, {"a": 0, "c": 0}]

@@ -14,21 +14,22 @@ def test_a_visitor_sees_the_texts_and_thresholds_of_each_lane() -> None:
     def written(lane: str, pieces: list[str], threshold: float | None) -> stream.Message:
         proposals = tuple(Proposal(7, 0.9, "clean") for _ in pieces)
         record = ForwardPass(1, "decode", 0.1, 1, (RowPass(0, 0, proposals, len(pieces), threshold),))
-        return stream.forward_pass(lane, 1, record, pieces, frozenset(), {})
+        tokens = [[piece, 0.9, "clean", False, "clean", []] for piece in pieces]
+        return stream.forward_pass(lane, 1, record, tokens=tokens, ghosts=[], refused=None, counts={})
 
     messages = [
         stream.opening("id", []),
         stream.state("running", "Writing."),
-        written("ar", ["a"], None),
-        written("mars", ["a", "b"], 0.9),
-        written("mars", ["c"], 0.8),
-        stream.lane_end("mars", "stop", "d"),
+        written("a", ["a"], None),
+        written("b", ["a", "b"], 0.9),
+        written("b", ["c"], 0.8),
+        stream.lane_end("b", "stop", "d"),
         stream.state("done", "Done."),
     ]
     shown = Shown.of("".join(map(stream.line, messages)))
     assert (shown.state, shown.sentence) == ("done", "Done.")
-    assert shown.texts == {"ar": "a", "mars": "abcd"}
-    assert shown.thresholds == {"ar": {None}, "mars": {0.9, 0.8}}
+    assert shown.texts == {"a": "a", "b": "abcd"}
+    assert shown.thresholds == {"a": {None}, "b": {0.9, 0.8}}
 
 
 def test_a_refusal_is_no_end() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Visit = Callable[..., "Page"]
 pytestmark = pytest.mark.browser
 
-GROUPS = """lane => [...document.querySelectorAll(`.lens-lane-${lane} .lens-pass`)].map(group => ({
+GROUPS = """lane => [...document.querySelectorAll(`[data-lane=${lane}] .lens-pass`)].map(group => ({
     pass: Number(group.dataset.pass),
     threshold: group.dataset.threshold,
     tokens: [...group.querySelectorAll('.lens-token')].map(token => token.textContent),
@@ -39,12 +39,12 @@ def finish(tab: Page, state: str = "done") -> None:
 
 
 def passes(tab: Page, lane: str) -> int:
-    return tab.locator(f".lens-lane-{lane} .lens-pass").count()
+    return tab.locator(f"[data-lane={lane}] .lens-pass").count()
 
 
 def wait_for_passes(tab: Page, lane: str, count: int) -> None:
     tab.wait_for_function(
-        "([lane, count]) => document.querySelectorAll(`.lens-lane-${lane} .lens-pass`).length >= count",
+        "([lane, count]) => document.querySelectorAll(`[data-lane=${lane}] .lens-pass`).length >= count",
         arg=[lane, count],
     )
 
@@ -75,14 +75,14 @@ def test_the_page_loads_with_a_problem_and_both_lanes(served: Any, visit: Visit,
 def test_a_run_streams_in_both_lanes_at_the_same_time(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     run(tab, "Readable")
-    for lane in ("ar", "mars"):
+    for lane in ("a", "b"):
         wait_for_passes(tab, lane, 2)
-    early = passes(tab, "ar"), passes(tab, "mars")
+    early = passes(tab, "a"), passes(tab, "b")
     assert tab.locator("[data-state=running]").count() == 1
     set_pace(tab, "Full speed")
     finish(tab)
-    assert passes(tab, "ar") > early[0]
-    assert passes(tab, "mars") > early[1]
+    assert passes(tab, "a") > early[0]
+    assert passes(tab, "b") > early[1]
 
 
 def test_groups_texts_and_counters_are_those_of_the_records(served: Any, visit: Visit) -> None:
@@ -97,7 +97,7 @@ def test_groups_texts_and_counters_are_those_of_the_records(served: Any, visit: 
         assert "".join(token for group in groups for token in group["tokens"]) == lane.text
         assert all(group["kinds"] == [True] + [False] * (len(group["kinds"]) - 1) for group in groups)
         tally = Tally.of(lane.records)
-        shown = tab.locator(f".lens-lane-{lane.key} dd").all_inner_texts()
+        shown = tab.locator(f"[data-lane={lane.key}] dd").all_inner_texts()
         assert shown[:3] == [str(tally.tokens), str(tally.passes), f"{tally.tokens_per_forward:.2f}"]
         assert float(shown[3]) == pytest.approx(tally.seconds, abs=0.0051)
         assert float(shown[4]) == pytest.approx(tally.tokens_per_second, abs=0.51)
@@ -110,7 +110,7 @@ def test_the_verdicts_and_the_first_difference_are_marked(served: Any, visit: Vi
     run(tab)
     finish(tab)
     assert tab.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong"]
-    marked = [tab.locator(f".lens-lane-{lane} .lens-token.differs").inner_text() for lane in ("ar", "mars")]
+    marked = [tab.locator(f"[data-lane={lane}] .lens-token.differs").inner_text() for lane in ("a", "b")]
     assert marked == ["5", "4"]
     assert tab.inner_text(".lens-parting").startswith("The texts first differ at token ")
 
@@ -119,10 +119,10 @@ def test_a_token_opens_its_card_by_mouse_and_by_keyboard(served: Any, visit: Vis
     tab = visit(served.url)
     run(tab)
     finish(tab)
-    tab.locator(".lens-lane-mars .lens-pass").nth(2).locator(".lens-token").nth(1).hover()
+    tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).hover()
     assert card(tab).startswith("Pass 3 · position 2 of 8 | Score 0.9")
     assert card(tab).endswith("τ 0.95 | Read from masks; kept because its score reached τ.")
-    tab.focus(".lens-lane-ar .lens-text")
+    tab.focus("[data-lane=a] .lens-text")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("ArrowRight")
     assert card(tab).startswith("Pass 2 · position 1 of 1 | Score 0.6000 · one token per pass | First proposal")
@@ -133,16 +133,16 @@ def test_a_token_opens_its_card_by_mouse_and_by_keyboard(served: Any, visit: Vis
 def test_a_slider_moved_mid_run_acts_on_later_passes_only(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     run(tab, "Slow")
-    wait_for_passes(tab, "mars", 2)
-    before = tab.evaluate(GROUPS, "mars")
+    wait_for_passes(tab, "b", 2)
+    before = tab.evaluate(GROUPS, "b")
     move_slider(tab, "0.7")
-    tab.wait_for_selector(".lens-lane-mars [data-threshold='0.7']")
+    tab.wait_for_selector("[data-lane=b] [data-threshold='0.7']")
     move_slider(tab, "1")
-    tab.wait_for_selector(".lens-lane-mars [data-threshold=none]")
+    tab.wait_for_selector("[data-lane=b] [data-threshold=none]")
     assert tab.inner_text("#threshold-reading strong") == "one token per pass"
     set_pace(tab, "Full speed")
     finish(tab)
-    after = tab.evaluate(GROUPS, "mars")
+    after = tab.evaluate(GROUPS, "b")
     assert after[: len(before)] == before
     assert {group["threshold"] for group in before} == {"0.95"}
     lane = served.last_run()[1]
@@ -151,13 +151,13 @@ def test_a_slider_moved_mid_run_acts_on_later_passes_only(served: Any, visit: Vi
     assert recorded[-1] is None
     assert all(len(group["tokens"]) == 1 for group in after if group["threshold"] == "none")
     assert max(len(group["tokens"]) for group in after if group["threshold"] == "0.7") > 3
-    assert {group["threshold"] for group in tab.evaluate(GROUPS, "ar")} == {"none"}
+    assert {group["threshold"] for group in tab.evaluate(GROUPS, "a")} == {"none"}
 
 
 def test_stop_works_at_once_and_a_new_run_can_start(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     run(tab, "Slow")
-    wait_for_passes(tab, "mars", 2)
+    wait_for_passes(tab, "b", 2)
     started = time.monotonic()
     tab.click("#stop")
     tab.wait_for_selector("[data-state=stopped]")
@@ -174,26 +174,26 @@ def test_two_people_run_and_steer_on_their_own(served: Any, visit: Visit) -> Non
     first, second = visit(served.url), visit(served.url)
     run(first, "Slow")
     run(second, "Slow")
-    wait_for_passes(first, "mars", 1)
-    wait_for_passes(second, "mars", 1)
+    wait_for_passes(first, "b", 1)
+    wait_for_passes(second, "b", 1)
     move_slider(first, "0.75")
     move_slider(second, "1")
-    first.wait_for_selector(".lens-lane-mars [data-threshold='0.75']")
-    second.wait_for_selector(".lens-lane-mars [data-threshold=none]")
+    first.wait_for_selector("[data-lane=b] [data-threshold='0.75']")
+    second.wait_for_selector("[data-lane=b] [data-threshold=none]")
     for tab in (first, second):
         set_pace(tab, "Full speed")
         finish(tab)
-    seen = [{group["threshold"] for group in tab.evaluate(GROUPS, "mars")} for tab in (first, second)]
+    seen = [{group["threshold"] for group in tab.evaluate(GROUPS, "b")} for tab in (first, second)]
     assert "none" not in seen[0]
     assert "0.75" not in seen[1]
-    assert first.inner_text(".lens-lane-ar .lens-text") == second.inner_text(".lens-lane-ar .lens-text")
+    assert first.inner_text("[data-lane=a] .lens-text") == second.inner_text("[data-lane=a] .lens-text")
 
 
 def test_people_wait_in_line_and_a_closed_page_frees_its_place(served: Any, visit: Visit) -> None:
     first, second, third = (visit(served.url) for _ in range(3))
     for tab in (first, second):
         run(tab, "Slow")
-        wait_for_passes(tab, "ar", 1)
+        wait_for_passes(tab, "a", 1)
     run(third)
     third.wait_for_selector("[data-state=queued]")
     assert status(third) == "Waiting for the device: 1 run is ahead of yours."
@@ -203,15 +203,14 @@ def test_people_wait_in_line_and_a_closed_page_frees_its_place(served: Any, visi
 
 def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.click(".lens-checkpoints button")
-    tab.click("#checkpoint-mars input")
+    tab.click("#lane-b-checkpoint input")
     tab.get_by_role("option", name="markup").click()
-    tab.wait_for_function("document.querySelector('.lens-lane-mars .lens-lane-about').textContent.startsWith('markup')")
+    tab.wait_for_function("document.querySelector('[data-lane=b] .lens-lane-about').textContent.startsWith('markup')")
     tab.fill("#prompt textarea", "<script>document.title='gone'</script><|im_end|><|mask|><b>x</b>{{value}}${value}")
     run(tab)
     finish(tab)
     assert tab.title() == "MARS Lens"
-    text = tab.locator(".lens-lane-mars .lens-text")
+    text = tab.locator("[data-lane=b] .lens-text")
     assert text.locator("script, img, b").count() == 0
     assert text.text_content() == served.last_run()[1].text
     assert "<script>document.title = 'gone'</script>" in text.text_content()
@@ -236,14 +235,13 @@ def test_a_prompt_that_cannot_run_gets_a_sentence(served: Any, visit: Visit, pro
 
 def test_a_broken_checkpoint_says_why_and_another_can_be_used(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.click(".lens-checkpoints button")
     for name, state in (("broken", "failed"), ("mars", "idle")):
-        tab.click("#checkpoint-mars input")
+        tab.click("#lane-b-checkpoint input")
         tab.get_by_role("option", name=name, exact=True).click()
         tab.wait_for_selector(f"[data-state={state}]")
         if state == "failed":
             assert "config.json of broken is missing" in status(tab)
-            assert "config.json of broken is missing" in tab.inner_text(".lens-lane-mars .lens-lane-problem")
+            assert "config.json of broken is missing" in tab.inner_text("[data-lane=b] .lens-lane-problem")
     run(tab)
     finish(tab)
 
@@ -265,10 +263,10 @@ def test_a_phone_stacks_the_lanes_and_never_scrolls_sideways(served: Any, visit:
     tab = visit(served.url, 390, 844)
     run(tab)
     finish(tab)
-    tab.locator(".lens-lane-mars .lens-token").last.hover()
+    tab.locator("[data-lane=b] .lens-token").last.hover()
     widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
     assert max(widths) <= 390
-    ar, mars = (tab.locator(f".lens-lane-{lane}").bounding_box() for lane in ("ar", "mars"))
+    ar, mars = (tab.locator(f"[data-lane={lane}]").bounding_box() for lane in ("a", "b"))
     assert ar is not None
     assert mars is not None
     assert mars["y"] >= ar["y"] + ar["height"]

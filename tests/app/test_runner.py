@@ -1,6 +1,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 
 from app.comparison import Question
+from app.lane_choice import LaneChoice
 from app.runner import Picture, Runner
 
-PAIR = {"ar": "ar", "mars": "mars"}
+AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
+EXACT = LaneChoice(checkpoint="mars", decoder="self_speculative")
+PAIR = [AR, MARS]
 MakeRunner = Callable[..., Runner]
 
 
@@ -37,7 +41,7 @@ def test_the_value_only_grows_and_the_last_picture_keeps_the_run(make_runner: Ma
     assert states(pictures[-1].value) == ["running", "done"]
     result = pictures[-1].result
     assert result is not None
-    assert [lane.key for lane in result.lanes] == ["ar", "mars"]
+    assert [lane.key for lane in result.lanes] == ["a", "b"]
     assert not runner.sessions.running("me")
 
 
@@ -71,7 +75,7 @@ def test_a_run_that_finds_the_line_full_is_refused_and_what_runs_goes_on(make_ru
 
 def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    hostile = {"ar": "ar", "mars": "../../etc"}
+    hostile = [AR, LaneChoice(checkpoint="../../etc")]
     for value in (list(runner.run("me", ask(), hostile, 0.0))[-1].value, list(runner.introduce(hostile))[-1]):
         assert states(value) == ["failed"]
         assert "There is no checkpoint" in read(value)[-1]["sentence"]
@@ -109,25 +113,54 @@ def test_an_abandoned_run_frees_its_place(make_runner: MakeRunner) -> None:
 
 
 def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: MakeRunner) -> None:
-    value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "broken"}, 0.0))[-1].value
+    value = list(make_runner().run("me", ask(), [AR, LaneChoice(checkpoint="broken")], 0.0))[-1].value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert lanes[0]["problem"] is None
     assert lanes[1]["problem"] == "config.json of broken is missing: give a folder that a training run wrote."
     assert states(value)[-1] == "done"
-    assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"ar"}
+    assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"a"}
 
 
 def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) -> None:
-    last = list(make_runner().run("me", ask(), {"ar": "broken", "mars": "broken"}, 0.0))[-1]
+    last = list(
+        make_runner().run("me", ask(), [replace(AR, checkpoint="broken"), LaneChoice(checkpoint="broken")], 0.0)
+    )[-1]
     assert "config.json of broken is missing" in read(last.value)[-1]["sentence"]
     assert states(last.value) == ["failed"]
     assert last.result is None
 
 
-def test_a_checkpoint_without_masks_cannot_write_in_the_mars_lane(make_runner: MakeRunner) -> None:
-    value = list(make_runner().run("me", ask(), {"ar": "ar", "mars": "ar"}, 0.0))[-1].value
+def test_a_lane_that_cannot_write_says_why_and_the_others_do(make_runner: MakeRunner) -> None:
+    value = list(make_runner().run("me", ask(), [AR, replace(MARS, checkpoint="ar"), EXACT], 0.0))[-1].value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
-    assert "not trained to fill masks" in lanes[1]["problem"]
+    assert "ar was not trained to fill masks" in lanes[1]["problem"]
+    assert [lane["family"] for lane in lanes] == ["ar", "masks", "exact"]
+    assert {message["lane"] for message in read(value) if message["kind"] == "pass"} == {"a", "c"}
+    assert "AR and MARS exact write side by side." in value
+
+
+def test_a_context_too_short_for_one_lane_leaves_the_others(
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = make_runner()
+    monkeypatch.setattr(runner.models.get("mars").engine, "context_length", 64)
+    last = list(runner.run("me", Question(prompt="sheep " * 99, threshold=0.9, max_new_tokens=16), PAIR, 0.0))[-1]
+    lanes = [message for message in read(last.value) if message["kind"] == "open"][-1]["lanes"]
+    assert "tokens long for mars" in lanes[1]["problem"]
+    assert states(last.value)[-1] == "done"
+
+
+def test_a_second_checkpoint_drafts(make_runner: MakeRunner) -> None:
+    drafted = LaneChoice(checkpoint="mars", decoder="speculative", draft="markup")
+    last = list(make_runner().run("me", ask(), [AR, drafted], 0.0))[-1]
+    assert last.result is not None
+    assert last.result.lanes[1].text.endswith("#### 48")
+    assert {record.phase for record in last.result.lanes[1].records} == {"prefill", "draft", "verify"}
+
+
+def test_there_is_room_for_three_lanes(make_runner: MakeRunner) -> None:
+    last = list(make_runner().run("me", ask(), [AR] * 4, 0.0))[-1]
+    assert read(last.value)[-1]["sentence"] == "There must be 1 to 3 lanes, got 4."
 
 
 @pytest.mark.parametrize(
@@ -177,7 +210,7 @@ def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner) -> None:
 
 
 def test_the_idle_stage_says_which_checkpoint_is_broken(make_runner: MakeRunner) -> None:
-    value = list(make_runner().introduce({"ar": "ar", "mars": "broken"}))[-1]
+    value = list(make_runner().introduce([AR, LaneChoice(checkpoint="broken")]))[-1]
     assert states(value) == ["failed"]
     assert "config.json of broken is missing" in read(value)[-1]["sentence"]
 

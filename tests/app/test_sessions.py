@@ -13,19 +13,27 @@ def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
     mine, yours = begin(sessions, device, "me"), begin(sessions, device, "you")
     sessions.set_threshold("me", 0.6)
     sessions.set_threshold("nobody", 0.5)
-    assert (mine.steered.threshold, yours.steered.threshold) == (0.6, 0.95)
+    assert (mine.threshold, yours.threshold) == (0.6, 0.95)
+
+
+def test_the_slider_acts_on_the_lanes_that_follow_it() -> None:
+    sessions, device = Sessions(), Device()
+    run = begin(sessions, device, "me")
+    following, own = [run.following(), run.following()], run.control(2.5, "entropy")
     sessions.set_threshold("me", None)
-    assert mine.steered.threshold is None
-    assert mine.one_token.threshold is None
+    assert [control.threshold for control in following] == [None, None]
+    assert own.threshold == 2.5
+    assert run.following().threshold is None
 
 
-def test_stop_acts_on_both_lanes_and_frees_the_place() -> None:
+def test_stop_acts_on_all_lanes_and_frees_the_place() -> None:
     sessions, device = Sessions(), Device(places=1)
     run, waiting = begin(sessions, device, "me"), device.join()
+    lanes = [run.following(), run.control(None)]
     sessions.stop("me")
     assert run.stopped
-    assert run.steered.stopped
-    assert run.one_token.stopped
+    assert all(lane.stopped for lane in lanes)
+    assert run.following().stopped
     assert waiting.position == 0
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from app.comparison import Question, compare
 from app.device import Device
-from app.lane import KINDS, Lane
 from app.sessions import LiveRun
 from app.starting import is_shared, start
 from mars.config import DecodingSettings
@@ -21,6 +20,7 @@ from mars.records import ForwardPass
 
 SETTINGS = DecodingSettings(block_size=8, threshold=0.9, max_new_tokens=48)
 MakeCheckpoint = Callable[..., Any]
+Begin = Callable[..., Any]
 REPLY = "So 3 * 18 = 54, and that is the number of sheep in all.\n#### 54"
 
 
@@ -49,14 +49,28 @@ def test_a_prompt_too_long_for_the_shared_cache_runs_by_itself(make_checkpoint: 
     assert not is_shared(records)
 
 
+def test_streams_of_different_numbers_share_no_pass(make_checkpoint: MakeCheckpoint) -> None:
+    checkpoint = make_checkpoint("mars", REPLY)
+    ids = checkpoint.encode("How many sheep?")
+    streams = [start(checkpoint, "sliding_window", ids, SETTINGS, Control(0.9), 4, number) for number in (0, 0, 1)]
+    for _ in range(6):
+        for stream in streams:
+            next(stream)
+    assert [is_shared(stream) for stream in streams] == [True, True, False]
+
+
 class Person:
     """Somebody who runs a comparison in a thread of their own."""
 
-    def __init__(self, checkpoints: dict[str, Any], device: Device, threshold: float) -> None:
-        self.lanes = [Lane(k.key, k.title, k.decoder, checkpoints[k.key]) for k in KINDS]
+    def __init__(
+        self, begin: Callable[..., Any], checkpoints: dict[str, Any], device: Device, threshold: float
+    ) -> None:
+        question = Question(prompt="How many?", threshold=threshold)
         self.live = LiveRun(device.join(), threshold)
         self.failure: Exception | None = None
-        self._steps = compare(self.lanes, Question(prompt="How many?", threshold=threshold), self.live, device)
+        entries = begin(checkpoints, question, self.live, device)
+        self.lanes = [entry.lane for entry in entries]
+        self._steps = compare(entries, question, self.live, device)
         self.thread = threading.Thread(target=self._run)
 
     def step(self, count: int) -> None:
@@ -86,13 +100,15 @@ def checkpoints(make_checkpoint: MakeCheckpoint) -> dict[str, Any]:
 
 
 def test_two_people_on_one_checkpoint_get_what_they_get_alone(
-    checkpoints: dict[str, Any], make_checkpoint: MakeCheckpoint
+    checkpoints: dict[str, Any], make_checkpoint: MakeCheckpoint, make_entries: Begin
 ) -> None:
     device = Device()
-    people = [Person(checkpoints, device, threshold) for threshold in (0.9, 0.97)]
+    people = [Person(make_entries, checkpoints, device, threshold) for threshold in (0.9, 0.97)]
     run_together(people)
     for person, threshold in zip(people, (0.9, 0.97), strict=True):
-        alone = Person({"ar": checkpoints["ar"], "mars": make_checkpoint("mars", REPLY)}, Device(), threshold)
+        alone = Person(
+            make_entries, {"ar": checkpoints["ar"], "mars": make_checkpoint("mars", REPLY)}, Device(), threshold
+        )
         run_together([alone])
         assert person.texts() == alone.texts() == [REPLY, REPLY]
         for mine, theirs in zip(person.lanes, alone.lanes, strict=True):
@@ -100,9 +116,9 @@ def test_two_people_on_one_checkpoint_get_what_they_get_alone(
             assert {r.rows[0].threshold for r in mine.records} == {r.rows[0].threshold for r in theirs.records}
 
 
-def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any]) -> None:
+def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any], make_entries: Begin) -> None:
     device = Device()
-    first, second = (Person(checkpoints, device, 0.9) for _ in range(2))
+    first, second = (Person(make_entries, checkpoints, device, 0.9) for _ in range(2))
     for _ in range(20):
         first.step(1)
         second.step(1)
@@ -110,16 +126,18 @@ def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any])
     records = sum(len(lane.records) for person in (first, second) for lane in person.lanes)
     assert calls < records
     assert first.lanes[0].counts()["shared"]
-    alone = Person(checkpoints, Device(), 0.9)
+    alone = Person(make_entries, checkpoints, Device(), 0.9)
     first.live.stop()
     second.live.stop()
     alone.step(5)
     assert not alone.lanes[0].counts()["shared"]
 
 
-def test_who_leaves_in_the_middle_changes_nothing_for_the_others(checkpoints: dict[str, Any]) -> None:
+def test_who_leaves_in_the_middle_changes_nothing_for_the_others(
+    checkpoints: dict[str, Any], make_entries: Begin
+) -> None:
     device = Device()
-    leaving, staying = (Person(checkpoints, device, 0.9) for _ in range(2))
+    leaving, staying = (Person(make_entries, checkpoints, device, 0.9) for _ in range(2))
     leaving.step(7)
     staying.step(5)
     leaving.live.stop()
@@ -128,12 +146,12 @@ def test_who_leaves_in_the_middle_changes_nothing_for_the_others(checkpoints: di
     assert staying.texts() == [REPLY, REPLY]
 
 
-def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any]) -> None:
+def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any], make_entries: Begin) -> None:
     device = Device()
-    first, second = (Person(checkpoints, device, 0.9) for _ in range(2))
+    first, second = (Person(make_entries, checkpoints, device, 0.9) for _ in range(2))
     first.step(12)
     second.step(12)
-    first.live.steered.threshold = None
+    first.live.threshold = None
     run_together([first, second])
     thresholds = [[r.rows[0].threshold for r in person.lanes[1].records] for person in (first, second)]
     assert thresholds[0][-1] is None
@@ -142,10 +160,10 @@ def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any]) -> None:
 
 
 def test_an_error_of_the_device_reaches_those_who_took_part(
-    checkpoints: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    checkpoints: dict[str, Any], make_entries: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = Device()
-    first, second = (Person(checkpoints, device, 0.9) for _ in range(2))
+    first, second = (Person(make_entries, checkpoints, device, 0.9) for _ in range(2))
     first.step(12)
     second.step(12)
     engine = checkpoints["mars"].engine
@@ -153,7 +171,7 @@ def test_an_error_of_the_device_reaches_those_who_took_part(
         patch.setattr(engine, "record", _break)
         run_together([first, second])
     assert [type(person.failure) for person in (first, second)] == [RuntimeError, RuntimeError]
-    later = Person(checkpoints, device, 0.9)
+    later = Person(make_entries, checkpoints, device, 0.9)
     run_together([later])
     assert later.failure is None
     assert later.texts() == [REPLY, REPLY]

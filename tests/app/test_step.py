@@ -221,23 +221,22 @@ def test_a_file_that_is_no_run_is_refused_with_the_reason(
 def test_a_token_in_compare_leads_to_its_pass(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     run(tab)
-    tab.locator(".lens-lane-mars .lens-pass").nth(2).locator(".lens-token").nth(1).click()
+    tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).click()
     tab.click(".lens-card-step")
-    tab.wait_for_selector(".step-lane[data-lane=mars][aria-pressed=true]")
+    tab.wait_for_selector(".step-lane[data-lane=b][aria-pressed=true]")
     assert where(tab).startswith("Pass 3 of ")
     tab.click("#tab-compare-button")
-    tab.focus(".lens-lane-ar .lens-text")
+    tab.focus("[data-lane=a] .lens-text")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("Enter")
-    tab.wait_for_selector(".step-lane[data-lane=ar][aria-pressed=true]")
+    tab.wait_for_selector(".step-lane[data-lane=a][aria-pressed=true]")
     assert where(tab).startswith("Pass 2 of ")
 
 
 def test_markup_in_a_run_stays_text(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.click(".lens-checkpoints button")
-    tab.click("#checkpoint-mars input")
+    tab.click("#lane-b-checkpoint input")
     tab.get_by_role("option", name="markup").click()
     tab.fill("#prompt textarea", "<script>document.title='gone'</script><img src=x onerror=alert(1)>")
     run(tab)

@@ -18,19 +18,25 @@ def test_a_message_is_one_line_without_tags_that_reads_back(text: str) -> None:
 def test_a_pass_carries_what_the_page_shows_of_it() -> None:
     proposals = (Proposal(5, 0.61234, "clean"), Proposal(6, 0.97, "mask"), Proposal(7, 0.2, "mask"))
     record = ForwardPass(3, "decode", 0.01, 3, (RowPass(0, 12, proposals, 2, 0.9),))
-    message = stream.forward_pass("mars", 3, record, [" a", ""], frozenset({6}), {"tokens": 14})
+    tokens, ghosts = [["a", 0.6123, "clean", False, "clean", []]], [["x", 0.2, "mask"]]
+    message = stream.forward_pass(
+        "b", 3, record, tokens=tokens, ghosts=ghosts, refused="threshold", counts={"tokens": 14}
+    )
     assert message == {
         "kind": "pass",
-        "lane": "mars",
+        "lane": "b",
         "number": 3,
         "start": 12,
         "threshold": 0.9,
         "window": 3,
-        "tokens": [[" a", 0.6123, "clean", False], ["", 0.97, "mask", True]],
+        "phase": "decode",
+        "tokens": tokens,
+        "ghosts": ghosts,
+        "refused": "threshold",
         "counts": {"tokens": 14},
     }
 
 
 def test_numbers_that_json_lacks_are_refused() -> None:
     with pytest.raises(ValueError):
-        stream.line({"kind": "speedup", "ratio": float("nan")})
+        stream.line(stream.speed_up({"b": float("nan")}, "a"))

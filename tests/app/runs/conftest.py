@@ -10,7 +10,6 @@ import pytest
 
 from app.comparison import Question, compare, finished
 from app.device import Device
-from app.lane import KINDS, Lane
 from app.runs.run import Run, to_json
 from app.sessions import LiveRun
 
@@ -18,13 +17,15 @@ TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 4
 
 
 @pytest.fixture(scope="session")
-def finished_run(make_checkpoint: Callable[..., Any]) -> Run:
+def finished_run(make_checkpoint: Callable[..., Any], make_entries: Callable[..., Any]) -> Run:
     """What the page keeps of a comparison."""
-    lanes = [Lane(kind.key, kind.title, kind.decoder, make_checkpoint(kind.key, TEXTS[kind.key])) for kind in KINDS]
-    question = Question(prompt="How many sheep? <b>", threshold=0.9)
-    for _ in compare(lanes, question, LiveRun(Device().join(), 0.9), Device()):
+    checkpoints = {name: make_checkpoint(name, text) for name, text in TEXTS.items()}
+    question, device = Question(prompt="How many sheep? <b>", threshold=0.9), Device()
+    live = LiveRun(device.join(), 0.9)
+    entries = make_entries(checkpoints, question, live, device)
+    for _ in compare(entries, question, live, device):
         pass
-    return finished("a-run", question, lanes)
+    return finished("a-run", question, [entry.lane for entry in entries])
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ WRONG: list[tuple[Path, Any, str]] = [
     (("question", "prompt"), "\ud800", "question.prompt must be valid Unicode"),
     (("question", "max_new_tokens"), 10**30, "question.max_new_tokens must be a whole number from 1 to 1000000"),
     (("lanes",), [], "lanes must have 1 to 4 entries, got 0"),
-    ((*LANE, "key"), "ar", "each lane needs a key of its own"),
+    ((*LANE, "key"), "a", "each lane needs a key of its own"),
     ((*LANE, "key"), "A lane", "lanes[1].key must be 1 to 32 lower-case letters"),
     ((*LANE, "right"), 1, "lanes[1].right must be one of True, False, None, got 1"),
     ((*LANE, "finish_reason"), "tired", "lanes[1].finish_reason must be one of stop, length, cancelled"),

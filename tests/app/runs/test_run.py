@@ -27,7 +27,7 @@ def test_the_document_holds_the_records_as_mars_writes_them(finished_run: Run, d
 def test_what_the_tokens_added_is_the_text(finished_run: Run) -> None:
     for lane in finished_run.lanes:
         assert len(lane.written) == len(output_ids(lane.records))
-        assert "".join(lane.written) == lane.text == TEXTS[lane.key]
+        assert "".join(lane.written) == lane.text == TEXTS[lane.checkpoint]
 
 
 def test_every_token_has_its_text_and_a_stop_token_its_name(finished_run: Run) -> None:

@@ -62,7 +62,7 @@ def slow_run(browser: Browser, page: Any) -> Page:
 @pytest.mark.browser
 def test_a_closed_window_frees_its_run(narrow: Any, chromium: Browser) -> None:
     tab = slow_run(chromium, narrow)
-    tab.wait_for_selector(".lens-lane-mars .lens-pass")
+    tab.wait_for_selector("[data-lane=b] .lens-pass")
     assert runs(narrow)["active"] == 1
     tab.context.close()
     wait_for(narrow, active=0)
@@ -71,7 +71,7 @@ def test_a_closed_window_frees_its_run(narrow: Any, chromium: Browser) -> None:
 @pytest.mark.browser
 def test_a_closed_window_leaves_the_line_and_the_others_go_on(narrow: Any, chromium: Browser) -> None:
     first = slow_run(chromium, narrow)
-    first.wait_for_selector(".lens-lane-mars .lens-pass")
+    first.wait_for_selector("[data-lane=b] .lens-pass")
     second = slow_run(chromium, narrow)
     second.wait_for_selector("[data-state=queued]")
     assert runs(narrow) == {"active": 1, "waiting": 1, "places": 1}
@@ -84,7 +84,7 @@ def test_a_closed_window_leaves_the_line_and_the_others_go_on(narrow: Any, chrom
 @pytest.mark.browser
 def test_a_window_that_goes_elsewhere_frees_its_run(narrow: Any, chromium: Browser) -> None:
     tab = slow_run(chromium, narrow)
-    tab.wait_for_selector(".lens-lane-mars .lens-pass")
+    tab.wait_for_selector("[data-lane=b] .lens-pass")
     tab.goto("about:blank")
     wait_for(narrow, active=0)
     tab.context.close()
@@ -93,7 +93,7 @@ def test_a_window_that_goes_elsewhere_frees_its_run(narrow: Any, chromium: Brows
 @pytest.mark.browser
 def test_a_full_line_turns_the_next_one_away_with_a_sentence(narrow: Any, chromium: Browser) -> None:
     tabs = [slow_run(chromium, narrow)]
-    tabs[0].wait_for_selector(".lens-lane-mars .lens-pass")
+    tabs[0].wait_for_selector("[data-lane=b] .lens-pass")
     tabs += [slow_run(chromium, narrow) for _ in range(2)]
     for tab in tabs[1:]:
         tab.wait_for_selector("[data-state=queued]")
@@ -118,16 +118,15 @@ def connection(page: Any, request: str) -> Iterator[socket.socket]:
         )  # resets, says no word
 
 
-def run_event(page: Any) -> int:
-    """The number of the event behind the Run button."""
-    found = httpx.get(page.url + "config", timeout=60).json()
-    [button] = [part["id"] for part in found["components"] if part["props"].get("elem_id") == "run"]
-    return next(event["id"] for event in found["dependencies"] if [button, "click"] in event["targets"])
-
-
 def join(page: Any, session: str) -> None:
-    data = ["How many sheep?", 0.9, SLOW, 192, None, None, "ar", "mars"]
-    body = {"data": data, "fn_index": run_event(page), "session_hash": session}
+    """Press Run in this session, slowly; all else is as the page begins."""
+    found = httpx.get(page.url + "config", timeout=60).json()
+    values = {part["id"]: part["props"].get("value") for part in found["components"]}
+    ids = {part["props"].get("elem_id"): part["id"] for part in found["components"]}
+    values |= {ids["prompt"]: "How many sheep?", ids["pace"]: SLOW}
+    event = next(event for event in found["dependencies"] if [ids["run"], "click"] in event["targets"])
+    data = [values[part] for part in event["inputs"]]
+    body = {"data": data, "fn_index": event["id"], "session_hash": session}
     assert httpx.post(page.url + "gradio_api/queue/join", json=body, timeout=60).status_code == 200
 
 

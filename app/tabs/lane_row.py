@@ -1,0 +1,91 @@
+"""The controls of all lanes, side by side above what they write, and how many lanes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from app.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice
+from app.runs.checks import shown
+from app.tabs.lane_settings import LaneControls
+from mars.config import DEFAULT_THRESHOLD
+
+FEWEST = 2
+WIDE = 1200  # pixels from which three lanes stand side by side
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
+"""The preset whose name says where the slider stands."""
+CHOOSE_COUNT = f"""() => {{
+  const asked = Number(window.lensAddress?.settings.given.lanes);
+  const fits = window.innerWidth >= {WIDE} ? {len(LANE_KEYS)} : {FEWEST};
+  return [{FEWEST}, {len(LANE_KEYS)}].includes(asked) ? asked : fits;
+}}"""
+"""In the browser: what a person chose or an address says, else as many as fit."""
+_MOVED = f"""(value, ...presets) => presets.map((name) =>
+  name === "{AT_DEFAULT}" && value !== {DEFAULT_THRESHOLD} ? "{OWN}" : name)"""
+"""In the browser: a slider that moves leaves the preset that says where it stands."""
+
+
+def build_count() -> gr.Radio:
+    """How many lanes there are, laid out in the current Blocks; the page's script chooses once, by its width."""
+    choices = list(range(FEWEST, len(LANE_KEYS) + 1))
+    return gr.Radio(choices, value=FEWEST, label="Lanes", elem_id="lanes", min_width=10)
+
+
+class LaneRow:
+    """`lanes` are the controls of each; `count`, made by `build_count`, says how many take part.
+
+    `names` are the checkpoints offered, `ar` and `mars` those of the presets.
+    """
+
+    def __init__(self, count: gr.Radio, names: list[str], ar: str, mars: str) -> None:
+        self.count = count
+        with gr.Row(elem_classes="lens-lane-row"):
+            choices = [make(ar, mars) for make in PRESETS.values()]
+            self.lanes = [
+                LaneControls(key, choice, names, ar, mars) for key, choice in zip(LANE_KEYS, choices, strict=True)
+            ]
+
+    @property
+    def inputs(self) -> list[Component]:
+        """What `read` takes, in order."""
+        return [self.count, *(component for lane in self.lanes for component in lane.components)]
+
+    def read(self, *values: Any) -> list[LaneChoice]:
+        """The lanes that take part.
+
+        Raises:
+            ValueError: one sentence that names the lane, the control and what is allowed.
+        """
+        count, *rest = values
+        if count not in range(FEWEST, len(LANE_KEYS) + 1):
+            raise ValueError(f"The number of lanes must be from {FEWEST} to {len(LANE_KEYS)}, got {shown(count)}.")
+        each = len(self.lanes[0].components)
+        parts = [rest[start : start + each] for start in range(0, len(rest), each)]
+        return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
+
+    def wire(self, slider: gr.Slider, steer: Callable[..., Any], reading: Component) -> list[Any]:
+        """Connect the controls with each other and with the slider; the events after which the lanes have changed.
+
+        `steer` is what moving the slider does: from its value to `reading`.
+        """
+        changed = list[Any]()
+        for lane in self.lanes:
+            preset = lane.preset
+            chosen = preset.input(lane.preset_updates, preset, lane.components, **_QUIET)
+            moved = chosen.then(_at_preset, [preset, slider], slider, **_QUIET).then(steer, slider, reading, **_QUIET)
+            others = [component.input for component in lane.components if component is not preset]
+            by_hand = gr.on(
+                others, lane.changed, lane.components, lane.components, trigger_mode="always_last", **_QUIET
+            )
+            changed += [moved, by_hand]
+        presets: list[Component] = [lane.preset for lane in self.lanes]
+        slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **_QUIET)
+        return changed
+
+
+def _at_preset(preset: str, value: float) -> Any:
+    return DEFAULT_THRESHOLD if preset == AT_DEFAULT and value != DEFAULT_THRESHOLD else gr.skip()

@@ -1,0 +1,63 @@
+"""The slider of the live threshold, with marks at the thresholds of the paper."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import gradio as gr
+
+from app import assets
+from app.runs.checks import number
+from app.tabs.parts import plain
+from mars.config import DEFAULT_THRESHOLD
+
+PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
+LOWEST, ONE_TOKEN = 0.5, 1.0
+_TEMPLATE = """<div class="lens-marks" aria-hidden="true"></div>
+<div class="lens-ends"><span>more per pass</span><span>one token per pass</span></div>"""
+
+
+def build() -> tuple[gr.HTML, gr.Slider]:
+    """What the slider says in words, and the slider, laid out in the current Blocks."""
+    reading = plain("threshold-reading", words(DEFAULT_THRESHOLD), "Threshold of the lanes that follow the slider")
+    slider = gr.Slider(
+        LOWEST,
+        ONE_TOKEN,
+        value=DEFAULT_THRESHOLD,
+        step=0.01,
+        label="Threshold τ of the lanes that follow the slider",
+        buttons=[],
+        elem_id="threshold",
+    )
+    gr.HTML(
+        html_template=_TEMPLATE,
+        js_on_load=assets.script("dom.js", "marks.js"),
+        apply_default_css=False,
+        marks=published(),
+        lowest=LOWEST,
+    )
+    return reading, slider
+
+
+def published() -> list[float]:
+    """The thresholds of the paper that the slider has, ascending; one token per pass is its end."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        found = {float(row["threshold"]) for row in csv.DictReader(file) if row["threshold"]}
+    return sorted(value for value in found if LOWEST <= value < ONE_TOKEN)
+
+
+def threshold_of(value: object) -> float | None:
+    """What the slider means at this value.
+
+    Raises:
+        ValueError: it has no such value.
+    """
+    threshold = number(value, "The threshold", LOWEST, ONE_TOKEN)
+    return None if threshold == ONE_TOKEN else threshold
+
+
+def words(value: object) -> str:
+    """What the slider says at this value."""
+    threshold = threshold_of(value)
+    return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"

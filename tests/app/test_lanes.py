@@ -1,0 +1,185 @@
+"""The lanes of Compare in a real Chromium: how many there are, what each writes with, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+PRESETS = ["AR", "MARS τ = 0.95", "MARS exact"]
+
+
+def presets(tab: Page) -> list[str]:
+    return [tab.input_value(f"#lane-{key}-preset input") for key in "abc"]
+
+
+def choose(tab: Page, control: str, option: str) -> None:
+    tab.click(f"#{control} input")
+    tab.get_by_role("option", name=option, exact=True).click()
+
+
+def wait_for_about(tab: Page, lane: str, start: str) -> None:
+    tab.wait_for_function(
+        "([lane, start]) => document.querySelector(`[data-lane=${lane}] .lens-lane-about`)"
+        "?.textContent.startsWith(start)",
+        arg=[lane, start],
+    )
+
+
+def run(tab: Page) -> None:
+    tab.locator("#pace label", has_text="Full speed").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    tab.wait_for_selector("#run:enabled")
+
+
+def tell(tab: Page, name: str, detail: Any) -> None:
+    """What another tab does to ask something of Compare."""
+    tab.evaluate(
+        "([name, detail]) => document.dispatchEvent(new CustomEvent(name, { detail }))",
+        [name, detail],
+    )
+
+
+def seen(tab: Page, lane: str) -> set[str]:
+    """The settings of a lane that are seen once its fold is open."""
+    ids = tab.evaluate(
+        "lane => [...document.querySelectorAll(`#lane-${lane} [id^=lane-${lane}-]`)]"
+        ".filter(node => node.offsetParent).map(node => node.id)",
+        lane,
+    )
+    return {str(name).removeprefix(f"lane-{lane}-") for name in ids}
+
+
+@pytest.mark.parametrize(("width", "count"), [(1280, 3), (1100, 2), (390, 2)])
+def test_as_many_lanes_as_fit(served: Any, visit: Visit, width: int, count: int) -> None:
+    tab = visit(served.url, width)
+    tab.wait_for_selector(f".lens-lanes[data-count='{count}']")
+    assert tab.locator(".lens-lane-controls:visible").count() == count
+    assert tab.locator(".lens-lane").count() == count
+    assert presets(tab)[:count] == PRESETS[:count]
+
+
+def test_the_number_of_lanes_can_be_chosen(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    tab.wait_for_selector(".lens-lanes[data-count='2']")
+    tab.locator("#lanes label").last.click()
+    tab.wait_for_selector(".lens-lanes[data-count='3']")
+    run(tab)
+    assert [lane.key for lane in served.last_run()] == ["a", "b", "c"]
+    assert served.last_run()[1].text == served.last_run()[2].text
+
+
+def test_controls_stand_above_their_lanes(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.wait_for_selector(".lens-lanes[data-count='3']")
+    places = tab.evaluate(
+        "['.lens-lane-controls', '.lens-lane'].map(name => [...document.querySelectorAll(name)]"
+        ".map(node => Math.round(node.getBoundingClientRect().left)))"
+    )
+    assert places[0] == places[1]
+
+
+def test_a_preset_fills_the_controls_and_a_change_by_hand_leaves_it(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    choose(tab, "lane-a-preset", "MARS exact")
+    wait_for_about(tab, "a", "mars · self speculative")
+    assert tab.input_value("#lane-a-checkpoint input") == "mars"
+    assert tab.input_value("#lane-a-decoder input") == "self speculative"
+    choose(tab, "lane-a-decoder", "jacobi")
+    wait_for_about(tab, "a", "mars · jacobi, 4 draft tokens")
+    assert tab.input_value("#lane-a-preset input") == "Own"
+
+
+def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    tab.locator("#lane-b .lens-lane-settings > button").click()
+    tab.wait_for_selector("#lane-b-temperature", state="visible")
+    always = {"preset", "checkpoint", "decoder", "temperature"}
+    assert seen(tab, "b") == always | {"mode", "score", "block-size", "extra-proposal"}
+    choose(tab, "lane-b-decoder", "self speculative")
+    tab.wait_for_selector("#lane-b-layout", state="visible")
+    assert seen(tab, "b") == always | {"block-size", "extra-proposal", "layout"}
+    tab.fill("#lane-b-temperature input", "0.5")
+    tab.wait_for_selector("#lane-b-seed", state="visible")
+    assert seen(tab, "b") >= {"top-p", "seed"}
+
+
+def test_a_lane_may_have_its_own_threshold(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    tab.locator("#lane-b .lens-lane-settings > button").click()
+    tab.locator("#lane-b-mode label", has_text="Own").click()
+    tab.fill("#lane-b-threshold input", "0.6")
+    tab.wait_for_function("document.querySelector('[data-lane=b] .lens-lane-about').textContent.includes('τ 0.60')")
+    run(tab)
+    tab.fill("#threshold input[type=range]", "0.9")
+    run(tab)
+    recorded = {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"}
+    assert recorded == {0.6}
+
+
+def test_a_lane_that_cannot_write_says_why_and_the_others_do(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.wait_for_selector(".lens-lanes[data-count='3']")
+    choose(tab, "lane-b-checkpoint", "ar")
+    tab.wait_for_selector("[data-lane=b] .lens-lane-problem")
+    assert "ar was not trained to fill masks" in tab.inner_text("[data-lane=b] .lens-lane-problem")
+    run(tab)
+    assert [lane.key for lane in served.last_run()] == ["a", "c"]
+
+
+def test_a_lane_says_when_it_writes_one_token_a_pass(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    tab.fill("#threshold input[type=range]", "1")
+    tab.wait_for_selector("#threshold-reading:has-text('one token per pass')")
+    assert tab.input_value("#lane-b-preset input") == "Own"
+    run(tab)
+    assert tab.inner_text("[data-lane=b] .lens-lane-inactive").startswith("The slider stands at one token per pass")
+    assert tab.locator("[data-lane=a] .lens-lane-inactive:not(:empty)").count() == 0
+
+
+def test_a_mark_takes_the_slider_to_a_threshold_of_the_paper(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    marks = tab.locator(".lens-mark")
+    assert marks.all_inner_texts() == ["0.5", "0.6", "0.7", "0.8", "0.9", "0.95"]
+    marks.nth(2).click()
+    tab.wait_for_selector("#threshold-reading:has-text('τ = 0.70')")
+    assert tab.input_value("#threshold input[type=range]") == "0.7"
+    choose(tab, "lane-b-preset", PRESETS[1])
+    tab.wait_for_selector("#threshold-reading:has-text('τ = 0.95')")
+
+
+def test_other_tabs_can_bring_settings_and_problems(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    tab.click("#tab-about-button")
+    choice = {"checkpoint": "mars", "follows": False, "threshold": 0.7, "block_size": 4}
+    tell(tab, "lens:use", {"choice": choice, "task": "logic", "seed": 11})
+    tab.wait_for_selector("#tab-compare-button[aria-selected=true]")
+    wait_for_about(tab, "b", "mars · sliding window, block size 4, τ 0.70")
+    assert tab.input_value("#lane-b-preset input") == "Own"
+    assert tab.input_value("#seed input") == "11"
+    before = tab.input_value("#prompt textarea")
+    tell(tab, "lens:problem", {"task": "table_lookup", "seed": 5})
+    tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
+    assert tab.input_value("#seed input") == "5"
+    wait_for_about(tab, "b", "mars · sliding window, block size 4, τ 0.70")
+    run(tab)
+    assert {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"} == {0.7}
+
+
+def test_a_setting_out_of_range_gets_a_sentence(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    tab.locator("#lane-b .lens-lane-settings > button").click()
+    tab.fill("#lane-b-block-size input", "100")
+    tab.wait_for_selector("[data-state=failed]")
+    assert tab.inner_text(".lens-status") == "Lane B: block_size must be between 1 and 64, got 100."
+    tab.fill("#lane-b-block-size input", "4")
+    tab.wait_for_selector("[data-state=idle]")
+    run(tab)
