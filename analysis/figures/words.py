@@ -85,7 +85,10 @@ def threshold_words(row: Row) -> str:
     if not heeds_threshold(row):
         return ""
     threshold = row.get("settings.threshold")
-    return "one-token mode" if missing(threshold) else f"τ {threshold:g}"
+    # What is published as τ = 1 was run without a threshold: a probability can round to 1 and pass.
+    if threshold is None or missing(threshold) or (row.get("source") == PUBLISHED and threshold >= 1):
+        return "one-token mode"
+    return f"τ {threshold:g}"
 
 
 def heeds_threshold(row: Row) -> bool:

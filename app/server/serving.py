@@ -73,10 +73,11 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any])
     """Serve `blocks` in a thread; the address on this machine. `looks` are Gradio's theme and style sheet."""
     from starlette.middleware import Middleware
 
+    from app.server import health, plotly
     from app.server.gate import Gate
-    from app.server.health import route
     from app.server.rules import LARGEST_BODY
 
+    routes = [health.route(runner), plotly.route()]
     _, url, _ = blocks.launch(
         server_name=site.host,
         server_port=site.port,
@@ -86,7 +87,7 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any])
         max_threads=runner.most_runs + SPARE_THREADS,
         max_file_size=LARGEST_BODY,
         state_session_capacity=SESSIONS_KEPT,
-        app_kwargs={"middleware": [Middleware(Gate, rules=_rules(blocks, site))], "routes": [route(runner)]},
+        app_kwargs={"middleware": [Middleware(Gate, rules=_rules(blocks, site))], "routes": routes},
         prevent_thread_lock=True,
         **_CLOSED,
         **looks,

@@ -1,0 +1,82 @@
+"""A stored text, written once more so that its passes can be seen: the same problem, weights and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+from uuid import uuid4
+
+from app.generation import Answer, Wanted, generate
+from app.lane import Lane
+from app.problems import is_right
+from app.runner import Runner
+from app.runs.keeping import keep
+from app.runs.run import Asked, to_json
+from app.tradeoffs.card import why_not
+from app.tradeoffs.library import Store
+from app.tradeoffs.samples import Entry, entry_of, problem_of, row_of
+from app.tradeoffs.weights import named
+from mars.config import DecodingSettings
+from mars.tasks import Problem
+
+ALTERNATIVES = 5
+BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
+SAME = "Written again here; the text is that of the measured run."
+OTHER = (
+    "Written again here; the text differs from that of the measured run: that was on other hardware, in another number "
+    "format, by another version, or with a longer limit."
+)
+STOPPED = "Writing was stopped before the end."
+
+
+def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
+    """Sentences on the way under `progress`, and last the document of the `run`, for the Step through tab.
+
+    Raises:
+        ValueError: one sentence why it cannot be written here, or cannot now.
+    """
+    entry = entry_of(store.runs, run)
+    stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)
+    checkpoint, draft = (named(entry[part], runner.models.sources) for part in ("model", "draft"))
+    lacking = why_not(entry, checkpoint, draft)
+    if lacking or problem is None or checkpoint is None:
+        raise ValueError(lacking or "The app does not have this problem.")
+    if runner.sessions.running(session):
+        raise ValueError(BUSY)
+    wanted = Wanted(
+        prompt=runner.limits.check_prompt(problem.prompt),
+        checkpoint=checkpoint,
+        decoder=entry["decoder"],
+        settings=settings_of(entry, runner.limits.new_tokens),
+        draft=draft,
+        own_block_size=True,
+    )
+
+    def finish(lane: Lane) -> Answer:
+        return {"run": _document(lane, problem, stored["text"])}
+
+    for answer in generate(runner, session, wanted, finish=finish):
+        if "run" in answer:
+            yield answer
+        else:
+            tokens = answer.get("counts", {}).get("tokens", 0)
+            yield {"progress": f"Writing: {tokens} tokens so far …" if tokens else answer["sentence"]}
+
+
+def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
+    """The settings of the run, with the alternatives that Step through shows, no longer than the app writes."""
+    known = {each.name for each in fields(DecodingSettings)}
+    given = {name: value for name, value in entry["settings"].items() if name in known}
+    given |= {"alternatives": ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
+    return DecodingSettings(**{"threshold": None, **given})
+
+
+def _document(lane: Lane, problem: Problem, stored: str) -> str:
+    if lane.finish_reason == "cancelled":
+        raise ValueError(STOPPED)
+    lane.key, lane.title = "a", "Written again"
+    lane.right = is_right(problem, lane.text)
+    asked = Asked(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
+    note = SAME if lane.text == stored else OTHER
+    return to_json(keep(uuid4().hex, asked, [lane], note=note))

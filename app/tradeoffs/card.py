@@ -1,0 +1,164 @@
+"""The card of a mark: its setting, what was measured, where it comes from, and what can be done with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis.figures.words import (
+    MEASURES,
+    PUBLISHED,
+    SOURCE,
+    Row,
+    decoder_words,
+    heeds_threshold,
+    missing,
+    model_words,
+    threshold_words,
+)
+from app.tradeoffs.library import Store
+from app.tradeoffs.samples import Entry, entry_of
+from app.tradeoffs.weights import named
+from mars.tasks import TASKS
+
+NO_ROWS = (
+    f"Published ({SOURCE}): only this number is known. It has no interval, no texts, and was measured on other models "
+    "and tasks."
+)
+_PROVENANCE = (
+    ("hardware", "Hardware"),
+    ("device", "Device"),
+    ("dtype", "Number format"),
+    ("threads", "Threads"),
+    ("batch_size", "Batch size"),
+    ("seed", "Seed"),
+    ("date", "Date"),
+    ("plan", "Plan"),
+    ("group", "Timed group"),
+    ("commit", "Commit"),
+    ("torch", "torch"),
+    ("transformers", "transformers"),
+    ("python", "Python"),
+    ("table", "Table"),
+    ("id", "Id"),
+)
+
+
+def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]) -> dict[str, Any]:
+    """The card of the run with this id; `sources` are the checkpoints of the app by name.
+
+    Raises:
+        ValueError: there is no such run.
+    """
+    found = table[table["id"] == run]
+    if found.empty:
+        raise ValueError("There is no such run any more: reload the runs.")
+    row = found.iloc[0].to_dict()
+    shown = {
+        "id": run,
+        "model": model_words(row),
+        "setting": " · ".join(word for word in (decoder_words(row), threshold_words(row)) if word),
+        "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
+        "facts": _facts(row),
+    }
+    if row["source"] == PUBLISHED:
+        return shown | {
+            "published": True,
+            "note": NO_ROWS,
+            "command": "",
+            "choice": None,
+            "tasks": [],
+            "again": NO_ROWS,
+        }
+    entry = entry_of(store.runs, run)
+    checkpoint, draft = named(entry["model"], sources), named(entry["draft"], sources)
+    lacking = why_not(entry, checkpoint, draft)
+    return shown | {
+        "published": False,
+        "note": "",
+        "command": entry["command"],
+        "choice": None if lacking else lane_choice(entry, row, checkpoint, draft),
+        "lacking": lacking,
+        "again": lacking or _no_problems(entry),
+        "tasks": [{"value": task, "label": task.replace("_", " ")} for task in entry["tasks"]],
+    }
+
+
+def why_not(entry: Entry, checkpoint: str | None, draft: str | None) -> str:
+    """Why the app cannot decode so: a sentence, empty where it can."""
+    for model, name, option in ((entry["model"], checkpoint, ""), (entry["draft"], draft, " as the draft")):
+        if model is not None and name is None:
+            return (
+                f"The app has no checkpoint with the weights of {model['name']}{option} (fingerprint "
+                f"{model['fingerprint'][:6]}…); start it with --checkpoint {model['name'].rsplit('/', 1)[-1]}=FOLDER."
+            )
+    return ""
+
+
+def lane_choice(entry: Entry, row: Row, checkpoint: str | None, draft: str | None) -> dict[str, Any]:
+    """What a lane of Compare takes to decode as this run did; its own threshold, whatever the slider says."""
+    settings = {name.removeprefix("settings."): value for name, value in row.items() if name.startswith("settings.")}
+    threshold = settings["threshold"] if heeds_threshold(row) else None
+    return {
+        "checkpoint": checkpoint,
+        "decoder": entry["decoder"],
+        "follows": False,
+        "threshold": None if threshold is None or missing(threshold) else float(threshold),
+        "score": settings["score"],
+        "block_size": int(settings["block_size"]),
+        "extra_proposal": bool(settings["extra_proposal"]),
+        "layout": settings["layout"],
+        "cache_block_size": int(settings["cache_block_size"]),
+        "draft_tokens": int(settings["draft_tokens"]),
+        "draft": draft,
+        "continuation": bool(settings["continuation"]),
+        "temperature": float(settings["temperature"]),
+        "top_p": float(settings["top_p"]),
+        "seed": int(settings["seed"]),
+    }
+
+
+def _no_problems(entry: Entry) -> str:
+    unknown = [task for task in entry["tasks"] if entry.get("harness") or task not in TASKS]
+    if not unknown:
+        return ""
+    return f"The app does not have the questions of {unknown[0]}, so its texts are shown as they were stored."
+
+
+def _measure(row: Row, name: str) -> dict[str, str]:
+    label, factor, form, unit = MEASURES[name]
+    value, low, high = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+    return {
+        "label": label[0].upper() + label[1:],
+        "value": f"{value:{form}}{unit}",
+        "interval": "" if missing(low) else f"{low:{form}} to {high:{form}}",
+    }
+
+
+def _facts(row: Row) -> list[list[str]]:
+    n = [] if missing(row.get("n")) else [["Problems", f"n = {int(row['n']):,}: {_tasks(row)}"]]
+    settings = {
+        name.removeprefix("settings."): _plain(value)
+        for name, value in row.items()
+        if name.startswith("settings.") and not missing(value)
+    }
+    facts = [[label, _text(row[name])] for name, label in _PROVENANCE if not missing(row.get(name))]
+    return [*n, *facts, *([["All settings", json.dumps(settings)]] if settings else [])]
+
+
+def _tasks(row: Row) -> str:
+    tasks = row["tasks"]
+    return ", ".join(str(task).replace("_", " ") for task in tasks) if isinstance(tasks, tuple) else str(tasks)
+
+
+def _text(value: Any) -> str:
+    return f"{int(value)}" if isinstance(value, float) and value == int(value) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A cell of a table as JSON holds it: a whole number that pandas made a float is whole again."""
+    value = value.item() if hasattr(value, "item") else value
+    return int(value) if isinstance(value, float) and value == int(value) and value != 0 else value

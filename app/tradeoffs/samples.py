@@ -1,0 +1,82 @@
+"""What a run wrote: problems with their prompts, the stored text, and whether it was right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis.runs import RunStore
+from app import problems
+from mars.tasks import TASKS, Problem, sample
+
+SEED_STRIDE = 1_000_000
+"""Problem i of a run has the seed `seed * SEED_STRIDE + i` (docs/runs.md)."""
+PAGE = 6
+Entry = Mapping[str, Any]
+
+
+def entry_of(runs: RunStore, run: str) -> Entry:
+    """The entry of the run with this id.
+
+    Raises:
+        ValueError: there is no such run.
+    """
+    found = next((entry for entry in runs.entries if entry["id"] == run), None)
+    if found is None:
+        raise ValueError("There is no such run any more: reload the runs.")
+    return found
+
+
+def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
+    """The problem itself, None where this app cannot make it: of a benchmark, or of a family that it does not know."""
+    if entry.get("harness") or task not in TASKS:
+        return None
+    return sample(task, entry["seed"] * SEED_STRIDE + number)
+
+
+def samples(
+    runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0
+) -> dict[str, Any]:
+    """A few problems from the `first` on, the families taking turns; of one family, and right or wrong ones, if asked.
+
+    `total` is how many there are.
+    """
+    rows = runs.rows(entry["id"])
+    if task:
+        rows = rows[rows["task"] == task]
+    if right is not None:
+        rows = rows[rows["correct"] == right]
+    order = rows.assign(turn=rows.groupby("task").cumcount(), place=rows["task"].map(list(entry["tasks"]).index))
+    shown = order.sort_values(["turn", "place"]).iloc[first : first + PAGE]
+    return {"total": len(rows), "samples": [_shown(entry, row) for row in shown.to_dict("records")]}
+
+
+def row_of(runs: RunStore, entry: Entry, task: str, number: int) -> dict[str, Any]:
+    """The row of one problem.
+
+    Raises:
+        ValueError: the run has no such problem.
+    """
+    rows: pd.DataFrame = runs.rows(entry["id"])
+    found = rows[(rows["task"] == task) & (rows["number"] == number)]
+    if found.empty:
+        raise ValueError("The run has no such problem.")
+    return dict(found.iloc[0])
+
+
+def _shown(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
+    problem = problem_of(entry, row["task"], row["number"])
+    return {
+        "task": row["task"],
+        "family": str(row["task"]).replace("_", " "),
+        "number": int(row["number"]),
+        "prompt": problem.prompt if problem else "",
+        "answer": problems.known_answer(problem) if problem else "",
+        "text": row["text"],
+        "right": bool(row["correct"]),
+        "tokens": int(row["tokens"]),
+        "passes": int(row["passes"]),
+        "cut": row["finish_reason"] == "length",
+    }

@@ -1,0 +1,135 @@
+"""The numbers of a figure as a table that can be sorted, and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.figures import POOLED
+from analysis.figures.words import (
+    PUBLISHED,
+    Row,
+    decoder_words,
+    interval_words,
+    missing,
+    model_words,
+    threshold_words,
+)
+
+MOST_ROWS = 2_000
+_NO_NUMBERS = ["hover", "rank"]
+_FORMULA_SIGNS = ("=", "+", "-", "@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """`words` is what stands in a cell, `key` what it is sorted by, the words themselves if there is none."""
+
+    label: str
+    words: Callable[[Row], str]
+    key: Callable[[Row], float] | None = None
+
+
+def _number(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
+    def words(row: Row) -> str:
+        value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
+        return "" if missing(value) else interval_words(value, *ends, form=form)
+
+    return Column(label=label, words=words, key=lambda row: row.get(name, float("nan")))
+
+
+def _plain(label: str, name: str, form: str = "") -> Column:
+    return Column(
+        label=label,
+        words=lambda row: "" if missing(row.get(name)) else f"{row[name]:{form}}",
+        key=lambda row: row.get(name, float("nan")),
+    )
+
+
+def _text(label: str, name: str) -> Column:
+    return Column(label=label, words=lambda row: "" if missing(row.get(name)) else str(row[name]))
+
+
+_SETTING = (
+    Column(label="Model", words=model_words),
+    Column(label="Decoder", words=decoder_words),
+    Column(label="Threshold", words=threshold_words, key=lambda row: row["threshold"]),
+)
+_MEASURED = (
+    _number("Accuracy (%)", "accuracy", ".1f", 100.0),
+    _number("Tokens per forward", "tokens_per_forward"),
+    _number("Tokens a second", "tokens_per_second", ".0f"),
+    _number("Speed-up over AR (×)", "speedup"),
+    _number("Loss against AR (points)", "loss", ".1f"),
+    _plain("Batch size", "batch_size", ".0f"),
+    _plain("n", "n", ",.0f"),
+    _text("Hardware", "hardware"),
+    Column(label="Date", words=lambda row: "" if missing(row.get("date")) else str(row["date"])[:10]),
+    Column(label="Source", words=lambda row: "published" if row["source"] == PUBLISHED else "measured"),
+)
+_TASK = Column(label="Family", words=lambda row: "" if row["task"] == POOLED else str(row["task"]).replace("_", " "))
+_FURTHER: dict[str, tuple[Column, ...]] = {
+    "families": (_TASK,),
+    "equal_accuracy": (
+        Column(label="Qualifies", words=lambda row: "yes" if row["qualifies"] else "no"),
+        _plain("p of the loss", "p_value", ".2g"),
+        _plain("Settings tried", "tried", ".0f"),
+    ),
+    "efficiency": (_plain("Efficiency", "efficiency", ".2f"),),
+    "acceptance": (
+        _plain("Accepted tokens", "accepted", ".0f"),
+        _plain("Share of passes", "share", ".1%"),
+        _plain("Passes", "counted", ",.0f"),
+    ),
+}
+_RELIABILITY = (
+    _text("Series", "series"),
+    _plain("Masks read", "depth", ".0f"),
+    _plain("Score from", "low", ".2g"),
+    _plain("Score to", "high", ".2g"),
+    _number("Agrees (%)", "agreement", ".1f", 100.0),
+    _plain("Proposals", "n", ",.0f"),
+    _plain("Share of the depth", "share", ".1%"),
+)
+
+
+def table(points: pd.DataFrame, figure: str) -> dict[str, Any]:
+    """Columns and rows, without columns that are empty; a cell is its words, and what it sorts by where that differs.
+
+    Each row has the `id` of its run.
+    """
+    columns = _RELIABILITY if figure == "reliability" else (*_SETTING, *_FURTHER.get(figure, ()), *_MEASURED)
+    records = points.head(MOST_ROWS).to_dict("records")
+    cells = {column.label: [_cell(column, row) for row in records] for column in columns}
+    kept = [column for column in columns if any(cell[0] for cell in cells[column.label])]
+    return {
+        "columns": [{"label": column.label, "number": column.key is not None} for column in kept],
+        "rows": [
+            {"id": row["id"], "cells": [cells[column.label][place] for column in kept]}
+            for place, row in enumerate(records)
+        ],
+    }
+
+
+def _cell(column: Column, row: Row) -> list[Any]:
+    words = column.words(row)
+    if column.key is None:
+        return [words]
+    value = column.key(row)
+    return [words, None if missing(value) else float(value)]
+
+
+def csv(points: pd.DataFrame) -> str:
+    """The very numbers that are drawn, one row a mark; columns without a value are left out."""
+    kept = points.drop(columns=_NO_NUMBERS, errors="ignore").dropna(axis="columns", how="all")
+    joined = {name: kept[name].map(_joined) for name in kept if not pd.api.types.is_numeric_dtype(kept[name])}
+    return str(kept.assign(**joined).to_csv(index=False, lineterminator="\n"))
+
+
+def _joined(value: Any) -> Any:
+    """A list as one cell; text that a spreadsheet would take for a formula is kept from that."""
+    text = "; ".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA_SIGNS) else text

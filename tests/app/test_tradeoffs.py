@@ -1,0 +1,283 @@
+"""The Trade-offs tab in a real Chromium, over a small store of fabricated runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+# Where a mark is on screen: a click there is one on the figure, not on an element of ours.
+MARK = """run => {
+  const plot = document.querySelector('.trade-plot');
+  for (const trace of plot._fullData) {
+    const place = (trace.customdata ?? []).indexOf(run);
+    if (place < 0 || trace.type !== 'scatter') continue;
+    const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect();
+    return [box.left + xaxis._offset + xaxis.d2p(trace.x[place]), box.top + yaxis._offset + yaxis.d2p(trace.y[place])];
+  }
+}"""
+COUNTS = """counts => document.dispatchEvent(new CustomEvent('lens:counts', { detail: {
+  run: 'r', lane: 'b', family: 'masks', checkpoint: 'mars', decoder: 'sliding_window', threshold: 0.9, counts } }))"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    url: str
+    runs: Path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("trade")
+    command = [sys.executable, str(HERE / "tradeoffs" / "serve.py"), str(folder)]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=surroundings, text=True, stdout=subprocess.PIPE, stderr=log)
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
+    yield Site(url, folder / "runs")
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+def show(tab: Page) -> Page:
+    tab.click("#tab-tradeoffs-button")
+    tab.wait_for_selector(".trade[data-ready][data-state=shown]")
+    return tab
+
+
+def settled(tab: Page) -> None:
+    tab.wait_for_selector(".trade[data-state=shown]")
+    tab.evaluate("document.querySelector('#tradeoffs .trade')")
+
+
+def choose(tab: Page, label: str, option: str) -> None:
+    tab.locator(".trade-field", has_text=label).locator("select").select_option(option)
+    settled(tab)
+
+
+def run_of(site: Site, model: str, threshold: float | None) -> str:
+    listed = json.loads((site.runs / "index.json").read_text())["runs"]
+    for entry in listed:
+        has = (entry["model"]["name"], entry["settings"]["threshold"], entry["batch_size"], entry["decoder"])
+        if has == (model, threshold, 16, "sliding_window"):
+            return str(entry["id"])
+    raise LookupError(model)
+
+
+def test_the_library_is_fetched_when_the_tab_is_first_seen_and_once(site: Site, visit: Visit) -> None:
+    tab = visit(site.url)
+    assert tab.evaluate("typeof window.Plotly") == "undefined"
+    show(tab)
+    tab.click("#tab-compare-button")
+    show(tab)
+    assert tab.locator("script[src*='plotly.min.js']").count() == 1
+    assert tab.locator(".trade-plot .scatterlayer .trace").count() > 2
+
+
+def test_the_figure_has_the_numbers_of_the_table(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    drawn = tab.evaluate("document.querySelector('.trade-plot').data.flatMap(trace => trace.customdata ?? [])")
+    tab.click(".trade-numbers summary")
+    rows = tab.locator(".trade-table tbody tr")
+    assert sorted(drawn) == sorted(rows.nth(place).get_attribute("data-run") for place in range(rows.count()))
+
+
+def test_filters_select_and_the_zoom_stays(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    tab.evaluate("Plotly.relayout(document.querySelector('.trade-plot'), {'xaxis.range': [1.1, 2.5]})")
+    tab.click(".trade-filters summary")
+    tab.locator(".trade-pill", has_text="self_speculative").locator("input").check()
+    tab.wait_for_function("document.querySelector('.trade-filters b').textContent.startsWith('1 of')")
+    settled(tab)
+    assert tab.evaluate("document.querySelector('.trade-plot').layout.xaxis.range") == [1.1, 2.5]
+    assert tab.evaluate("document.activeElement.dataset.key") == "decoder self_speculative"
+    tab.click("text=As the figure starts")
+    tab.wait_for_function("document.querySelector('.trade-words').textContent.startsWith('Checkpoint: ar, mars')")
+
+
+def test_a_click_on_a_mark_opens_its_card(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    x, y = tab.evaluate(MARK, run_of(site, "mars", 0.7))
+    tab.mouse.click(x, y)
+    tab.wait_for_selector(".trade-card:not([hidden])")
+    assert tab.inner_text(".trade-setting") == "sliding_window · τ 0.7"
+    assert "87.5 %" in tab.inner_text(".trade-measures")
+    tab.wait_for_selector(".trade-sample")
+    assert tab.locator(".trade-sample").count() == 6
+    assert tab.locator(".trade-sample .trade-text").first.inner_text() == "what mars wrote"
+    tab.get_by_label("Right or wrong samples").select_option(label="Wrong")
+    tab.wait_for_function("document.querySelector('.trade-written [role=status]').textContent === '6 of 50'")
+    assert set(tab.locator(".trade-sample .lens-badge").all_inner_texts()) == {"× wrong"}
+    tab.keyboard.press("Escape")
+    tab.get_by_label("Close the card").click()
+    assert tab.locator(".trade-card").is_hidden()
+
+
+def test_a_sample_is_written_again_and_stepped_through(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
+    tab.locator(".trade-sample button").first.click()
+    tab.wait_for_selector(".step-panel")
+    assert tab.inner_text(".step-note").startswith("Written again here; the text differs")
+    assert tab.inner_text(".step-lane").startswith("Written again")
+
+
+def test_its_settings_go_to_compare(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    tab.evaluate("document.addEventListener('lens:use', event => (window.used = event.detail))")
+    tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
+    tab.click("text=Use these settings in Compare")
+    used = tab.evaluate("window.used.choice")
+    assert (used["checkpoint"], used["decoder"], used["threshold"], used["follows"]) == (
+        *("mars", "sliding_window", 0.7),
+        False,
+    )
+
+
+def test_a_checkpoint_that_is_not_here_is_named(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    tab.click(".trade-filters summary")
+    tab.click("text=Show all runs")
+    tab.wait_for_function("document.querySelector('.trade-filters b').textContent.startsWith('All')")
+    tab.click(".trade-numbers summary")
+    tab.locator(f"tr[data-run='{run_of(site, 'mars-b4', 0.9)}'] .trade-open").click()
+    tab.wait_for_selector(".trade-card:not([hidden])")
+    assert tab.locator("text=Use these settings in Compare").is_disabled()
+    assert "--checkpoint mars-b4=FOLDER" in tab.inner_text(".trade-use")
+    tab.wait_for_selector(".trade-sample")
+    assert tab.locator(".trade-sample button").count() == 0
+    assert tab.inner_text(".trade-written").count("cannot be stepped through") == 1
+
+
+def test_the_points_allowed_move_the_star(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    star = "document.querySelector('.trade-plot').data.at(-1)"
+    before = tab.evaluate(f"{star}.x[0]")
+    assert "The fastest is mars · sliding_window · τ 0.95" in tab.inner_text(".trade-findings")
+    tab.fill(".trade-points", "10")
+    tab.keyboard.press("Tab")
+    tab.wait_for_function("document.querySelector('.trade-findings').textContent.includes('τ 0.7,')")
+    settled(tab)
+    assert tab.evaluate(f"{star}.x[0]") > before
+    tab.fill(".trade-points", "0.1")
+    tab.keyboard.press("Tab")
+    tab.wait_for_function("document.querySelector('.trade-findings').textContent.startsWith('No setting')")
+
+
+def test_the_table_sorts(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    tab.click(".trade-numbers summary")
+    tab.click(".trade-sort:has-text('Accuracy')")
+    place = tab.locator(".trade-table thead th").all_inner_texts().index("Accuracy (%)▼")
+    cells = tab.locator(f".trade-table tbody tr > :nth-child({place + 1})").all_inner_texts()
+    values = [float(cell.split()[0]) for cell in cells]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) > 1
+    tab.keyboard.press("Enter")
+    assert tab.locator("th[aria-sort=ascending]").count() == 1
+
+
+def test_numbers_and_picture_are_saved(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    with tab.expect_download() as download:
+        tab.click("text=Save the numbers as CSV")
+    assert Path(download.value.path()).read_text().startswith("id,")
+    assert download.value.suggested_filename == "mars-lens-frontier.csv"
+    with tab.expect_download() as download:
+        tab.click("text=Save as PNG")
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def test_published_curves_are_a_switch(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    count = "document.querySelector('.trade-plot').data.filter(trace => trace.name?.startsWith('published')).length"
+    assert tab.evaluate(count) == 0
+    tab.locator(".trade-switch input").check()
+    tab.wait_for_function(f"{count} > 3")
+    tab.locator(".trade-switch input").uncheck()
+    tab.wait_for_function(f"{count} === 0")
+
+
+def test_every_figure_can_be_chosen(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    select = tab.locator(".trade-field", has_text="Figure").locator("select")
+    for value in select.locator("option").evaluate_all("options => options.map(option => option.value)"):
+        select.select_option(value)
+        tab.wait_for_function(f"document.querySelector('.trade').dataset.figure === '{value}'")
+        settled(tab)
+        assert tab.locator(".trade-plot .main-svg").first.is_visible() or tab.inner_text(".trade-empty")
+
+
+def test_a_lane_of_compare_is_a_line(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    lines = "document.querySelector('.trade-plot').layout.shapes.filter(shape => shape.line?.dash === 'dashdot')"
+    assert tab.evaluate(f"{lines}.length") == 0
+    tab.evaluate(COUNTS, {"tokens": 9, "passes": 5, "tokensPerForward": 1.8, "tokensPerSecond": 40, "seconds": 0.2})
+    tab.wait_for_function(f"{lines}.length === 1")
+    assert tab.evaluate(f"{lines}[0].x0") == 1.8
+    assert "B: mars, sliding window, τ 0.90: 1.80 tokens per forward" in tab.inner_text(".trade-live")
+    assert "its accuracy is not" in tab.inner_text(".trade-live")
+
+
+def test_light_and_dark(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    ink = "document.querySelector('.trade-plot')._fullLayout.font.color"
+    before = tab.evaluate(ink)
+    tab.click(".lens-theme")
+    tab.wait_for_function(f"{ink} !== '{before}'")
+
+
+def test_a_view_has_an_address(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    choose(tab, "Figure", "scores")
+    tab.wait_for_function("location.search.includes('figure=scores')")
+    other = visit(tab.url)
+    other.wait_for_selector(".trade[data-figure=scores]")
+    assert other.locator(".trade-field", has_text="Figure").locator("select").input_value() == "scores"
+
+
+def test_a_broken_run_is_named_after_reloading(site: Site, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    broken = next(site.runs.glob("block_cached*.b1.*.parquet"))
+    whole = broken.read_bytes()
+    try:
+        broken.write_bytes(b"no Parquet")
+        choose(tab, "Figure", "efficiency")
+        assert tab.inner_text(".trade-news") == "The runs on disk have changed: reload them."
+        tab.click("text=Reload the runs")
+        tab.wait_for_function("document.querySelector('.trade-news').textContent === 'The runs were read again.'")
+        assert "1 run or table cannot be used" in tab.inner_text(".trade-notices")
+        tab.click(".trade-notice summary")
+        assert broken.name in tab.inner_text(".trade-notices")
+        assert str(site.runs) not in tab.inner_text(".trade-notices")
+    finally:
+        broken.write_bytes(whole)
+    tab.click("text=Reload the runs")
+    tab.wait_for_function("document.querySelector('.trade-notices').textContent === ''")
+
+
+@pytest.mark.parametrize("figure", ["frontier", "families", "caching"])
+def test_a_phone_never_scrolls_sideways(site: Site, visit: Visit, figure: str) -> None:
+    tab = visit(f"{site.url}?tab=tradeoffs&figure={figure}", 390, 844)
+    tab.wait_for_selector(f".trade[data-figure={figure}][data-state=shown]")
+    tab.click(".trade-numbers summary")
+    tab.locator(".trade-open").first.click()
+    tab.wait_for_selector(".trade-sample")
+    widths: list[Any] = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
+    assert max(widths) <= 390

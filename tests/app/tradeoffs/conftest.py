@@ -1,0 +1,61 @@
+"""A store that these tests share, read and measured once."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.tradeoffs.library import Library
+
+
+def _fabricated() -> Any:
+    spec = importlib.util.spec_from_file_location("fabricated_store", Path(__file__).parent / "fabricated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def fabricate() -> Callable[[Path], Path]:
+    """`fabricate(folder)` writes the store there."""
+    return _fabricated().store
+
+
+@pytest.fixture(scope="session")
+def runs_folder(fabricate: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the store; leave it as it is."""
+    return fabricate(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def library(runs_folder: Path) -> Library:
+    """The library of that folder."""
+    return Library(runs_folder)
+
+
+@pytest.fixture(scope="session")
+def run_of(library: Library) -> Callable[..., str]:
+    """`run_of("mars", "sliding_window", 0.95)`: the id of the run with this model, decoder, threshold, batch size."""
+
+    def found(model: str, decoder: str = "sliding_window", threshold: float | None = None, batch_size: int = 16) -> str:
+        wanted = (model, decoder, threshold, batch_size, "probability")
+        for entry in library.store().runs.entries:
+            settings = entry["settings"]
+            has = (
+                entry["model"]["name"],
+                entry["decoder"],
+                settings["threshold"],
+                entry["batch_size"],
+                settings["score"],
+            )
+            if has == wanted:
+                return str(entry["id"])
+        raise LookupError(wanted)
+
+    return found

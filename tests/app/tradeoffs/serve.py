@@ -1,0 +1,24 @@
+"""The page with the scripted checkpoints and a small store of fabricated runs.
+
+    python tests/app/tradeoffs/serve.py FOLDER
+
+writes the store into FOLDER/runs and serves on a free port; its first line is the address.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+if __name__ == "__main__":
+    import fabricated
+    import scripted_pair
+
+    from app.tradeoffs import library
+
+    folder = Path(sys.argv[1])
+    library.RUNS = fabricated.store(folder / "runs")
+    scripted_pair._serve(folder / "results.jsonl", [])

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.device import Device
+from app.runner import Runner
+from app.runs.reading import read
+from app.sessions import LiveRun
+from app.tradeoffs.again import BUSY, OTHER, rewrite, settings_of
+from app.tradeoffs.library import Library
+from app.tradeoffs.samples import entry_of
+
+RunOf = Callable[..., str]
+
+
+def test_a_stored_text_is_written_again_with_its_settings(
+    library: Library, run_of: RunOf, make_runner: Callable[..., Runner]
+) -> None:
+    runner, store = make_runner(), library.store()
+    told = list(rewrite(runner, "session", store, run_of("mars", threshold=0.7), "logic", 3))
+    assert all(set(each) == {"progress"} for each in told[:-1])
+    run = read(told[-1]["run"].encode())
+    (lane,) = run.lanes
+    assert (lane.key, lane.checkpoint, lane.decoder, lane.settings.threshold) == ("a", "mars", "sliding_window", 0.7)
+    assert lane.records[1].rows[0].proposals[0].alternatives
+    assert lane.right is False
+    assert run.note == OTHER
+    assert not runner.sessions.running("session")
+
+
+def test_a_checkpoint_that_the_app_lacks_is_named(
+    library: Library, run_of: RunOf, make_runner: Callable[..., Runner]
+) -> None:
+    with pytest.raises(ValueError, match="no checkpoint with the weights of mars-b4"):
+        list(rewrite(make_runner(), "session", library.store(), run_of("mars-b4", threshold=0.9), "logic", 3))
+
+
+def test_compare_goes_first(library: Library, run_of: RunOf, make_runner: Callable[..., Runner]) -> None:
+    runner = make_runner()
+    runner.sessions.begin("session", LiveRun(Device().join(), 0.9))
+    with pytest.raises(ValueError, match=BUSY):
+        list(rewrite(runner, "session", library.store(), run_of("mars", threshold=0.7), "logic", 3))
+    assert runner.sessions.running("session")
+
+
+def test_settings_of_newer_versions_do_no_harm(library: Library, run_of: RunOf) -> None:
+    entry: dict[str, Any] = json.loads(json.dumps(entry_of(library.store().runs, run_of("mars", threshold=0.7))))
+    entry["settings"]["invented_later"] = 1
+    settings = settings_of(entry, most_tokens=64)
+    assert (settings.threshold, settings.max_new_tokens) == (0.7, 64)

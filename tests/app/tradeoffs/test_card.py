@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.lane_choice import LaneChoice
+from app.tradeoffs.card import card
+from app.tradeoffs.library import Library
+
+RunOf = Callable[..., str]
+SOURCES = {"ar": "ar", "mars": "mars"}
+
+
+@pytest.fixture
+def card_of(library: Library) -> Callable[..., dict[str, Any]]:
+    def made(run: str, sources: dict[str, str] = SOURCES) -> dict[str, Any]:
+        return card(library.store(), library.table(), run, sources)
+
+    return made
+
+
+def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
+    shown = card_of(run_of("mars", threshold=0.7))
+    assert (shown["model"], shown["setting"]) == ("mars", "sliding_window · τ 0.7")
+    accuracy = next(each for each in shown["measures"] if each["label"] == "Accuracy")
+    assert accuracy["value"] == "87.5 %"
+    low, high = map(float, accuracy["interval"].split(" to "))
+    assert low < 87.5 < high
+    facts = dict(shown["facts"])
+    assert facts["Problems"] == "n = 400: logic, word problems"
+    assert {"Hardware", "Number format", "Seed", "Date", "Commit", "All settings", "Batch size"} <= set(facts)
+    assert shown["command"] == "python -m analysis sweep …"
+
+
+def test_what_was_not_measured_is_not_there(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
+    assert {each["label"] for each in card_of(run_of("mars", threshold=0.7))["measures"]} == {
+        *("Accuracy", "Tokens per forward", "Loss against AR")
+    }
+
+
+def test_its_settings_are_a_lane_of_compare(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
+    choice = LaneChoice(**card_of(run_of("mars", threshold=0.7))["choice"])
+    assert (choice.checkpoint, choice.decoder, choice.follows, choice.threshold) == (
+        "mars",
+        "sliding_window",
+        False,
+        0.7,
+    )
+    assert LaneChoice(**card_of(run_of("ar", "autoregressive"))["choice"]).threshold is None
+
+
+def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
+    shown = card_of(run_of("mars-b4", threshold=0.9))
+    assert shown["choice"] is None
+    assert shown["lacking"].startswith("The app has no checkpoint with the weights of mars-b4 (fingerprint ")
+    assert shown["lacking"].endswith("start it with --checkpoint mars-b4=FOLDER.")
+    assert shown["again"] == shown["lacking"]
+
+
+def test_a_published_number_has_no_texts_and_says_so(library: Library, card_of: Callable[..., dict[str, Any]]) -> None:
+    table = library.table()
+    run = table.loc[table["source"] == "published", "id"].iloc[0]
+    shown = card_of(run)
+    assert shown["published"]
+    assert "no interval, no texts" in shown["note"]
+    assert {each["interval"] for each in shown["measures"]} == {""}
+    assert shown["choice"] is None
+
+
+def test_a_run_that_is_gone_is_refused(card_of: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(ValueError, match="no such run any more"):
+        card_of("gone")

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.tradeoffs import drawing
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, SPEEDUP
+from app.tradeoffs.layer import ALL
+from app.tradeoffs.library import Library
+from app.tradeoffs.view import View
+
+RunOf = Callable[..., str]
+
+
+def draw(library: Library, figure: str = "frontier", against: str = PER_FORWARD, **asked: Any) -> dict[str, Any]:
+    return drawing.draw(library, View(figure=figure, against=against, **asked))
+
+
+def ids(shown: dict[str, Any]) -> set[str]:
+    found: set[str] = set()
+    for trace in shown["figure"]["data"]:
+        for each in trace.get("customdata", []):
+            found.update([each] if isinstance(each, str) else each)
+    return found - {""}
+
+
+@pytest.mark.parametrize("figure", sorted(set(FIGURES) - {"ablation"}))
+def test_every_figure_is_drawn_from_the_runs(library: Library, figure: str) -> None:
+    shown = draw(library, figure)
+    assert shown["empty"] == ""
+    assert ids(shown)
+    assert ids(shown) <= {entry["id"] for entry in library.store().runs.entries}
+    assert {row["id"] for row in shown["table"]["rows"]} >= ids(shown)
+
+
+@pytest.mark.parametrize("against", AXES)
+def test_the_axis_is_the_one_chosen(library: Library, against: str) -> None:
+    shown = draw(library, against=against)
+    titles = [
+        axis["title"]["text"]
+        for name, axis in shown["figure"]["layout"].items()
+        if name.startswith("xaxis") and "title" in axis
+    ]
+    words = {
+        "tokens_per_forward": "tokens per forward",
+        "tokens_per_second": "output tokens/s",
+        "speedup": "speed-up over AR (×)",
+    }
+    assert set(titles) == {words[against]}
+
+
+def test_a_figure_starts_with_ar_and_one_model_by_probability(library: Library) -> None:
+    shown = draw(library)
+    assert shown["usual"]
+    assert shown["words"] == "Checkpoint: ar, mars · Score: probability, no threshold"
+    assert not draw(library, chosen={})["usual"]
+
+
+def test_a_filter_selects_what_is_drawn(library: Library, run_of: RunOf) -> None:
+    shown = draw(library, chosen={"checkpoint": ("mars-b4",)})
+    assert ids(shown) == {run_of("mars-b4", threshold=0.9)}
+    assert shown["summary"] == "1 of 14 runs selected"
+
+
+def test_one_family_is_measured_on_its_own(library: Library) -> None:
+    shown = draw(library, task="logic")
+    problems = {
+        row["cells"][[column["label"] for column in shown["table"]["columns"]].index("n")][0]
+        for row in shown["table"]["rows"]
+    }
+    assert problems == {"200"}
+    assert shown["task"] == "logic"
+    assert draw(library, task="no such family")["task"] == "all families"
+
+
+def test_the_operating_point_is_starred_where_it_lies(library: Library, run_of: RunOf) -> None:
+    shown = draw(library, points=10.0)
+    star = shown["figure"]["data"][-1]
+    best = run_of("mars", threshold=0.7)
+    (line,) = [trace for trace in shown["figure"]["data"] if best in trace.get("customdata", [])]
+    place = list(line["customdata"]).index(best)
+    assert (star["x"][0], star["y"][0]) == (line["x"][place], line["y"][place])
+    assert star["marker"]["symbol"] == "star"
+
+
+def test_published_numbers_come_as_a_layer_of_their_own(library: Library) -> None:
+    without, layered = draw(library), draw(library, published="GSM8K")
+    assert "GSM8K" in without["layers"]
+    assert without["layer"] == ""
+    assert layered["layer"] == "GSM8K"
+    more = ids(layered) - ids(without)
+    assert more
+    assert all(run.startswith("published.") for run in more)
+    hollow = [trace for trace in layered["figure"]["data"] if more & set(trace.get("customdata", []))]
+    assert all(trace["marker"]["symbol"].endswith("-open") for trace in hollow)
+
+
+def test_the_layer_that_a_figure_lacks_is_its_first(library: Library) -> None:
+    assert draw(library, "caching", published="GSM8K")["layer"] == ALL
+    assert draw(library, "reliability", published="GSM8K")["layer"] == ""
+    assert draw(library, against=SPEEDUP, published="GSM8K")["layers"] == []
+
+
+def test_a_published_threshold_of_one_is_one_token_mode(library: Library) -> None:
+    shown = draw(library, chosen={"checkpoint": ("ar",)}, published="GSM8K")
+    hovers = [text for trace in shown["figure"]["data"] for text in trace.get("hovertext", []) if "published" in text]
+    assert any("one-token mode" in text for text in hovers)
+    assert not any("τ 1<" in text or "τ 1 " in text for text in hovers)
+
+
+def test_a_running_lane_belongs_where_its_axis_is(library: Library) -> None:
+    assert draw(library)["live"] == {"measure": PER_FORWARD, "axes": [""]}
+    assert draw(library, against=SPEEDUP)["live"] == {"measure": SPEEDUP, "axes": [""]}
+    only = {"batch_size": ("4",)}
+    assert draw(library, against=SPEEDUP, chosen=only)["live"] == {"measure": SPEEDUP, "axes": []}
+    assert draw(library, "families")["live"] == {"measure": PER_FORWARD, "axes": ["", "2"]}
+    assert draw(library, "acceptance")["live"] is None
+
+
+def test_a_selection_without_a_mark_says_that_filters_hide_it(library: Library) -> None:
+    shown = draw(library, "reliability", chosen={"decoder": ("autoregressive",)})
+    assert shown["empty"] == "The selection has no run that this figure can show; others have. Widen the filters."
+
+
+def test_a_figure_without_runs_names_the_sweep_that_makes_them(library: Library, tmp_path: Path) -> None:
+    empty = draw(Library(tmp_path), "reliability")["empty"]
+    assert empty.startswith(
+        "There are no runs yet. This makes runs that keep their mask proposals: python -m analysis sweep"
+    )
+    assert empty.endswith("calibration.toml")
+    for figure in FIGURES:
+        assert draw(Library(tmp_path), figure)["empty"].startswith("There are no runs yet.")

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.tradeoffs.library import Library
+from app.tradeoffs.samples import PAGE, entry_of, problem_of, row_of, samples
+from mars.tasks import sample
+
+RunOf = Callable[..., str]
+
+
+def test_families_take_turns_and_pages_follow_each_other(library: Library, run_of: RunOf) -> None:
+    runs = library.store().runs
+    entry = entry_of(runs, run_of("mars", threshold=0.5))
+    first, second = samples(runs, entry), samples(runs, entry, first=PAGE)
+    assert first["total"] == 400
+    places = [(each["task"], each["number"]) for page in (first, second) for each in page["samples"]]
+    assert places[:4] == [("logic", 0), ("word_problems", 0), ("logic", 1), ("word_problems", 1)]
+    assert len(set(places)) == 2 * PAGE
+
+
+def test_wrong_ones_of_one_family(library: Library, run_of: RunOf) -> None:
+    runs = library.store().runs
+    found = samples(runs, entry_of(runs, run_of("mars", threshold=0.5)), task="logic", right=False)
+    assert found["total"] == 80
+    assert {(each["task"], each["right"]) for each in found["samples"]} == {("logic", False)}
+
+
+def test_the_prompt_is_that_of_the_problem(library: Library, run_of: RunOf) -> None:
+    runs = library.store().runs
+    entry = entry_of(runs, run_of("mars", threshold=0.95))
+    (shown, *_) = samples(runs, entry, task="logic")["samples"]
+    assert shown["prompt"] == sample("logic", entry["seed"] * 1_000_000).prompt
+    assert shown["text"] == "what mars wrote"
+    assert shown["answer"]
+
+
+def test_questions_of_a_benchmark_are_not_here(library: Library, run_of: RunOf) -> None:
+    entry = entry_of(library.store().runs, run_of("mars", threshold=0.95))
+    assert problem_of({**entry, "harness": {"version": "1"}}, "logic", 0) is None
+    assert problem_of(entry, "gsm8k", 0) is None
+
+
+def test_what_is_not_there_is_refused(library: Library, run_of: RunOf) -> None:
+    runs = library.store().runs
+    with pytest.raises(ValueError, match="no such run"):
+        entry_of(runs, "gone")
+    with pytest.raises(ValueError, match="no such problem"):
+        row_of(runs, entry_of(runs, run_of("mars", threshold=0.95)), "logic", 200)

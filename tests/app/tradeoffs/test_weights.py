@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from app.tradeoffs.weights import fingerprint, named
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ROOT / "assets" / "checkpoints" / "mars-b8"
+
+
+def model(name: str, digest: str) -> dict[str, str]:
+    return {"name": name, "fingerprint": digest}
+
+
+def test_weights_are_known_by_their_bytes(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    first = fingerprint(str(tmp_path))
+    assert first == hashlib.sha256(b"weights").hexdigest()[:16]
+    sources = {"one": str(tmp_path), "shipped": str(SHIPPED)}
+    assert named(model("anything", str(first)), sources) == "one"
+    assert named(model("mars-b8", str(fingerprint(str(SHIPPED)))), sources) == "shipped"
+
+
+def test_the_runs_of_the_repository_know_the_shipped_checkpoints() -> None:
+    from analysis.runs import read_runs
+
+    digests = {entry["model"]["fingerprint"] for entry in read_runs(ROOT / "assets" / "runs").entries}
+    assert fingerprint(str(SHIPPED)) in digests
+
+
+def test_a_name_alone_does_not_make_weights_the_same(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    assert named(model("mars", "0" * 16), {"mars": str(tmp_path)}) is None
+
+
+def test_weights_that_are_not_here_are_known_by_their_name() -> None:
+    assert named(model("Some/Model-7B", "0" * 16), {"big": "Some/Model-7B", "other": "Some/Other"}) == "big"
+    assert named(None, {"big": "Some/Model-7B"}) is None
