@@ -5,13 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 BROWSER = Path(__file__).parent / "browser"
-STYLES = ("palette.css", "page.css", "controls.css", "lane-controls.css", "stage.css", "lanes.css", "tokens.css", "tabs.css")
-STAGE_SCRIPTS = ("dom.js", "card.js", "lane.js", "stage.js")
+STYLES = tuple(
+    f"{name}.css"
+    for name in "palette page controls lane-controls stage lanes counters history tokens ghosts card legend tabs".split()
+)
+STAGE_SCRIPTS = tuple(
+    f"{name}.js"
+    for name in (
+        "dom beat token token-reasons card lane-pass lane-histogram lane-counters lane-history lane tip legend pointer "
+        "news stage"
+    ).split()
+)
 VIEW_STYLES = tuple(
     f"{name}.css" for name in "step step-panel step-window step-proposals step-matrix step-phone".split()
 )
-VIEW_SCRIPTS = tuple(
-    f"step-{name}.js" for name in "states columns whatif lane matrix window card passage player trial view".split()
+VIEW_SCRIPTS = (
+    "token.js",
+    *(f"step-{name}.js" for name in "states columns whatif lane matrix window card passage player trial view".split()),
 )
 """What steps through a run, in the page and in a replay; after `dom.js`."""
 SHELF_SCRIPTS = ("remember.js", "step-line.js", "step-shelf.js", "step.js")

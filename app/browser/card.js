@@ -1,4 +1,5 @@
-// The card that explains one token: opened by hovering, tapping, or walking through the text with the arrow keys.
+// The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
+// why it was accepted or refused.
 
 class TokenCard {
   constructor(host) {
@@ -12,33 +13,59 @@ class TokenCard {
     this.mark = make("div", "lens-card-mark");
     this.numbers = make("p", "lens-card-numbers");
     this.reason = make("p", "lens-card-reason");
+    this.others = make("ol", "lens-alternatives");
+    this.others.setAttribute("aria-label", "Most probable tokens");
     this.step = make("button", "lens-card-step", "Step through from here ↵");
     this.step.type = "button";
     this.step.tabIndex = -1; // Enter on the token does the same
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
     this.step.addEventListener("click", () => this.stepThrough());
     put(this.scale, this.bar, this.mark);
-    put(this.root, this.where, this.numbers, this.scale, this.reason, this.step);
+    put(this.root, this.where, this.numbers, this.scale, this.reason, this.others, this.step);
     this.root.hidden = true;
     host.append(this.root);
     this.token = null;
   }
 
-  open(token, facts) {
+  // `fact` is what `passGroup` noted of the token.
+  open(token, fact) {
     this.close();
     this.token = token;
-    this.number = facts.pass;
+    const { lane, message, place } = fact;
+    const ghost = place >= message.tokens.length;
+    const [piece, score] = ghost ? message.ghosts[place - message.tokens.length] : message.tokens[place];
+    this.number = message.number;
     this.step.hidden = !this.host.matches("[data-state=done], [data-state=stopped]");
     token.classList.add("chosen");
     token.setAttribute("aria-describedby", this.root.id);
-    this.where.textContent = `Pass ${facts.pass} · position ${facts.position} of ${facts.window}`;
-    this.numbers.textContent = `Score ${facts.score.toFixed(4)} · ${thresholdName(facts.threshold)}`;
-    this.bar.style.width = `${100 * Math.min(1, Math.max(0, facts.score))}%`;
-    this.mark.hidden = facts.threshold === null;
-    this.mark.style.left = `${100 * (facts.threshold ?? 0)}%`;
-    this.reason.textContent = TokenCard.reason(facts);
+    const fate = ghost ? " · rejected" : "";
+    this.where.textContent = `Pass ${message.number} · position ${place + 1} of ${message.window}${fate}`;
+    this.weigh(lane, score, message.threshold);
+    this.reason.textContent = reasonOf(fact);
+    this.list(piece, ghost ? [] : (message.tokens[place][5] ?? []));
     this.root.hidden = false;
     this.place(token);
+  }
+
+  weigh(lane, score, threshold) {
+    const name = scoreName(lane);
+    const unit = lane.score === "entropy" ? " nats" : "";
+    this.numbers.textContent = `${name[0].toUpperCase()}${name.slice(1)} ${score.toFixed(4)}${unit} · ${thresholdName(threshold)}`;
+    this.bar.style.width = `${100 * sureness(score, lane.score)}%`;
+    this.mark.hidden = threshold === null;
+    this.mark.style.left = `${100 * (threshold === null ? 0 : sureness(threshold, lane.score))}%`;
+  }
+
+  list(said, alternatives) {
+    this.others.hidden = alternatives.length === 0;
+    this.others.replaceChildren(
+      ...alternatives.map(([piece, probability]) => {
+        const item = make("li", piece === said ? "said" : "");
+        item.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
+        const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
+        return put(item, make("span", "lens-alternative", visiblePiece(piece)), make("span", "lens-share", share));
+      }),
+    );
   }
 
   close() {
@@ -65,12 +92,5 @@ class TokenCard {
     const top = above > 0 ? above : spot.bottom + 10;
     this.root.style.left = `${left}px`;
     this.root.style.top = `${top - frame.top}px`;
-  }
-
-  static reason(facts) {
-    const end = facts.ends ? "End of the turn. " : "";
-    if (facts.position === 1) return `${end}First proposal: the autoregressive token, always kept.`;
-    if (facts.source === "mask") return `${end}Read from masks; kept because its score reached τ.`;
-    return `${end}Kept by the decoder.`;
   }
 }

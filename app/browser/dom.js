@@ -12,6 +12,13 @@ function put(parent, ...children) {
   return parent;
 }
 
+function shape(name, attributes, text = "") {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text) node.textContent = text;
+  return node;
+}
+
 function clear(node) {
   node.replaceChildren();
   return node;

@@ -1,28 +1,20 @@
-// The stage: reads the growing value, line by line, and draws it. The value starts anew with every run.
+// The stage: reads the growing value, line by line, and draws it. The value starts anew with every run. All lines of one
+// update go into the page at once, and nothing is measured for them; charts and "lens:counts" follow the beat.
 
 class Stage {
   constructor(root) {
-    this.facts = new WeakMap();
-    this.status = make("p", "lens-status");
-    this.status.setAttribute("role", "status");
-    this.parting = make("p", "lens-parting");
-    this.ratio = make("strong", "lens-ratio", "–");
-    const speed = put(make("p", "lens-speedup"), this.ratio, make("span", "", "MARS over AR, in tokens per second"));
-    const news = put(make("div", "lens-news"), this.status, this.parting, stepButton(root));
-    this.board = put(make("div", "lens-board"), news, speed);
-    this.track = make("div", "lens-lanes");
-    put(root, this.board, legend(), this.track);
     this.root = root;
-    this.card = new TokenCard(root);
+    this.facts = new WeakMap();
+    this.tips = new WeakMap();
     this.lanes = new Map();
+    this.news = new News(() => this.stepThrough());
+    this.track = make("div", "lens-lanes");
+    put(root, this.news.root, this.track, legend(root));
+    this.pointer = new Pointer(this, new TokenCard(root));
+    this.tip = new Tip(root, this.tips);
+    this.beat = new Beat(() => this.draw());
     this.head = "";
     this.cursor = 0;
-    this.pinned = false;
-    root.addEventListener("mouseover", (event) => this.show(event.target, false));
-    root.addEventListener("mouseleave", () => this.show(null, false));
-    root.addEventListener("click", (event) => this.show(event.target, true));
-    root.addEventListener("focusin", (event) => this.show(event.target, true));
-    root.addEventListener("keydown", (event) => this.walk(event));
   }
 
   read(value) {
@@ -34,32 +26,35 @@ class Stage {
     for (let end = text.indexOf("\n", this.cursor); end >= 0; end = text.indexOf("\n", this.cursor)) {
       const message = JSON.parse(text.slice(this.cursor, end));
       this.cursor = end + 1;
-      this[message.kind](message);
+      this[message.kind]?.(message);
     }
+    for (const lane of this.lanes.values()) lane.flush();
+    this.beat.ask();
   }
 
   open(message) {
-    this.card.close();
-    this.track.replaceChildren();
+    this.pointer.leave();
+    this.tip.close();
     this.lanes.clear();
+    this.track.replaceChildren();
+    this.track.dataset.count = message.lanes.length;
     for (const lane of message.lanes) {
-      const view = new LaneView(lane, this.facts);
+      const view = new LaneView(lane, this.facts, this.tips);
       this.lanes.set(lane.key, view);
       this.track.append(view.root);
     }
-    this.ratio.textContent = "–";
-    this.parting.textContent = "";
+    this.news.open(this.lanes);
     this.root.dataset.run = message.id;
   }
 
-  state(message) {
-    if (message.state === "running" && this.root.dataset.state !== "running") this.reveal();
-    this.root.dataset.state = message.state;
-    this.status.textContent = message.sentence;
+  state({ state, sentence }) {
+    if (state === "running" && this.root.dataset.state !== "running") this.reveal();
+    this.root.dataset.state = state;
+    this.news.status.textContent = sentence;
   }
 
-  refusal(message) {
-    this.state({ state: "failed", sentence: message.sentence });
+  refusal({ sentence }) {
+    this.state({ state: "failed", sentence });
   }
 
   pass(message) {
@@ -70,20 +65,25 @@ class Stage {
     this.lanes.get(message.lane).counts(message.counts);
   }
 
+  inactive(message) {
+    this.lanes.get(message.lane).inactive(message.sentence);
+  }
+
   end(message) {
     this.lanes.get(message.lane).end(message);
   }
 
-  difference(message) {
-    for (const [key, index] of Object.entries(message.tokens)) this.lanes.get(key).differs(index);
-    const numbers = Object.entries(message.tokens).map(([key, index]) => [key.toUpperCase(), index + 1]);
-    const alike = numbers.every(([, number]) => number === numbers[0][1]);
-    const place = alike ? `token ${numbers[0][1]}` : numbers.map((pair) => pair.join(" token ")).join(", ");
-    this.parting.textContent = `The texts first differ at ${place}.`;
+  difference({ tokens, baseline }) {
+    const several = this.lanes.size > 2;
+    for (const key of Object.keys(tokens).filter((each) => each !== baseline)) {
+      this.lanes.get(key).differs(tokens[key], several ? baseline.toUpperCase() : "");
+      this.lanes.get(baseline).differs(tokens[baseline], several ? key.toUpperCase() : "");
+      this.news.part(key, baseline, tokens);
+    }
   }
 
-  same() {
-    this.parting.textContent = "Both texts are the same.";
+  same({ lanes, baseline = lanes[0] }) {
+    for (const key of lanes.filter((each) => each !== baseline)) this.news.part(key, baseline, null);
   }
 
   verdict(message) {
@@ -91,7 +91,24 @@ class Stage {
   }
 
   speedup(message) {
-    this.ratio.textContent = `${decimals(message.ratio, 2)}×`;
+    this.news.speedup(message);
+  }
+
+  // What may lag a little behind the text: charts, the open tip, and word to the rest of the page.
+  draw() {
+    this.tip.refresh();
+    for (const view of this.lanes.values()) {
+      view.draw();
+      if (view.news) this.tell(view);
+      view.news = false;
+    }
+  }
+
+  tell({ lane, counters, threshold = null }) {
+    const { key, family, checkpoint, decoder, choice: settings } = lane;
+    const { run } = this.root.dataset;
+    const detail = { run, lane: key, family, checkpoint, decoder, settings, counts: counters.state.counts, threshold };
+    document.dispatchEvent(new CustomEvent("lens:counts", { detail }));
   }
 
   reveal() {
@@ -101,57 +118,22 @@ class Stage {
     if (low) top?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
   }
 
-  // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.
-  show(target, stays) {
-    const token = target instanceof Element ? target.closest(".lens-token") : null;
-    if (token && this.facts.has(token)) {
-      if (token !== this.card.token) this.card.open(token, this.facts.get(token));
-      this.pinned = stays || (this.pinned && token === this.card.token);
-    } else if (stays || !this.pinned) {
-      this.card.close();
-      this.pinned = false;
-    }
-  }
-
-  walk(event) {
-    if (event.key === "Escape") return this.card.close();
-    if (event.key === "Enter") return this.card.stepThrough();
-    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[event.key];
-    const view = [...this.lanes.values()].find((lane) => lane.text.contains(event.target));
-    if (step === undefined || !view?.tokens.length) return undefined;
-    const last = view.tokens.length - 1;
-    const here = view.tokens.indexOf(event.target);
-    const next = here < 0 ? (step > 0 ? 0 : last) : Math.min(last, Math.max(0, here + step));
-    event.preventDefault();
-    return view.tokens[next].focus();
+  stepThrough() {
+    document.dispatchEvent(new CustomEvent("lens:step", { detail: { run: this.root.dataset.run } }));
   }
 }
 
-// Shown once the run is over (stage.css).
-function stepButton(root) {
-  const button = make("button", "lens-step-through", "Step through this run");
-  button.type = "button";
-  button.addEventListener("click", () => {
-    document.dispatchEvent(new CustomEvent("lens:step", { detail: { run: root.dataset.run } }));
-  });
-  return button;
-}
-
-function legend() {
-  const items = [
-    [["lens-pass odd", "one"], ["lens-pass even", " pass"], "a forward pass"],
-    [["lens-token first", "first"], "the autoregressive token, always kept"],
-    [["lens-token passed", "passed"], "read from masks, reached τ"],
-    [["lens-token differs", "part"], "first difference"],
-  ];
-  const list = make("ul", "lens-legend");
-  for (const item of items) {
-    const samples = item.slice(0, -1).map(([name, text]) => make("span", name, text));
-    list.append(put(make("li"), put(make("span", "lens-sample"), ...samples), make("span", "", item.at(-1))));
-  }
-  return list;
+// The heads of the lanes stick under the row of knobs, where that sticks itself.
+function followKnobs(root, knobs) {
+  const set = () => {
+    const sticks = getComputedStyle(knobs).position === "sticky";
+    root.style.setProperty("--lens-top", sticks ? `${knobs.offsetHeight - 1}px` : "0px");
+  };
+  new ResizeObserver(set).observe(knobs);
 }
 
 const stage = new Stage(element.querySelector(".lens-stage"));
+const knobs = document.querySelector(".lens-controls");
+if (knobs) followKnobs(stage.root, knobs);
 stage.read(props.value);
 watch("value", () => stage.read(props.value));

@@ -2,6 +2,13 @@
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
+// As the lanes of Compare are told apart: one token a pass, a threshold, or drafts that are verified.
+function familyOf(lane) {
+  if (lane.decoder === "autoregressive") return "ar";
+  const drafted = lane.decoder === "speculative" && !lane.settings.continuation;
+  return drafted || lane.decoder === "self_speculative" || lane.decoder === "jacobi" ? "exact" : "masks";
+}
+
 class SteppedLane {
   constructor(lane) {
     this.lane = lane;
@@ -16,7 +23,7 @@ class SteppedLane {
       return { ...pass, to: written };
     });
     this.count = number;
-    this.kind = lane.decoder === "autoregressive" ? "ar" : "mars";
+    this.family = familyOf(lane);
     this.byThreshold = thresholdless(lane) === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
     // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies wherever they end.
@@ -42,8 +49,7 @@ class SteppedLane {
     const piece = this.piece(token);
     if (this.lane.stop_ids.includes(token)) return "end";
     if (!piece) return `#${token}`;
-    if (!piece.trim() && !/[\n\t]/.test(piece)) return "␣".repeat(piece.length);
-    return piece.replace(/^ /, "·").replaceAll("\n", "↵").replaceAll("\t", "⇥");
+    return visiblePiece(piece);
   }
 
   ends(token) {

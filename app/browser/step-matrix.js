@@ -5,13 +5,6 @@ const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random toke
 const LETTERED = 17; // more columns than this are too narrow for letters
 const DRAWN = 200; // a causal pass of more columns is drawn as the triangle that it is
 
-function shape(name, attributes, text = "") {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text) node.textContent = text;
-  return node;
-}
-
 class MatrixView {
   constructor() {
     this.root = make("figure", "step-matrix");

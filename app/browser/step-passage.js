@@ -17,21 +17,25 @@ class PassageView {
     this.current = null;
     this.root.replaceChildren();
     for (const pass of lane.passes.filter(({ counted }) => counted)) {
-      const group = make("span", `lens-pass ${pass.number % 2 ? "odd" : "even"} ahead`);
+      const group = make("span", `lens-pass depth-${depthOf(pass.row.accepted)} ahead`);
       group.dataset.index = pass.index;
       group.title = lane.name(pass);
       pass.row.proposals.slice(0, pass.row.accepted).forEach((proposal, place) => {
-        const token = make("span", `lens-token ${place ? "passed" : "first"}`);
-        lane.lane.written[pass.from + place].split("\n").forEach((part, line) => {
-          if (line) token.append(make("span", "lens-newline", "\n"));
-          if (part) token.append(part);
-        });
-        if (lane.ends(proposal.token_id)) token.classList.add("ends");
+        const piece = lane.lane.written[pass.from + place];
+        const sure = sureness(proposal.score, lane.lane.settings.score);
+        const kind = this.kind(lane, proposal.source);
+        const token = tokenNode(piece, { kind, sure, first: place === 0, ends: lane.ends(proposal.token_id) });
         group.append(token);
       });
       this.groups.set(pass.index, group);
       this.root.append(group);
     }
+  }
+
+  // Block diffusion calls what earlier passes filled drafts, but all of it was read from masks.
+  kind(lane, source) {
+    if (source === "draft" && lane.lane.decoder === "block_diffusion") return "mask";
+    return source === "random" ? "draft" : source;
   }
 
   show(index) {

@@ -41,7 +41,7 @@ class StepView {
   }
 
   tab(lane) {
-    const node = make("button", `step-lane lens-lane-${lane.decoder === "autoregressive" ? "ar" : "mars"}`);
+    const node = make("button", `step-lane lens-lane-${familyOf(lane)}`);
     node.type = "button";
     node.dataset.lane = lane.key;
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
@@ -57,7 +57,7 @@ class StepView {
     this.lane = new SteppedLane(found);
     for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
-    this.panel.className = `step-panel lens-lane-${this.lane.kind}${wide ? " wide" : ""}`;
+    this.panel.className = `step-panel lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
     this.passage.open(this.lane);
     const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
     const wished = place.number || (place.token ?? null) !== null;
