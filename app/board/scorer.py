@@ -40,9 +40,7 @@ class Scorer:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    def score(
-        self, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None
-    ) -> Iterator[View]:
+    def score(self, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> Iterator[View]:
         """Views of one board, from the queue to the closing state; the last one is not running.
 
         It is the live run of `session`: the slider, which stands at `threshold`, acts on the lanes that follow it, and
@@ -86,8 +84,7 @@ class Scorer:
         lanes = list[Contestant]()
         for place, entrant in enumerate(met):
             if live.stopped:
-                yield _NEVER_BEGAN
-                return
+                break
             yield Step((stream.state("loading", f"{entrant.title} warms up."),))
             try:
                 lane = Contestant.of(entrant, live, plan.max_new_tokens)
@@ -95,6 +92,9 @@ class Scorer:
                 lanes.append(lane)
             except ValueError as error:
                 met[place] = replace(entrant, problem=_sentence(error))
+        if live.stopped:
+            yield _NEVER_BEGAN
+            return
         baseline = baseline_of(lanes) if lanes else None
         cards = [entrant.card(live.threshold) for entrant in met]
         yield Step((messages.met(cards, baseline.key if baseline else None),))

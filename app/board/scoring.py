@@ -34,8 +34,6 @@ def score(
     """
     told = now()
     for batch in batches(asked):
-        if live.stopped:
-            break
         yield Step(tuple(messages.writing(lane.key, batch) for lane in lanes))
         for lane, ended, over in _write(lanes, batch, device):
             if ended or over or now() >= told + NEWS_SECONDS:
@@ -43,6 +41,8 @@ def score(
                 yield Step((*_wrote(lane, ended), *_rows(lanes, baseline)))
             if live.stopped:
                 break
+        if live.stopped:
+            break
     yield Step((*_rows(lanes, baseline), _closing(lanes, live.stopped)))
 
 
@@ -86,5 +86,9 @@ def _wrote(lane: Contestant, ended: Sequence[int]) -> Iterator[stream.Message]:
 
 
 def _closing(lanes: Sequence[Contestant], stopped: bool) -> stream.Message:
-    told = " ".join(f"{lane.title}: {lane.right} of {len(lane.outcomes)} right." for lane in lanes)
+    told = " ".join(f"{lane.title}: {_result(lane)}." for lane in lanes)
     return stream.state("stopped", f"Stopped. {told}") if stopped else stream.state("done", f"Done. {told}")
+
+
+def _result(lane: Contestant) -> str:
+    return f"{lane.right} of {len(lane.outcomes)} right" if lane.outcomes else "no answer was finished"

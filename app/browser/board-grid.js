@@ -89,7 +89,7 @@ class ProblemGrid {
 }
 
 function block(family) {
-  return put(make("section", "board-block"), make("h4", "", family), make("div", "board-columns"));
+  return put(make("section", "board-block"), make("h3", "", family), make("div", "board-columns"));
 }
 
 // Which square of a column is whose, and what the signs mean.

@@ -15,7 +15,7 @@ class ProblemCard {
   open(model, number) {
     const problem = model.problems[number];
     this.number = number;
-    const title = make("h4", "", `Problem ${number + 1} · ${problem.family} · seed ${problem.seed}`);
+    const title = make("h3", "", `Problem ${number + 1} · ${problem.family} · seed ${problem.seed}`);
     const run = make("button", "board-button board-run", "Run this one in Compare");
     run.type = "button";
     run.addEventListener("click", () => {

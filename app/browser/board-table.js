@@ -1,5 +1,5 @@
-// The table of a score board: one lane a row. On narrow screens a row becomes a card (board-table.css); the roles keep
-// what it is for those who listen.
+// The table of a score board: one lane a row. On narrow screens a row becomes a card (board-table.css), so it is made of
+// plain elements, and roles say what they are.
 
 const BOARD_COLUMNS = [
   ["right", "right", "Right answers of the problems that are over; below, the share with its 95 % Wilson interval."],
@@ -13,42 +13,39 @@ const BOARD_COLUMNS = [
 
 class ScoreTable {
   constructor() {
-    this.table = role(make("table", "board-table"), "table");
+    this.table = role(make("div", "board-table"), "table");
+    this.table.setAttribute("aria-label", "Scores");
     this.root = put(make("div", "board-scores"), this.table, counting());
     this.rows = new Map();
   }
 
   open(model) {
     const heads = [["lane", "Lane", ""], ...BOARD_COLUMNS].map(([name, label, meaning]) => {
-      const head = role(make("th", `board-head board-${name}`, label), "columnheader");
-      head.scope = "col";
+      const head = role(make("div", `board-head board-${name}`, label), "columnheader");
       head.title = meaning;
       return head;
     });
-    const top = role(put(make("thead"), role(put(make("tr"), ...heads), "row")), "rowgroup");
-    const body = role(make("tbody"), "rowgroup");
+    const top = role(put(make("div", "board-heads"), ...heads), "row");
     this.rows.clear();
     for (const lane of model.lanes) {
-      const row = role(make("tr", `board-row ${familyClass(lane)}`), "row");
+      const row = role(make("div", `board-row ${familyClass(lane)}`), "row");
       row.dataset.lane = lane.key;
       this.rows.set(lane.key, row);
-      body.append(row);
     }
-    clear(this.table).append(top, body);
+    clear(this.table).append(top, ...this.rows.values());
     for (const lane of model.lanes) this.draw(model, lane.key);
   }
 
   draw(model, key) {
     const lane = model.lane(key);
     const score = model.scores.get(key);
-    const name = role(put(make("th", "board-lane"), ...laneName(model, lane, score)), "rowheader");
-    name.scope = "row";
+    const name = role(put(make("div", "board-name"), ...laneName(lane, score)), "rowheader");
     const row = clear(this.rows.get(key));
     row.append(name);
     if (lane.problem) return row.append(spanning(lane.problem));
     const other = model.baseline !== null && model.baseline !== key;
     for (const [column, label] of BOARD_COLUMNS) {
-      const cell = role(make("td", `board-cell board-${column}`), "cell");
+      const cell = role(make("div", `board-cell board-${column}`), "cell");
       cell.dataset.label = label;
       row.append(put(cell, ...SHOW[column](score, { model, other })));
     }
@@ -63,7 +60,7 @@ const SHOW = {
   tokensPerForward: (score) => [figure(score?.passes ? decimals(score.tokensPerForward, 2) : "–", "main")],
   tokensPerSecond: (score) => [figure(known(score?.tokensPerSecond, 0))],
   speedup: (score, { other }) => [other ? figure(times(score?.speedup), "main") : figure("baseline", "base")],
-  pairs: (score, { model, other }) => (other && score?.pairs?.n ? pairsOf(score, model) : [figure("–")]),
+  pairs: (score, { model, other }) => (other && score?.pairs?.n ? pairsOf(score, model) : [figure("–", "none")]),
 };
 
 function known(value, places) {
@@ -99,7 +96,7 @@ function shareOf({ n, right, interval: [low, high] }) {
 }
 
 function pairsOf({ pairs }, model) {
-  const words = make("span", "board-pairs");
+  const words = make("span", "board-split");
   const base = model.lane(model.baseline).title;
   put(words, make("b", "", String(pairs.onlyBaseline)), ` only ${base}`, make("br"));
   put(words, make("b", "", String(pairs.onlyThis)), " only this lane");
@@ -107,7 +104,7 @@ function pairsOf({ pairs }, model) {
   return [words, make("span", "board-small", `of ${pairs.n}${chance}`)];
 }
 
-function laneName(model, lane, score) {
+function laneName(lane, score) {
   const about = [lane.checkpoint, lane.note].filter(Boolean).join(" · ");
   const parts = [make("span", "board-title", lane.title), make("span", "board-small", about)];
   const steered = score && lane.family === "masks";
@@ -122,8 +119,8 @@ function familyClass(lane) {
 }
 
 function spanning(sentence) {
-  const cell = role(make("td", "board-problem", sentence), "cell");
-  cell.colSpan = BOARD_COLUMNS.length;
+  const cell = role(make("div", "board-problem", sentence), "cell");
+  cell.setAttribute("aria-colspan", BOARD_COLUMNS.length);
   return cell;
 }
 

@@ -67,7 +67,7 @@ def test_the_table_counts_the_cells_of_the_grid(served: Any, visit: Visit) -> No
         assert lane["small"].startswith(f"{20 * right} % (95 %: ")
         assert f"{lane['title']}: {right} of 5 right." in status(tab)
     assert status(tab).startswith("Done. ")
-    assert tab.locator(".board-block h4").all_inner_texts() == ["Word problems"]
+    assert tab.locator(".board-block h3").all_inner_texts() == ["Word problems"]
     assert tab.inner_text(".board-about").startswith("5 problems, Word problems, seeds from ")
 
 
@@ -78,7 +78,7 @@ def test_a_problem_opens_by_key_and_by_click_and_goes_to_compare(served: Any, vi
     tab.focus(".board-column[tabindex='0']")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("Enter")
-    title = tab.inner_text(".board-card h4")
+    title = tab.inner_text(".board-card h3")
     assert title.startswith("Problem 2 · Logic · seed ")
     seed = int(title.rsplit(" ", 1)[1])
     asked = problems.find("logic", seed)
@@ -89,7 +89,7 @@ def test_a_problem_opens_by_key_and_by_click_and_goes_to_compare(served: Any, vi
     tab.wait_for_function("seed => document.querySelector('#seed input').value === String(seed)", arg=seed)
     assert tab.input_value("#prompt textarea") == asked.prompt
     tab.locator(".board-column").nth(3).click()
-    assert tab.inner_text(".board-card h4").startswith("Problem 4 · Logic")
+    assert tab.inner_text(".board-card h3").startswith("Problem 4 · Logic")
     assert tab.locator(".board-column.chosen").get_attribute("data-problem") == "3"
 
 
@@ -175,6 +175,8 @@ def test_what_storage_holds_is_not_trusted(served: Any, visit: Visit) -> None:
         tab.reload()
         tab.wait_for_selector(".board[data-ready]")
         assert tab.locator(".board-body").is_hidden()
+        tab.wait_for_selector("[data-state=idle]")
+        tab.wait_for_load_state("networkidle")
 
 
 @pytest.mark.parametrize("width", [390, 1280])

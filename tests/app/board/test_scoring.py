@@ -130,3 +130,12 @@ def test_warming_up_gives_up_when_the_board_is_stopped(contest: Contest) -> None
     contest.live.stop()
     scoring.warm_up(contest.lanes[0], contest.asked, contest.live, contest.device)
     assert contest.lanes[0].tally.tokens == 0
+
+
+def test_a_board_that_is_stopped_at_once_says_that_nothing_was_finished(contest: Contest) -> None:
+    contest.live.stop()
+    messages = contest.messages()
+    assert messages[-1]["sentence"] == "Stopped. A: no answer was finished. B: no answer was finished."
+    assert {(row["n"], row["interval"], row["tokensPerProblem"]) for row in of_kind(messages, "score")} == {
+        (0, None, None)
+    }
