@@ -24,8 +24,9 @@ def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     records = found.to_dict("records")
     found["series"] = pd.Series(_series(records), dtype=object, index=found.index)
     found["hover"] = pd.Series([hover(row) for row in records], dtype=object, index=found.index)
-    found["threshold"] = found["settings.threshold"].astype(float).where([heeds_threshold(row) for row in records])
     theirs = found["source"] == PUBLISHED
+    decided = found["settings.threshold"].astype(float).where([heeds_threshold(row) for row in records])
+    found["threshold"] = decided.mask(theirs & (decided >= 1))  # published as τ = 1, run without a threshold
     ranks = found["series"].map(_ranks(found[~theirs]) | _ranks(found[theirs]))
     is_baseline = (found["model.fingerprint"] == baseline) & (found["decoder"] == BASELINE_DECODER) & ~theirs
     return found.assign(rank=ranks.mask(is_baseline, BASELINE_RANK).astype(int))

@@ -175,6 +175,13 @@ def test_published_rows_have_no_intervals_and_are_called_published(table: pd.Dat
     assert (sweep.groupby("series")["settings.block_size"].nunique() == 1).all()
 
 
+def test_a_published_threshold_of_one_is_one_token_mode(table: pd.DataFrame) -> None:
+    theirs = table[(table["source"] == "published") & (table["settings.threshold"] == 1)]
+    assert len(theirs)
+    assert theirs["threshold"].isna().all()
+    assert theirs["hover"].str.contains("one-token mode").all()
+
+
 def test_a_store_without_runs_gives_an_empty_table(published: pd.DataFrame) -> None:
     assert figures.measure(RunStore()).empty
     assert len(figures.measure(RunStore(), published)) == len(published)
