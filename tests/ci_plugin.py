@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-NEEDED = {"app/*": "a browser test", "analysis/test_lm_eval*": "a test of the evaluation harness"}
+NEEDED = {
+    "app/*": "a browser test",
+    "analysis/harness/*": "a test of the evaluation harness",
+    "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
+}
 """Modules that may not skip themselves in CI, and what their tests are."""
 
 

@@ -42,9 +42,9 @@ def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -
 
 @pytest.mark.parametrize(("ci", "code", "skipped"), [("true", 2, 1), ("", 5, 3)])
 def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: int) -> None:
-    for name in ("app/test_page.py", "analysis/test_lm_eval_model.py", "analysis/test_other.py"):
+    for name in ("app/test_page.py", "analysis/harness/test_model.py", "analysis/test_other.py"):
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("import pytest\n\npytest.importorskip('no_such_package')\n")
     shutil.copy(TESTS / "ci_plugin.py", tmp_path)
     run = subprocess.run(

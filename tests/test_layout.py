@@ -54,7 +54,7 @@ def test_records_and_tasks_do_not_name_torch() -> None:
     "module",
     [
         *("mars.records", "mars.metrics", "mars.config", "mars.tasks", "mars.tasks.sandbox"),
-        *("analysis.figures", "analysis.report_page"),
+        *("analysis.figures", "analysis.report.page"),
     ],
 )
 def test_importing_it_does_not_import_torch(module: str) -> None:

@@ -15,8 +15,8 @@ from analysis.claims.finding import Claim, Evidence, Finding, Verdict
 from analysis.claims.page import to_json, to_markdown
 from analysis.claims.published import Published
 from analysis.published import read_published
-from analysis.run_files import INDEX
 from analysis.runs import RunStore
+from analysis.runs.files import INDEX
 
 __all__ = ["CLAIMS", "Claim", "Evidence", "Finding", "Verdict", "judge", "read_evidence", "to_json", "to_markdown"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.claims.finding import Claim, Evidence, Finding, Table, Verdict, missing, rate, times
 from analysis.claims.published import Published
-from analysis.intervals import Interval
+from analysis.stats.intervals import Interval
 
 BATCH = 4
 """The batch size of the paper's largest speed-up."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.resampling import tokens_per_second
-from analysis.run_schema import DEFAULT_SETTINGS
 from analysis.runs import RunStore
+from analysis.runs.schema import DEFAULT_SETTINGS
+from analysis.stats.resampling import tokens_per_second
 
 AR, MARS, DIFFUSION = "sft", "mars", "block_diffusion"
 SIMILAR_SIZE = 0.05

@@ -16,8 +16,8 @@ from analysis.claims.finding import (
     together,
 )
 from analysis.claims.published import Published
-from analysis.paired import speed_up
-from analysis.resampling import tokens_per_forward, tokens_per_second
+from analysis.stats.pairs import speed_up
+from analysis.stats.resampling import tokens_per_forward, tokens_per_second
 
 MANY_ROWS = (4, 8, 16)
 """Batch sizes at which rows that wait for each other cost something."""

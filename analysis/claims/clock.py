@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from analysis.claims.book import Book, Run, by_turn, on_same_problems
 from analysis.claims.finding import MARGIN, Table, rate, times, together
-from analysis.paired import speed_up
-from analysis.resampling import tokens_per_second
+from analysis.stats.pairs import speed_up
+from analysis.stats.resampling import tokens_per_second
 
 EXACT = "self_speculative"
 COLUMNS = (

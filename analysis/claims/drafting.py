@@ -18,8 +18,8 @@ from analysis.claims.finding import (
     together,
 )
 from analysis.claims.published import Published
-from analysis.paired import identical_texts, paired_difference, speed_up
-from analysis.resampling import tokens_per_forward, tokens_per_second
+from analysis.stats.pairs import identical_texts, paired_difference, speed_up
+from analysis.stats.resampling import tokens_per_forward, tokens_per_second
 
 LITTLE = 1.25
 """Tokens per forward up to which a training-free decoder is said to gain little."""

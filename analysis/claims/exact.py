@@ -20,9 +20,9 @@ from analysis.claims.finding import (
 )
 from analysis.claims.published import Published
 from analysis.claims.thresholds import sweep
-from analysis.operating_point import operating_point
-from analysis.paired import identical_texts, paired_difference, speed_up
-from analysis.resampling import tokens_per_forward
+from analysis.stats.operating_points import operating_point
+from analysis.stats.pairs import identical_texts, paired_difference, speed_up
+from analysis.stats.resampling import tokens_per_forward
 
 
 def _claimed(_: Published) -> str:

@@ -23,10 +23,10 @@ from analysis.claims.finding import (
 from analysis.claims.published import Published
 from analysis.claims.scores import EQUAL_LOSS
 from analysis.claims.thresholds import swept
-from analysis.frontier import speed_at_loss
-from analysis.intervals import Interval
-from analysis.paired import paired_difference, speed_up
-from analysis.resampling import percentiles, tokens_per_forward
+from analysis.stats.frontiers import speed_at_loss
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import paired_difference, speed_up
+from analysis.stats.resampling import percentiles, tokens_per_forward
 
 
 def _extra_claimed(_: Published) -> str:

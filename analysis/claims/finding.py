@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.claims.book import Book, Run
 from analysis.claims.published import Published
-from analysis.intervals import CONFIDENCE, Interval
+from analysis.stats.intervals import CONFIDENCE, Interval
 
 MARGIN = 1.0
 """Points of accuracy that may be lost before a setting is called worse in practice."""

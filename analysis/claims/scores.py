@@ -18,8 +18,8 @@ from analysis.claims.finding import (
 )
 from analysis.claims.published import Published
 from analysis.claims.thresholds import sweep
-from analysis.frontier import measured_area, speed_at_loss
-from analysis.resampling import accuracy, percentiles
+from analysis.stats.frontiers import measured_area, speed_at_loss
+from analysis.stats.resampling import accuracy, percentiles
 
 EQUAL_LOSS = 2.0
 """Points of accuracy at which tokens per forward of different frontiers are compared."""

@@ -19,9 +19,9 @@ from analysis.claims.finding import (
     together,
 )
 from analysis.claims.published import Published
-from analysis.intervals import Interval
-from analysis.paired import paired_difference, speed_up
-from analysis.resampling import accuracy, tokens_per_forward
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import paired_difference, speed_up
+from analysis.stats.resampling import accuracy, tokens_per_forward
 
 AT = 0.95
 """The threshold that the paper speaks of."""

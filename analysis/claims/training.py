@@ -17,9 +17,9 @@ from analysis.claims.finding import (
     together,
 )
 from analysis.claims.published import Published
-from analysis.intervals import Interval
-from analysis.paired import contrast, paired_difference
-from analysis.resampling import accuracy
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import contrast, paired_difference
+from analysis.stats.resampling import accuracy
 
 COLLAPSE = 5.0
 """Points that a model must surely be behind AR to have collapsed."""

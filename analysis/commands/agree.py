@@ -11,11 +11,11 @@ from typing import cast, get_args
 
 from tqdm import tqdm
 
-from analysis.agreement import EXACT, LARGEST_GAP, Agreement, agreements
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
-from analysis.contestants import BASELINE
-from analysis.evaluate import Plan
-from analysis.evaluation_report import aligned
+from analysis.decoding.contestants import BASELINE
+from analysis.evaluations.agreement import EXACT, LARGEST_GAP, Agreement, agreements
+from analysis.evaluations.evaluate import Plan
+from analysis.text_table import aligned
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings, LayoutName
 from mars.options import DEFAULT_BLOCK_SIZE

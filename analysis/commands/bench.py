@@ -9,13 +9,13 @@ from dataclasses import asdict
 
 from tqdm import tqdm
 
-from analysis.bandwidth import Traffic
-from analysis.bench import BenchPlan, bench
-from analysis.bench_report import to_dict, to_markdown, to_text
+from analysis.benches.bandwidth import Traffic
+from analysis.benches.bench import BenchPlan, bench
+from analysis.benches.report import to_dict, to_markdown, to_text
 from analysis.commands import step_times
 from analysis.commands.entrants import Models, entrants_of
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
-from analysis.contestants import (
+from analysis.decoding.contestants import (
     Contestant,
     check_runnable,
     default_contestants,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from analysis.card import Row, model_card
-from analysis.evaluate import Evaluation, Plan, evaluate
+from analysis.evaluations.card import Row, model_card
+from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
 from mars.options import DEFAULT_BLOCK_SIZE

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from analysis.claims import judge, read_evidence, to_json, to_markdown
-from analysis.evaluation_report import aligned
 from analysis.runs import read_runs
+from analysis.text_table import aligned
 
 HELP = "judge the claims from the run store and write docs/claims.md"
 RUNS, PAGE = "assets/runs", "docs/claims.md"

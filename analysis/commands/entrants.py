@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedModel
 
-from analysis.bench import Decode, Entrant
-from analysis.contestants import BASELINE, GENERATE, Contestant
-from analysis.continuous import is_continuous, run
-from analysis.timed import Generate, Stopwatch, decode_timed
+from analysis.benches.bench import Decode, Entrant
+from analysis.decoding.contestants import BASELINE, GENERATE, Contestant
+from analysis.decoding.continuous import is_continuous, run
+from analysis.decoding.timed import Generate, Stopwatch, decode_timed
 from mars.checkpoint import DTYPES, Checkpoint, load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding.base import check

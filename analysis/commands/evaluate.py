@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from tqdm import tqdm
 
-from analysis.evaluate import Evaluation, Plan, evaluate, find_decoder
-from analysis.evaluation_report import to_dict, to_table
+from analysis.evaluations.evaluate import Evaluation, Plan, evaluate, find_decoder
+from analysis.evaluations.report import to_dict, to_table
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.loading import load

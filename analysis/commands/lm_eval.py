@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.commands.shared import described_run, machine
-from analysis.evaluate import find_decoder
-from analysis.sweep_models import describe
+from analysis.evaluations.evaluate import find_decoder
+from analysis.sweeps.models import describe
 from mars.config import DecodingSettings
 from mars.loading import check_draft, load
 from mars.options import add_decoding_options, decoding_settings

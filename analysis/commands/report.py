@@ -29,9 +29,9 @@ def run(options: argparse.Namespace) -> None:
     """
     from analysis.figures import measure  # Plotly and the statistics take a moment that other commands need not wait
     from analysis.published import read_published
-    from analysis.report_evidence import FAMILY_MEASURES, Evidence
-    from analysis.report_page import write_report
-    from analysis.report_sections import sections
+    from analysis.report.evidence import FAMILY_MEASURES, Evidence
+    from analysis.report.page import write_report
+    from analysis.report.sections import sections
 
     folder, out = Path(options.runs), Path(options.out)
     if not folder.is_dir():

@@ -11,10 +11,19 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from analysis.bandwidth import Traffic
+from analysis.benches.bandwidth import Traffic
+from analysis.benches.step_times import (
+    SHAPES,
+    Replay,
+    Step,
+    StepPlan,
+    random_model,
+    read_replay,
+    read_shape,
+    step_times,
+)
 from analysis.commands.shared import described_run, machine, parse_sizes
-from analysis.evaluation_report import aligned
-from analysis.step_times import SHAPES, Replay, Step, StepPlan, random_model, read_replay, read_shape, step_times
+from analysis.text_table import aligned
 from mars.checkpoint import choose_device, choose_dtype
 from mars.engine import ModelEngine
 from mars.options import DEFAULT_BLOCK_SIZE

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from analysis.evaluation_report import aligned
 from analysis.runs import read_runs
-from analysis.sweep import Progress, Sweep, Swept
-from analysis.sweep_plan import SweepPlan, read_plan
-from analysis.sweep_work import Process, Work
+from analysis.sweeps.plan import SweepPlan, read_plan
+from analysis.sweeps.sweep import Progress, Sweep, Swept
+from analysis.sweeps.work import Process, Work
+from analysis.text_table import aligned
 from mars.checkpoint import choose_device
 from mars.provenance import provenance
 

@@ -26,9 +26,9 @@ _AXES = Axes(x=PER_FORWARD)
 def reliability_points(runs: RunStore, table: pd.DataFrame, *, depths: Sequence[int] = DEPTHS) -> pd.DataFrame:
     """The points of `reliability`, one a row: a bin of scores at a depth, of each series that kept its proposals.
 
-    Columns are those of `analysis.reliability` and `share`, that of the proposals of this depth that lie in the bin.
-    Of several runs of a series it is the one on most problems. Runs scored by entropy are left out, as it is no share,
-    and bins of fewer than FEWEST proposals.
+    Columns are those of `analysis.stats.reliability` and `share`, that of the proposals of this depth that lie in the
+    bin. Of several runs of a series it is the one on most problems. Runs scored by entropy are left out, as it is no
+    share, and bins of fewer than FEWEST proposals.
     """
     measured = table[(table["source"] != PUBLISHED) & (table["settings.score"] != "entropy")]
     has = measured["id"].map(lambda run: runs.proposals(run) is not None).astype(bool)

@@ -21,8 +21,8 @@ _TIMED = "timed runs, and autoregressive ones in their group"
 def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
     """The points of `frontier`, one a row.
 
-    `standing` is that of `analysis.frontier.Standing` among the measured points of the panel, `best_by_value` whether
-    no other of them is as accurate and as fast.
+    `standing` is that of `analysis.stats.Standing` among the measured points of the panel, `best_by_value` whether no
+    other of them is as accurate and as fast.
     """
     by = drawable_by(against)
     points = drawable(table, Axes(x=against), by)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from analysis.contestants import TRAITS, Traits
-from analysis.continuous import is_continuous
-from analysis.timed import Stopwatch
+from analysis.decoding.contestants import TRAITS, Traits
+from analysis.decoding.continuous import is_continuous
+from analysis.decoding.timed import Stopwatch
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analysis.contestants import TRAITS, Traits
+from analysis.decoding.contestants import TRAITS, Traits
 from analysis.harness.tasks import Asking, Planned
-from analysis.run_schema import setting_hash
+from analysis.runs.schema import setting_hash
 from mars.config import DecodingSettings
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")

@@ -16,8 +16,8 @@ from analysis.harness.findings import Finding, found, recalled
 from analysis.harness.journal import Journal
 from analysis.harness.model import MarsLM
 from analysis.harness.tasks import Asking, Planned, planned
-from analysis.run_files import write_run
 from analysis.runs import read_runs
+from analysis.runs.files import write_run
 from mars.checkpoint import Checkpoint
 
 

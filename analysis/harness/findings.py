@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 from lm_eval.api.model import hash_args
 
-from analysis.evaluation_report import aligned
 from analysis.harness.journal import Journal
 from analysis.harness.recall import GENERATE
 from analysis.harness.tasks import Planned
 from analysis.stats import wilson_interval
+from analysis.text_table import aligned
 
 HEADING = ("task", "metric", "n", "score", "95 % interval", "tokens/forward", "tok/s")
 _KEPT = ("tokens", "passes", "seconds", "model_seconds", "finish_reason", "acceptance_lengths", "text")

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.run_schema import setting_hash
 from analysis.runs import RunStore
+from analysis.runs.schema import setting_hash
 from mars.config import DecodingSettings
 
 TASKS = ("logic", "word_problems")

@@ -1,0 +1,149 @@
+"""A benchmark as a table for people, as Markdown for the README, and as a dictionary for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from analysis.benches.bench import BenchPlan
+from analysis.benches.figures import Result
+from analysis.stats import Estimate
+from analysis.text_table import aligned
+
+NOTE = (
+    "Brackets: 95 % bootstrap interval of the median over rounds (how far timings vary, not how far problems do).\n"
+    "× compares tok/s within a round. Efficiency = × AR ÷ tokens/forward. Outside = share of the wall-clock not spent\n"
+    "in forward passes. Identical = problems with the very tokens of autoregressive on the same weights.\n"
+    "Rows/pass = rows that still wrote, mean over passes. TTFT = from the pass that first read the row to its first\n"
+    "token: waiting for a place is not in it.\n"
+    "generate keeps no record of its passes: its ms/pass is the mean of those after the first token."
+)
+
+
+def _number(value: float) -> str:
+    """Three significant digits, no exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _milliseconds(value: float) -> str:
+    return _number(value * 1000)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def _alone(show: Callable[[float], str]) -> Callable[[Estimate], str]:
+    return lambda estimate: show(estimate.median)
+
+
+def _with_interval(estimate: Estimate) -> str:
+    return f"{_number(estimate.median)} [{_number(estimate.low)}, {_number(estimate.high)}]"
+
+
+COLUMNS: dict[str, tuple[str, Callable[[Estimate], str]]] = {
+    "tokens_per_second": ("tok/s", _with_interval),
+    "speedup_over_autoregressive": ("× AR", _with_interval),
+    "speedup_over_generate": ("× generate", _with_interval),
+    "tokens_per_forward": ("tokens/forward", _alone(_number)),
+    "efficiency": ("efficiency", _alone(_number)),
+    "rows_per_pass": ("rows/pass", _alone(_number)),
+    "query_tokens_per_pass": ("queries/pass", _alone(_number)),
+    "seconds_per_pass": ("ms/pass", _alone(_milliseconds)),
+    "ttft_seconds": ("TTFT ms", _alone(_milliseconds)),
+    "tpot_seconds": ("TPOT ms", _alone(_milliseconds)),
+    "outside_model": ("outside", _alone(_percent)),
+    "bandwidth_share": ("bandwidth", _alone(_percent)),
+}
+
+
+def to_text(results: Sequence[Result], plan: BenchPlan) -> str:
+    """One aligned table per batch size, what differs although it must not, and how to read it."""
+    parts = [f"batch size {size}\n{aligned(_lines(results, size))}" for size in plan.batch_sizes]
+    return "\n\n".join([*parts, *_notes(results, plan)])
+
+
+def to_markdown(results: Sequence[Result], plan: BenchPlan) -> str:
+    """The same as Markdown tables."""
+    parts = []
+    for size in plan.batch_sizes:
+        heading, *lines = _lines(results, size)
+        ruler = ["---", *["---:"] * (len(heading) - 1)]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in (heading, ruler, *lines))
+        parts.append(f"Batch size {size}:\n\n{table}")
+    return "\n\n".join([*parts, *_notes(results, plan)])
+
+
+def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
+    """What `--json` writes: seconds, shares between 0 and 1, every figure with its interval."""
+    return {
+        "results": [_described(result) for result in results],
+        "lossless_identical": all(result.identical == result.n for result in _claims(results)),
+        "n": results[0].n,
+        "problems": plan.problems,
+        "repeats": plan.repeats,
+        "batch_sizes": list(plan.batch_sizes),
+        "seed": plan.seed,
+    }
+
+
+def batching_sentence(results: Sequence[Result]) -> str:
+    """Who kept the batch full, and who waited for the longest row."""
+    labels = dict.fromkeys((result.continuous, result.label) for result in results)
+    joined, batched = (", ".join(label for kind, label in labels if kind is wanted) for wanted in (True, False))
+    parts = [
+        f"A waiting problem takes the place of a row that has ended: {joined}." if joined else "",
+        f"Batches that end with their longest row: {batched}." if batched else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def lossless_sentence(results: Sequence[Result]) -> str:
+    """Whether those that must write what the baseline writes did."""
+    broken = [
+        f"{result.label} at batch size {result.batch_size} ({result.identical} of {result.n})"
+        for result in _claims(results)
+        if result.identical != result.n
+    ]
+    if broken:
+        return f"NOT lossless: {'; '.join(broken)}. In bfloat16 near-ties may flip; in float32 this is a fault."
+    return "Every lossless contestant wrote exactly the tokens of autoregressive."
+
+
+def _notes(results: Sequence[Result], plan: BenchPlan) -> list[str]:
+    return [lossless_sentence(results), f"{_counts(results, plan)}\n{batching_sentence(results)}\n{NOTE}"]
+
+
+def _claims(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.lossless and result.identical is not None]
+
+
+def _counts(results: Sequence[Result], plan: BenchPlan) -> str:
+    return f"{results[0].n} held-out problems, {plan.repeats} rounds after one uncounted, seed {plan.seed}."
+
+
+def _lines(results: Sequence[Result], batch_size: int) -> list[tuple[str, ...]]:
+    """The heading and a line per contestant; a column that nobody has a value for is left out."""
+    here = [result for result in results if result.batch_size == batch_size]
+    shown = [name for name in COLUMNS if any(result.figures.get(name) for result in here)]
+    lines = [("contestant", *(COLUMNS[name][0] for name in shown), "identical")]
+    for result in here:
+        cells = [
+            "–" if (estimate := result.figures.get(name)) is None else COLUMNS[name][1](estimate) for name in shown
+        ]
+        lines.append((result.label, *cells, "–" if result.identical is None else f"{result.identical}/{result.n}"))
+    return lines
+
+
+def _described(result: Result) -> dict[str, Any]:
+    return {
+        "batch_size": result.batch_size,
+        "contestant": result.label,
+        "lossless": result.lossless,
+        "continuous": result.continuous,
+        **{name: None if estimate is None else asdict(estimate) for name, estimate in result.figures.items()},
+        "identical": result.identical,
+        "identical_rate": None if result.identical is None else result.identical / result.n,
+        "rounds": [{"tokens": tokens, "seconds": seconds} for tokens, seconds in result.rounds],
+    }

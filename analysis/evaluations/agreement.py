@@ -1,0 +1,121 @@
+"""Whether exact decoding is exact: its texts held against those of autoregressive decoding, and every token against
+what the model says in one pass over the whole text.
+
+In float32 the texts must be the same, token by token. In bfloat16 two tokens may be as good as tied, and then the shape
+of a pass decides which one is written. So there each token of a text is judged by its gap: how far its log-probability
+lies below the best one's when the model reads prompt and text at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from analysis.decoding.contestants import BASELINE
+from analysis.decoding.continuous import run
+from mars.config import DecodingSettings, LayoutName
+from mars.decoding.base import Prompts, check
+from mars.engine import Engine
+from mars.metrics import output_ids
+from mars.window import Window
+
+EXACT = "self_speculative"
+LARGEST_GAP = 0.05
+
+Texts = tuple[tuple[int, ...], ...]
+"""Of each prompt, the token ids written, end of sequence included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How far the texts of one decoder at one batch size agree with the baseline at the first batch size, n of them.
+
+    `identical` texts are those with the very tokens of the baseline. Of all tokens written, `best` are those that no
+    other beats in the pass over the whole text, `wide` those whose gap, in nats, is above `LARGEST_GAP`;
+    `widest` is where the largest gap is, as (problem, position in the text). `layout` is None for the baseline.
+    """
+
+    layout: LayoutName | None
+    batch_size: int
+    n: int
+    identical: int
+    tokens: int
+    best: int
+    wide: int
+    largest_gap: float
+    widest: tuple[int, int]
+
+    def holds(self, dtype: str) -> bool:
+        """Whether it is what is promised in this dtype; nothing is promised of the baseline's gaps."""
+        if dtype == "float32":
+            return self.identical == self.n
+        return self.layout is None or self.wide == 0
+
+
+def agreements(
+    engine: Engine,
+    prompts: Prompts,
+    settings: DecodingSettings,
+    layouts: Sequence[LayoutName],
+    batch_sizes: Sequence[int],
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Agreement]:
+    """The baseline and each layout at each batch size in turn; `progress` is told of every run that is done.
+
+    Raises:
+        ValueError: a prompt does not fit, or the model or the settings do not suit exact decoding.
+    """
+    check(engine, prompts, settings)
+    judged: dict[tuple[int, tuple[int, ...]], tuple[float, ...]] = {}
+    expected: Texts | None = None
+    for batch_size in batch_sizes:
+        for layout in (None, *layouts):
+            changed = settings if layout is None else replace(settings, layout=layout)
+            found = texts(engine, BASELINE if layout is None else EXACT, changed, prompts, batch_size)
+            expected = found if expected is None else expected
+            for number, text in enumerate(found):
+                if (number, text) not in judged:
+                    judged[number, text] = gaps(engine, prompts[number], text)
+            measured = [judged[number, text] for number, text in enumerate(found)]
+            yield _agreement(layout, batch_size, found, expected, measured)
+            if progress is not None:
+                progress(1)
+
+
+def texts(engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int) -> Texts:
+    """What the decoder writes for each prompt, `places` rows at a time."""
+    records = list(run(engine, decoder, settings, prompts, places))
+    return tuple(tuple(output_ids(records, row)) for row in range(len(prompts)))
+
+
+def gaps(engine: Engine, prompt: Sequence[int], text: Sequence[int]) -> tuple[float, ...]:
+    """For each token of the text, the log-probability of the best token minus its own, in one pass over all of it."""
+    ids_1Q = torch.tensor([[*prompt, *text[:-1]]], device=engine.device)
+    length = ids_1Q.shape[1]
+    slots_1Q = torch.arange(1, length + 1, device=engine.device)[None]
+    window = Window(ids_RQ=ids_1Q, slots_RQ=slots_1Q, extent=length + 1, keep=len(text))
+    logits_WV = engine.open(1, length).forward(window)[0]
+    written_W1 = torch.tensor(list(text), device=engine.device)[:, None]
+    # Both are normalised by the same sum, which the difference does not need.
+    gaps_W: list[float] = (logits_WV.amax(1) - logits_WV.gather(1, written_W1)[:, 0]).tolist()
+    return tuple(gaps_W)
+
+
+def _agreement(
+    layout: LayoutName | None, batch_size: int, found: Texts, expected: Texts, measured: Sequence[Sequence[float]]
+) -> Agreement:
+    places = {(row, place): gap for row, gaps_W in enumerate(measured) for place, gap in enumerate(gaps_W)}
+    widest = max(places, key=places.__getitem__)
+    return Agreement(
+        layout=layout,
+        batch_size=batch_size,
+        n=len(found),
+        identical=sum(ours == theirs for ours, theirs in zip(found, expected, strict=True)),
+        tokens=len(places),
+        best=sum(gap == 0 for gap in places.values()),
+        wide=sum(gap > LARGEST_GAP for gap in places.values()),
+        largest_gap=places[widest],
+        widest=widest,
+    )

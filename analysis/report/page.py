@@ -1,0 +1,160 @@
+"""The report: one HTML page that needs no network, and a CSV file for every figure with the very numbers drawn.
+
+The template escapes all text. What it takes as it is are our own style and scripts, and JSON without `<`, `>` and `&`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from plotly.io.json import to_json_plotly
+from plotly.offline import get_plotlyjs
+
+from analysis.figures import template
+from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
+from analysis.report.evidence import Evidence, Section
+
+PAGE = "report.html"
+TITLE = "MARS Lens: the evidence"
+COLUMNS = (
+    *("model", "decoder", "threshold", "batch size", "n", "accuracy (%)", "tokens per forward", "speed-up over AR"),
+    *("where", "date", "id"),
+)
+_BROWSER = Path(__file__).parent / "browser"
+_ORDER = ["model", "series", "batch_size", "threshold", "id"]
+_NO_NUMBERS = ["hover", "rank"]
+_ORIGINS = {
+    "timed groups": "group",
+    "plans": "plan",
+    "commands": "command",
+    "commits": "commit",
+    "hardware": "hardware",
+    "torch": "torch",
+    "transformers": "transformers",
+    "Python": "python",
+}
+
+
+def write_report(folder: Path, evidence: Evidence, sections: Sequence[Section]) -> list[Path]:
+    """Write the page and its CSV files into `folder`, which is made if need be; their paths, the page first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {PAGE: page(evidence, sections), **{f"{section.name}.csv": to_csv(section.points) for section in sections}}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in files]
+
+
+def page(evidence: Evidence, sections: Sequence[Section]) -> str:
+    """The page, complete: style, scripts, figures and all."""
+    script, plotly = (_BROWSER / "report.js").read_text(encoding="utf-8"), get_plotlyjs()
+    measured = evidence.table[evidence.table["source"] != PUBLISHED].sort_values(_ORDER)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FileSystemLoader(_BROWSER)
+    )
+    return environment.get_template("report.html").render(
+        title=TITLE,
+        policy=_policy(plotly, script),
+        style=(_BROWSER / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        plotly=plotly,
+        templates=_json({name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")}),
+        summary=_summary(measured),
+        sections=[_shown(section) for section in sections],
+        columns=COLUMNS,
+        runs=[_cells(row) for row in measured.to_dict("records")],
+        skipped=list(evidence.runs.problems),
+        provenance=_provenance(measured),
+    )
+
+
+def to_csv(points: pd.DataFrame) -> str:
+    """The numbers of a figure, one row a mark; columns without a value are left out."""
+    kept = points.drop(columns=_NO_NUMBERS, errors="ignore").dropna(axis="columns", how="all")
+    lists = [name for name in kept if kept[name].map(lambda value: isinstance(value, tuple)).any()]
+    joined = {
+        name: kept[name].map(lambda value: "; ".join(value) if isinstance(value, tuple) else value) for name in lists
+    }
+    return str(kept.assign(**joined).to_csv(index=False, lineterminator="\n"))
+
+
+def _shown(section: Section) -> dict[str, str]:
+    """What the template needs of a section; the page sets the Plotly template."""
+    drawn = section.figure.to_plotly_json()
+    drawn["layout"].pop("template", None)
+    return {
+        "name": section.name,
+        "title": section.title,
+        "caption": " ".join(section.caption.split()),
+        "counts": _counts(section.points),
+        "data": _json(drawn),
+    }
+
+
+def _counts(points: pd.DataFrame) -> str:
+    counts = points["n"].dropna() if "n" in points else pd.Series(dtype=float)
+    if counts.empty:
+        return ""
+    if "mean_score" in points:
+        return f"n = {int(counts.sum()):,} proposals."
+    return f"n = {_range(counts)} problems a mark."
+
+
+def _summary(measured: pd.DataFrame) -> str:
+    if measured.empty:
+        return "No runs."
+    models, decoders = measured["model"].nunique(), measured["decoder"].nunique()
+    return (
+        f"{len(measured)} runs of {models} models with {decoders} decoders, {_range(measured['n'])} problems each, "
+        f"{_range(measured['date'].str[:10])}."
+    )
+
+
+def _range(values: pd.Series) -> str:
+    low, high = (end if isinstance(end, str) else f"{int(end):,}" for end in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    speeds = [_with_interval(row, name, 1, ".2f") for name in ("tokens_per_forward", "speedup")]
+    return [
+        cut(model_words(row)),
+        decoder_words(row),
+        threshold_words(row),
+        f"{int(row['batch_size'])}",
+        f"{int(row['n']):,}",
+        _with_interval(row, "accuracy", 100, ".1f"),
+        *speeds,
+        f"{row['device']}, {row['dtype']}, {row['hardware']}",
+        row["date"][:10],
+        row["id"],
+    ]
+
+
+def _with_interval(row: dict[str, Any], name: str, factor: float, form: str) -> str:
+    value, low, high = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+    return "" if missing(value) else interval_words(value, low, high, form=form)
+
+
+def _provenance(measured: pd.DataFrame) -> dict[str, list[str]]:
+    """Every value of each field, once."""
+    found = {name: [str(value) for value in measured[field].dropna().unique()] for name, field in _ORIGINS.items()}
+    return {name: sorted(values) for name, values in found.items() if values}
+
+
+def _policy(*scripts: str) -> str:
+    """No network at all, and no scripts but these."""
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{found}'" for found in hashes)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def _json(value: Any) -> str:
+    """JSON that can stand in a page: nothing in it ends the element."""
+    text = to_json_plotly(value)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,172 @@
+"""Every run of a folder with its rows, checked against docs/runs.md. No torch here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analysis.runs.files import INDEX, proposals_path, read_index, rows_path
+from analysis.runs.schema import (
+    DEFAULT_SETTINGS,
+    MODEL_FIELDS,
+    PROVENANCE,
+    SETTING,
+    check_entry,
+    is_id,
+)
+from analysis.runs.tables import check_proposals, check_rows
+
+AGGREGATES = (
+    *("n", "correct", "accuracy", "tokens", "passes", "seconds", "tokens_per_forward", "tokens_per_second"),
+    "source",
+)
+MEASURED = "measured"
+_NESTED = {"model": MODEL_FIELDS, "draft": MODEL_FIELDS, "settings": tuple(DEFAULT_SETTINGS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStore:
+    """The runs that are as they should be, in the order of their ids; `problems` has a sentence for each that is not.
+
+    `frames` and `kept` hold the rows and the mask proposals by id; use `rows` and `proposals`.
+    """
+
+    entries: Sequence[dict[str, Any]] = ()
+    problems: Sequence[str] = ()
+    frames: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    kept: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    def rows(self, run: str) -> pd.DataFrame:
+        """The rows of the run with this id, one a problem.
+
+        Raises:
+            ValueError: there is no such run.
+        """
+        if run not in self.frames:
+            raise ValueError(f"there is no run {run!r}: the store has {len(self.entries)} runs")
+        return self.frames[run].copy(deep=False)
+
+    def proposals(self, run: str) -> pd.DataFrame | None:
+        """The mask proposals of the run with this id; None where none were kept.
+
+        Raises:
+            ValueError: there is no such run.
+        """
+        self.rows(run)
+        return self.kept[run].copy(deep=False) if run in self.kept else None
+
+    def table(self) -> pd.DataFrame:
+        """One row per run: setting and provenance, nested fields with dots, and the sums over its rows.
+
+        Lists become tuples. A missing number, so the threshold of one-token mode, is NaN.
+        """
+        return pd.DataFrame(
+            [{**flattened(entry), **_aggregates(self.frames[entry["id"]])} for entry in self.entries],
+            columns=list(columns()),
+        )
+
+
+def columns() -> tuple[str, ...]:
+    """The columns of a table of runs."""
+    fields: list[str] = ["id"]
+    for name in (*SETTING, *PROVENANCE):
+        fields += [f"{name}.{part}" for part in _NESTED[name]] if name in _NESTED else [name]
+    return (*fields, *AGGREGATES)
+
+
+def flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of the index as columns of a table."""
+    flat: dict[str, Any] = {}
+    for name, value in entry.items():
+        if name in _NESTED:
+            whole = {**DEFAULT_SETTINGS, **value} if name == "settings" else value or {}
+            flat |= {f"{name}.{part}": whole.get(part) for part in _NESTED[name]}
+        else:
+            flat[name] = tuple(value) if isinstance(value, list) else value
+    return flat
+
+
+def read_runs(folder: Path) -> RunStore:
+    """The runs of a folder; none where it is empty or not there.
+
+    Never raises for what the folder holds: a run that is damaged is left out and `problems` says why.
+    """
+    index = folder / INDEX
+    if not index.is_file():
+        stray = sorted(folder.glob("*.parquet"))
+        return RunStore(problems=[f"{index} is missing, so that {stray[0].name} cannot be read"] if stray else ())
+    try:
+        listed = read_index(index)
+    except ValueError as error:
+        return RunStore(problems=[str(error)])
+    times = Counter(entry.get("id") for entry in listed if isinstance(entry, dict) and is_id(entry.get("id")))
+    problems: list[str] = []
+    entries: list[dict[str, Any]] = []
+    frames: dict[str, pd.DataFrame] = {}
+    kept: dict[str, pd.DataFrame] = {}
+    for number, entry in enumerate(listed):
+        try:
+            check_listed(entry, f"{index}: runs[{number}]", times)
+            rows, proposals = _read_files(folder, entry)
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+        entries.append(entry)
+        frames[entry["id"]] = rows
+        if proposals is not None:
+            kept[entry["id"]] = proposals
+    return RunStore(entries=sorted(entries, key=lambda entry: entry["id"]), problems=problems, frames=frames, kept=kept)
+
+
+def check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
+    """Raise ValueError unless this is an entry and no other has its id; `where` begins the sentence."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"{where} must be an object, got {type(entry).__name__}")
+    try:
+        check_entry(entry)
+    except ValueError as error:
+        raise ValueError(f"{where}.{error}") from error
+    if times[entry["id"]] > 1:
+        raise ValueError(f"{where}.id is that of another run as well: {entry['id']}")
+
+
+def _read_files(folder: Path, entry: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    path = rows_path(folder, entry["id"])
+    if not path.is_file():
+        raise ValueError(f"{path} is missing, although {INDEX} lists the run")
+    try:
+        rows = check_rows(_read_table(path), entry)
+        path = proposals_path(folder, entry["id"])
+        return rows, check_proposals(_read_table(path), rows) if path.is_file() else None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_table(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read(use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"the file is damaged or no Parquet: {error}") from error
+
+
+def _aggregates(rows: pd.DataFrame) -> dict[str, Any]:
+    n, correct = len(rows), int(rows["correct"].sum())
+    tokens, passes, seconds = int(rows["tokens"].sum()), int(rows["passes"].sum()), float(rows["seconds"].sum())
+    return {
+        "n": n,
+        "correct": correct,
+        "accuracy": correct / n,
+        "tokens": tokens,
+        "passes": passes,
+        "seconds": seconds,
+        "tokens_per_forward": tokens / passes if passes else None,
+        "tokens_per_second": tokens / seconds if seconds else None,
+        "source": MEASURED,
+    }

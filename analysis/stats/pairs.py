@@ -1,0 +1,174 @@
+"""Two runs on the same problems: what changed from one to the other. Shares are differences candidate − baseline.
+
+Two intervals of a difference of accuracy are given. The bootstrap over problems keeps the families apart, but where the
+runs differ in no problem it is [0, 0], however few problems there were. The score interval (Tango, Statistics in
+Medicine 17, 1998), the paired counterpart of Wilson's, is honest there too; decisions are made on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence, share
+from analysis.stats.resampling import UNDER, check_divisible, in_order, percentiles, problems_of, resampled_sums, sums
+
+POINTS = 100.0
+"""Percentage points of a share of 1."""
+_EDGE = 1 - 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """Accuracy of a candidate minus that of a baseline on the same `n` problems, in percentage points.
+
+    `gained` problems only the candidate has right, `lost` only the baseline. `points` has the bootstrap interval.
+    `p_value` is the exact McNemar test of no difference, two-sided.
+    """
+
+    n: int
+    gained: int
+    lost: int
+    points: Interval
+    p_value: float
+
+    def score_interval(self, confidence: float = CONFIDENCE) -> Interval:
+        """The difference in points with its score interval, two-sided."""
+        check_confidence(confidence)
+        tail = (1 - confidence) / 2
+        return Interval(self.points.value, self._limit(norm.isf(tail)), self._limit(-norm.isf(tail)))
+
+    def loss_at_most(self, confidence: float = CONFIDENCE) -> float:
+        """Upper end of the one-sided score interval of the loss, baseline − candidate, in points."""
+        check_confidence(confidence)
+        return -self._limit(norm.isf(1 - confidence))
+
+    def loss_p_value(self, points: float) -> float:
+        """One-sided p of the score test that the loss is `points` or more; small where it is surely less.
+
+        Raises:
+            ValueError: the points are not between 0 and 100.
+        """
+        if not 0 < points < POINTS:
+            raise ValueError(f"points must be above 0 and below 100, got {points}")
+        return float(norm.sf(_score(self.gained, self.lost, self.n, -points / POINTS)))
+
+    def _limit(self, z: float) -> float:
+        """The difference, in points, at which the score is `z`; the score falls as the difference rises."""
+
+        def excess(difference: float) -> float:
+            return _score(self.gained, self.lost, self.n, difference) - z
+
+        if excess(_EDGE) >= 0:
+            return POINTS
+        if excess(-_EDGE) <= 0:
+            return -POINTS
+        return float(brentq(excess, -_EDGE, _EDGE, xtol=1e-10)) * POINTS
+
+
+def _score(gained: int, lost: int, n: int, difference: float) -> float:
+    """Tango's statistic: how many standard errors the counts lie above what `difference` would give.
+
+    The share of lost ones is the most likely of those with this difference: the root of a x² + b x + c.
+    """
+    a = 2.0 * n
+    b = -gained - lost + (2 * n - gained + lost) * difference
+    c = -lost * difference * (1 - difference)
+    share_lost = (sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
+    variance = n * (2 * share_lost + difference * (1 - difference))
+    excess = gained - lost - n * difference
+    return excess / sqrt(variance) if variance > 0 else float(np.sign(excess)) * np.inf if excess else 0.0
+
+
+def paired(*runs: pd.DataFrame) -> list[pd.DataFrame]:
+    """The rows of runs on the same problems, each in the same order.
+
+    Raises:
+        ValueError: a run has other problems than the first.
+    """
+    ordered = [in_order(rows) for rows in runs]
+    problems = [problems_of(rows) for rows in ordered]
+    for other in problems[1:]:
+        if other != problems[0]:
+            raise ValueError(
+                f"runs must be on the same problems to be compared, got {len(problems[0])} and {len(other)}, "
+                f"of which {len({*problems[0]} & {*other})} in both"
+            )
+    return ordered
+
+
+def paired_difference(
+    candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE
+) -> PairedDifference:
+    """What the candidate gains and loses in accuracy.
+
+    Raises:
+        ValueError: the runs are not on the same problems, or on none.
+    """
+    from statsmodels.stats.contingency_tables import mcnemar  # slow to import, and few commands need it
+
+    ours, theirs = paired(candidate, baseline)
+    right, was_right = ours["correct"].to_numpy(dtype=bool), theirs["correct"].to_numpy(dtype=bool)
+    gained, lost = int((right & ~was_right).sum()), int((~right & was_right).sum())
+    table = [[int((right & was_right).sum()), gained], [lost, int((~right & ~was_right).sum())]]
+    return PairedDifference(
+        n=len(ours),
+        gained=gained,
+        lost=lost,
+        points=contrast([(1, ours), (-1, theirs)], confidence),
+        p_value=float(mcnemar(table, exact=True).pvalue),
+    )
+
+
+def contrast(parts: Sequence[tuple[float, pd.DataFrame]], confidence: float = CONFIDENCE) -> Interval:
+    """Accuracies of runs on the same problems, each times its factor, added up: points with a bootstrap interval.
+
+    Raises:
+        ValueError: the runs are not on the same problems.
+    """
+    runs = paired(*(rows for _, rows in parts))
+    changes = sum(factor * rows["correct"].to_numpy(dtype=float) for (factor, _), rows in zip(parts, runs, strict=True))
+    drawn = resampled_sums(runs[0], np.asarray(changes)[:, None])[:, 0]
+    return percentiles(np.mean(changes), drawn / len(runs[0]), confidence).scaled(POINTS)
+
+
+def speed_up(
+    candidate: pd.DataFrame,
+    baseline: pd.DataFrame,
+    speed: str = "tokens_per_second",
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """How many times the baseline's speed the candidate reaches; the problems are resampled in both alike.
+
+    Of throughput it means something only where the two took turns on one machine: runs of one group.
+
+    Raises:
+        ValueError: the speed is unknown, the runs are not on the same problems, or rows took no time.
+    """
+    if speed not in UNDER:
+        raise ValueError(f"speed must be one of {', '.join(UNDER)}, got {speed!r}")
+    ours, theirs = paired(candidate, baseline)
+    (total, drawn), (total_before, drawn_before) = (
+        sums(ours, rows, ("tokens", UNDER[speed])) for rows in (ours, theirs)
+    )
+    check_divisible(drawn[:, 1], UNDER[speed])
+    check_divisible(drawn_before, f"tokens and {UNDER[speed]}")
+    value = total[0] / total[1] * total_before[1] / total_before[0]
+    factors = drawn[:, 0] / drawn[:, 1] * drawn_before[:, 1] / drawn_before[:, 0]
+    return percentiles(value, factors, confidence)
+
+
+def identical_texts(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
+    """Share of the problems with the very text of the baseline, with its Wilson interval.
+
+    Raises:
+        ValueError: the runs are not on the same problems.
+    """
+    ours, theirs = paired(candidate, baseline)
+    return share(int((ours["text"] == theirs["text"]).sum()), len(ours), confidence)

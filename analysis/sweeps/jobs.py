@@ -1,0 +1,178 @@
+"""The runs that a plan asks for, each once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+from analysis.decoding.contestants import TRAITS, Traits
+from analysis.evaluations.evaluate import SEED_STRIDE
+from analysis.runs.schema import setting_hash
+from analysis.sweeps.models import Key, describe
+from analysis.sweeps.plan import Group, SweepPlan
+from mars.checkpoint import choose_device, choose_dtype
+from mars.config import DecodingSettings
+from mars.options import DEFAULT_BLOCK_SIZE
+from mars.tasks import Problem, sample
+
+DIFFUSION = "block_diffusion"
+_LISTS = {
+    "thresholds": "threshold",
+    "scores": "score",
+    "block_sizes": "block_size",
+    "extra_proposal": "extra_proposal",
+    "cache_block_sizes": "cache_block_size",
+    "layouts": "layout",
+    "draft_tokens": "draft_tokens",
+    "continuation": "continuation",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run: the setting part of its entry with its id, and how to get it.
+
+    Its problems are numbered over the families in turn and cut into chunks of `chunk`.
+    """
+
+    setting: Mapping[str, Any]
+    settings: DecodingSettings
+    key: Key
+    chunk: int
+    proposals: bool
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return str(self.setting["id"])
+
+    @property
+    def problems(self) -> int:
+        """Problems of all families."""
+        return int(self.setting["problems"]) * len(self.setting["tasks"])
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.problems // self.chunk)
+
+    def places(self, chunk: int) -> range:
+        """Which problems a chunk has."""
+        return range(chunk * self.chunk, min((chunk + 1) * self.chunk, self.problems))
+
+    def problem(self, place: int) -> tuple[int, Problem]:
+        """The number of a problem in its family, and the problem."""
+        number, family = divmod(place, len(self.setting["tasks"]))
+        return number, sample(self.setting["tasks"][family], self.setting["seed"] * SEED_STRIDE + number)
+
+
+def turns_of(plan: SweepPlan) -> list[list[Job]]:
+    """The runs of a plan: those of a timed group and batch size together, in turns; every other one by itself.
+
+    Raises:
+        ValueError: a setting is out of range, or a checkpoint cannot be run so.
+    """
+    found: dict[str, Job] = {}
+    turns: dict[object, list[str]] = {}
+    models = cache(describe)
+    for group in plan.groups:
+        try:
+            jobs = list(_jobs(group, plan.name, models))
+        except ValueError as error:
+            raise ValueError(f"group {group.name}: {error}") from error
+        for job in jobs:
+            if job.id in found:
+                kept = found[job.id]
+                found[job.id] = replace(kept, proposals=kept.proposals or job.proposals)
+                continue
+            found[job.id] = job
+            turn = (job.setting["group"], job.setting["batch_size"]) if group.timed else job.id
+            turns.setdefault(turn, []).append(job.id)
+    return [[found[run] for run in runs] for runs in turns.values()]
+
+
+def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
+    device = choose_device(group.device)
+    dtype = str(choose_dtype(group.dtype, device)).removeprefix("torch.")
+    for batch_size, source, decoder in product(group.batch_sizes, group.checkpoints, group.decoders):
+        traits = TRAITS.get(decoder, Traits())
+        model = models(source)
+        _check_stage(decoder, source, model, _stages(decoder, traits))
+        for draft in group.drafts if traits.draft else (None,):
+            drafting = None if draft is None else models(draft)
+            for settings in dict.fromkeys(_settings(group, decoder, model, drafting)):
+                if settings.continuation:
+                    _check_stage("continuation", source, model, ("mars",))
+                setting = {
+                    "model": model,
+                    "draft": drafting,
+                    "decoder": decoder,
+                    "settings": asdict(settings),
+                    "tasks": list(group.tasks),
+                    "problems": group.problems,
+                    "seed": group.seed,
+                    "batch_size": batch_size,
+                    "dtype": dtype,
+                    "device": device.type,
+                    "timed": group.timed,
+                    "group": f"{plan}/{group.name}" if group.timed else None,
+                }
+                yield Job(
+                    setting={"id": _id(group, setting), **setting},
+                    settings=settings,
+                    key=(source, draft, dtype, device.type),
+                    chunk=group.chunk,
+                    proposals=group.proposals,
+                )
+
+
+def _stages(decoder: str, traits: Traits) -> tuple[str | None, ...]:
+    """The stages of training after which a decoder can run a model; None: it is not known."""
+    if decoder == DIFFUSION:
+        return DIFFUSION, None
+    return ("mars",) if traits.masks else ("sft", "mars", None)
+
+
+def _check_stage(what: str, source: str, model: Mapping[str, Any], stages: Sequence[str | None]) -> None:
+    if model["stage"] not in stages:
+        known = " or ".join(stage for stage in stages if stage)
+        raise ValueError(f"{what} needs a checkpoint of stage {known}, and that of {source} is {model['stage']}")
+
+
+def _settings(
+    group: Group, decoder: str, model: Mapping[str, Any], draft: Mapping[str, Any] | None
+) -> Iterator[DecodingSettings]:
+    """Every combination of what the decoder takes; the rest is as if it had not been said."""
+    block_size = model["block_size"] or (draft or {}).get("block_size") or DEFAULT_BLOCK_SIZE
+    lists = {key: getattr(group, key) for key in _LISTS if group.takes(decoder, key) and getattr(group, key)}
+    base = DecodingSettings(block_size=block_size, threshold=None, max_new_tokens=group.max_new_tokens)
+    for values in product(*lists.values()):
+        changes = {_LISTS[key]: value for key, value in zip(lists, values, strict=True)}
+        if draft is not None and draft["stage"] in (None, "sft") and not changes["continuation"]:
+            changes["threshold"] = None  # nobody writes by a threshold
+        yield replace(base, **changes)
+
+
+def _id(group: Group, setting: Mapping[str, Any]) -> str:
+    """`<model>.<decoder words>.b<batch size>.<hash>`."""
+    settings, decoder = setting["settings"], setting["decoder"]
+    words = str(decoder)
+    if group.takes(decoder, "thresholds"):
+        words += f"@{'none' if settings['threshold'] is None else settings['threshold']}"
+    for key, word in (
+        ("block_sizes", f"-b{settings['block_size']}"),
+        ("cache_block_sizes", f"-c{settings['cache_block_size']}"),
+        ("draft_tokens", f"-k{settings['draft_tokens']}"),
+        ("layouts", f"-{settings['layout']}"),
+    ):
+        words += word if group.takes(decoder, key) else ""
+    words += f"-{settings['score']}" if settings["score"] != "probability" else ""
+    words += "-extra" if settings["extra_proposal"] else ""
+    words += "-continuation" if settings["continuation"] else ""
+    words += f"-{setting['draft']['name']}" if setting["draft"] else ""
+    name = f"{setting['model']['name']}.{words}.b{setting['batch_size']}"
+    return f"{re.sub(r'[^A-Za-z0-9._@+=-]', '-', name)}.{setting_hash(setting)}"

@@ -1,0 +1,196 @@
+"""Plans of sweeps: TOML files with groups of settings that are multiplied out. See docs/runs.md."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from analysis.decoding.contestants import TRAITS, Traits
+from analysis.evaluations.evaluate import Plan as Problems
+from mars.config import DEFAULT_THRESHOLD
+from mars.decoding import DECODERS
+from mars.tasks import TASKS
+
+SCHEMA = 1
+DEFAULTS = ("problems", "seed", "tasks", "batch_sizes", "dtype", "device", "max_new_tokens", "chunk")
+"""Keys that a plan may give once for all its groups."""
+
+EXACT = "self_speculative"
+
+_TAKES: dict[str, Callable[[Traits], bool]] = {
+    "thresholds": lambda traits: "@" in traits.takes or traits.draft,
+    "scores": lambda traits: "@" in traits.takes or traits.draft,
+    "block_sizes": lambda traits: "b" in traits.takes,
+    "extra_proposal": lambda traits: "b" in traits.takes,
+    "cache_block_sizes": lambda traits: "c" in traits.takes,
+    "layouts": lambda traits: "layout" in traits.takes,
+    "draft_tokens": lambda traits: "k" in traits.takes,
+    "continuation": lambda traits: "continuation" in traits.takes,
+    "drafts": lambda traits: traits.draft,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One table of a plan; every combination of its lists is a run.
+
+    A threshold None is one-token mode; no block size means that of the checkpoint. `chunk` is how many problems are
+    decoded before they are saved; `proposals` keeps the mask proposals. The runs of `timed` groups with one name take
+    turns.
+    """
+
+    name: str
+    checkpoints: tuple[str, ...]
+    decoders: tuple[str, ...]
+    problems: int
+    seed: int
+    drafts: tuple[str, ...] = ()
+    thresholds: tuple[float | None, ...] = (DEFAULT_THRESHOLD,)
+    scores: tuple[str, ...] = ("probability",)
+    block_sizes: tuple[int, ...] = ()
+    cache_block_sizes: tuple[int, ...] = (32,)
+    layouts: tuple[str, ...] = ("auto",)
+    draft_tokens: tuple[int, ...] = (4,)
+    continuation: tuple[bool, ...] = (False,)
+    extra_proposal: tuple[bool, ...] = (False,)
+    tasks: tuple[str, ...] = tuple(TASKS)
+    batch_sizes: tuple[int, ...] = (16,)
+    dtype: str = "auto"
+    device: str = "auto"
+    max_new_tokens: int = 192
+    chunk: int = 96
+    timed: bool = False
+    proposals: bool = False
+
+    def __post_init__(self) -> None:
+        for decoder in self.decoders:
+            if decoder not in DECODERS:
+                raise ValueError(f"decoders must be some of {', '.join(DECODERS)}, got {decoder!r}")
+        for batch_size in self.batch_sizes:
+            Problems(problems=self.problems, seed=self.seed, tasks=self.tasks, batch_size=batch_size)
+            if batch_size > self.chunk:
+                raise ValueError(f"chunk must be >= the batch sizes, got {self.chunk} for {batch_size}")
+        if self.proposals and (set(self.decoders) != {EXACT} or set(self.layouts) != {"quadratic"}):
+            raise ValueError(
+                f"proposals are kept by {EXACT} in its quadratic layout, got decoders {', '.join(self.decoders)} and "
+                f"layouts {', '.join(self.layouts)}"
+            )
+        if any(TRAITS.get(decoder, Traits()).draft for decoder in self.decoders) and not self.drafts:
+            raise ValueError(f"drafts must name the draft checkpoints of {', '.join(self.decoders)}, got none")
+
+    def takes(self, decoder: str, key: str) -> bool:
+        """Whether this decoder is run with each value of the list `key`."""
+        if key == "scores" and self.proposals:
+            return True
+        return _TAKES[key](TRAITS.get(decoder, Traits()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """A plan by the name of its file."""
+
+    name: str
+    groups: tuple[Group, ...]
+
+    def __post_init__(self) -> None:
+        first: dict[str, Group] = {}
+        for group in self.groups:
+            other = first.setdefault(group.name, group)
+            for key in ("timed", "problems", "seed", "tasks", "chunk"):
+                if group.timed | other.timed and getattr(group, key) != getattr(other, key):
+                    raise ValueError(
+                        f"group {group.name}: tables with one name take turns, so {key} must be the same in all, got "
+                        f"{getattr(other, key)!r} and {getattr(group, key)!r}"
+                    )
+
+
+def read_plan(path: Path) -> SweepPlan:
+    """The plan of a file.
+
+    Raises:
+        ValueError: names the file, the group and the key at fault.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"there is no plan {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is no TOML: {error}") from error
+    try:
+        return _plan(path.stem, data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
+    if data.get("schema") != SCHEMA:
+        raise ValueError(f"schema must be {SCHEMA}, got {data.get('schema')!r}")
+    tables = data.get("group")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise ValueError("a plan needs at least one [[group]]")
+    given = {key: value for key, value in data.items() if key not in ("schema", "group")}
+    _check_keys(given, DEFAULTS, "the plan")
+    defaults = _values(given)
+    groups = []
+    for number, table in enumerate(tables):
+        label = f"group {table.get('name', number + 1)}"
+        try:
+            groups.append(_group(table, defaults))
+        except ValueError as error:
+            raise ValueError(f"{label}: {error}") from error
+    return SweepPlan(name=name, groups=tuple(groups))
+
+
+def _group(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Group:
+    _check_keys(table, _KINDS, "a group")
+    values = {**defaults, **_values(table)}
+    for key in ("name", "checkpoints", "decoders", "problems", "seed"):
+        if key not in values:
+            raise ValueError(f"{key} is missing")
+    group = Group(**values)
+    for key in _TAKES:
+        if key in table and not any(group.takes(decoder, key) for decoder in group.decoders):
+            raise ValueError(f"{key} is nothing that {', '.join(group.decoders)} can be given")
+    return group
+
+
+def _check_keys(table: Mapping[str, Any], known: Any, where: str) -> None:
+    if unknown := [key for key in table if key not in known]:
+        raise ValueError(f"{unknown[0]} is no key of {where}: choose from {', '.join(known)}")
+
+
+def _values(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _value(key, value) for key, value in table.items()}
+
+
+def _value(key: str, value: Any) -> Any:
+    kind, many = _KINDS[key]
+    fits, allowed = _WORDS[kind]
+    if key == "tasks" and value == "all":
+        return tuple(TASKS)
+    values = value if isinstance(value, list) and many else [value]
+    if not values or not all(map(fits, values)):
+        raise ValueError(f"{key} must be {'one or a list of: ' if many else ''}{allowed}, got {value!r}")
+    if not many:
+        return value
+    return tuple(None if key == "thresholds" and item == "none" else item for item in values)
+
+
+def _kind(annotation: str) -> tuple[str, bool]:
+    many = annotation.startswith("tuple[")
+    return annotation.removeprefix("tuple[").removesuffix(", ...]"), many
+
+
+_KINDS: dict[str, tuple[str, bool]] = {field.name: _kind(str(field.type)) for field in fields(Group)}
+_WORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda value: isinstance(value, str) and bool(value), "a word"),
+    "int": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "float | None": (
+        lambda value: value == "none" or (isinstance(value, int | float) and not isinstance(value, bool)),
+        'a number or "none"',
+    ),
+}

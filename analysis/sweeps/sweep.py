@@ -1,0 +1,151 @@
+"""Runs a plan: decodes chunk by chunk what is not in the store yet, so that an interrupted sweep goes on.
+
+The runs of a timed group take turns, chunk by chunk and in an order that moves on by one, each after a warm-up chunk,
+so that a machine that gets slower or faster does so for all. Of several processes, process k of n takes the chunks k,
+k + n, …; the one that finishes a run last puts it into the store.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.benches.bench import rotated
+from analysis.runs import RunStore, read_runs
+from analysis.sweeps.jobs import Job, turns_of
+from analysis.sweeps.models import Models
+from analysis.sweeps.plan import SweepPlan
+from analysis.sweeps.rows import decode_chunk
+from analysis.sweeps.work import Process, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """Ids: of the runs that are new in the store, that wait for chunks of other processes, that were there before."""
+
+    run: tuple[str, ...]
+    left: tuple[str, ...]
+    skipped: tuple[str, ...]
+    seconds: float
+
+
+class Progress:
+    """Told how many problems are to be decoded, then of those that are, and of what is being done."""
+
+    def begin(self, problems: int) -> None:
+        """So many problems are to come."""
+
+    def update(self, problems: int) -> None:
+        """So many more are done."""
+
+    def name(self, run: str) -> None:
+        """This run is being worked on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """A plan on its way into a folder; `provenance` is what all entries say of where they came from, but the date."""
+
+    plan: SweepPlan
+    work: Work
+    provenance: Mapping[str, Any]
+    progress: Progress
+
+    @property
+    def process(self) -> Process:
+        """This process among those that share the sweep."""
+        return self.work.process
+
+    def run(self) -> Swept:
+        """Decode what is missing.
+
+        Raises:
+            ValueError: one sentence about the setting or file at fault.
+        """
+        start = time.perf_counter()
+        self._check()
+        turns = turns_of(self.plan)
+        with self.work.alone():
+            store = read_runs(self.work.folder)
+            missing = [[job for job in turn if not _is_in(store, job)] for turn in turns]
+            skipped = [job for turn in turns for job in turn if _is_in(store, job)]
+            for job in skipped:
+                self.work.clear(job)
+            self._run(missing)
+        if self.process.number == 0:  # which speaks for all
+            self.work.wait_for_others()
+        stored = self.work.stored()
+        wanted = [job.id for turn in missing for job in turn]
+        return Swept(
+            run=tuple(run for run in wanted if run in stored),
+            left=tuple(run for run in wanted if run not in stored),
+            skipped=tuple(job.id for job in skipped),
+            seconds=time.perf_counter() - start,
+        )
+
+    def _check(self) -> None:
+        for group in self.plan.groups:
+            if group.timed and self.process.count > 1:
+                raise ValueError(
+                    f"group {group.name} is timed, and {self.process.count} processes would slow one another down: run "
+                    f"{self.plan.name} with one process"
+                )
+
+    def _run(self, turns: Sequence[Sequence[Job]]) -> None:
+        left = {job.id: self._left(job) for turn in turns for job in turn}
+        self.progress.begin(sum(len(job.places(chunk)) for turn in turns for job in turn for chunk in left[job.id]))
+        models = Models()
+        for turn in turns:
+            models.keep(job.key for job in turn)
+            self._take_turns(turn, left, models)
+            for job in turn:
+                self.work.assemble(job, {**self.provenance, "date": _now()})
+
+    def _left(self, job: Job) -> list[int]:
+        """The chunks of this process that are not done."""
+        done = self.work.done(job)
+        return [chunk for chunk in range(self.process.number, job.chunks, self.process.count) if chunk not in done]
+
+    def _take_turns(self, turn: Sequence[Job], left: Mapping[str, Sequence[int]], models: Models) -> None:
+        jobs = [job for job in turn if left[job.id]]
+        timed = any(job.setting["timed"] for job in jobs)
+        with _without_collections() if timed else _as_it_is():
+            for job in jobs if timed else ():
+                self.progress.name(f"warm-up of {job.id}")
+                decode_chunk(models.get(job.key), job, job.places(0))
+            for chunk in range(max((job.chunks for job in jobs), default=0)):
+                for job in rotated(jobs, chunk):
+                    if chunk in left[job.id]:
+                        self.progress.name(job.id)
+                        places = job.places(chunk)
+                        self.work.add(job, chunk, decode_chunk(models.get(job.key), job, places))
+                        self.progress.update(len(places))
+
+
+def _is_in(store: RunStore, job: Job) -> bool:
+    return job.id in store.frames and not (job.proposals and store.proposals(job.id) is None)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """A full collection takes as long as many passes of a small model; without what is there already it takes none."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield

@@ -1,0 +1,247 @@
+"""The benchmark with contestants whose times are given: who runs when, which figures follow, what is printed."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from analysis.benches.bandwidth import Traffic
+from analysis.benches.bench import BenchPlan, Entrant, bench, rotated
+from analysis.benches.figures import Result, Round, result_of
+from analysis.benches.report import lossless_sentence, to_dict, to_markdown, to_text
+from analysis.decoding.timed import Prompts, Timed
+from analysis.evaluations.evaluate import SEED_STRIDE
+from analysis.stats import Estimate
+from mars.tasks import TASKS, sample
+
+NO_COPY = Traffic(weight_bytes=1000, position_bytes=10)
+PLAN = BenchPlan(problems=1, seed=0, batch_sizes=(1, 4))
+
+
+def timed(seconds: float, *outputs: Sequence[int], per_pass: int = 1, records: bool = True) -> Timed:
+    """A batch whose rows write `per_pass` tokens a pass; half of the time is the model's."""
+    passes = [-(-len(ids) // per_pass) for ids in outputs]
+    return Timed(
+        outputs=tuple(map(tuple, outputs)),
+        seconds=seconds,
+        first_token_seconds=(seconds / 10,) * len(outputs),
+        token_seconds=(seconds / 100,) * len(outputs),
+        model_seconds=seconds / 2 if records else None,
+        passes=max(passes),
+        pass_seconds=(seconds / 20,) * max(passes),
+        row_passes=sum(passes),
+        query_tokens=3 * max(passes),
+        read_positions=50,
+    )
+
+
+class Runner:
+    """A contestant that takes the given seconds for each round, warm-up first, and notes when it was its turn."""
+
+    def __init__(self, label: str, seconds: Sequence[float], turns: list[str], prompts: Prompts):
+        self.label, self.turns = label, turns
+        self.seconds = iter(seconds)
+        self.prompts = prompts
+
+    def __call__(self, prompts: Prompts, places: int) -> Timed:
+        if prompts[0] == self.prompts[0]:
+            self.turns.append(self.label)
+            self.now = next(self.seconds)
+        return timed(self.now / 2, *prompts)
+
+
+def results_of(rounds: dict[str, list[Round]], lossless: Sequence[str] = ()) -> dict[str, Result]:
+    return {label: result_of(label, 2, rounds, NO_COPY, lossless=label in lossless) for label in rounds}
+
+
+def test_order_rotates_and_warm_up_is_not_counted() -> None:
+    prompts = [[1, 9], [2, 9], [3, 9], [4, 9]]
+    turns: list[str] = []
+    seconds = [1000.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    entrants = [
+        Entrant(label=label, decode=Runner(label, seconds * 2, turns, prompts), prompts=prompts) for label in "abc"
+    ]
+    plan = BenchPlan(problems=1, seed=0, batch_sizes=(2, 3))
+    done: list[int] = []
+    results = bench(entrants, plan, NO_COPY, done.append)
+    assert turns == list("abc" + "abc" + "bca" + "cab" + "abc" + "bca") * 2
+    assert sum(done) == len(turns)
+    assert [(result.batch_size, result.label) for result in results] == [(size, x) for size in (2, 3) for x in "abc"]
+    # Two batches of half the seconds each; the thousand seconds of the warm-up are nowhere.
+    assert results[0].rounds == tuple((8, second) for second in (1.0, 2.0, 3.0, 4.0, 5.0))
+
+
+def test_rotated() -> None:
+    assert [rotated("abc", places) for places in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
+
+
+def test_prompts_are_cut_into_batches_for_those_that_need_them() -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def decode(prompts: Prompts, places: int) -> Timed:
+        sizes.append((len(prompts), places))
+        return timed(1.0, *prompts)
+
+    prompts = [[number, 2] for number in range(7)]
+    for continuous, expected in ((False, [(3, 3), (3, 3), (1, 3)]), (True, [(7, 3)])):
+        sizes.clear()
+        measured = Entrant(label="x", decode=decode, prompts=prompts, continuous=continuous).round(3)
+        assert sizes == expected
+        assert [list(ids) for batch in measured for ids in batch.outputs] == prompts
+
+
+def test_figures_by_hand() -> None:
+    baseline_seconds, own_seconds = [4.0, 6.0, 5.0, 8.0, 7.0], [2.0, 2.0, 1.0, 4.0, 2.0]
+    text = [[5, 6, 7, 2], [5, 2]]
+    rounds: dict[str, list[Round]] = {
+        "generate": [(timed(2 * seconds, *text, records=False),) for seconds in baseline_seconds],
+        "autoregressive": [(timed(seconds, *text),) for seconds in baseline_seconds],
+        "fast": [(timed(seconds, *text, per_pass=2),) for seconds in own_seconds],
+    }
+    figures = results_of(rounds)["fast"].figures
+    assert figures["tokens_per_second"] == Estimate.of([3.0, 3.0, 6.0, 1.5, 3.0])
+    assert figures["tokens_per_forward"] == Estimate(2.0, 2.0, 2.0)
+    assert figures["rows_per_pass"] == Estimate(1.5, 1.5, 1.5)
+    assert figures["query_tokens_per_pass"] == Estimate(3.0, 3.0, 3.0)
+    assert figures["seconds_per_pass"] == Estimate.of([seconds / 20 for seconds in own_seconds])
+    assert figures["ttft_seconds"] == Estimate.of([seconds / 10 for seconds in own_seconds])
+    assert figures["tpot_seconds"] == Estimate.of([seconds / 100 for seconds in own_seconds])
+    assert figures["outside_model"] == Estimate(0.5, 0.5, 0.5)
+    # Paired by round: the median of the ratios, not the ratio of the medians (6 / 2 = 3 here).
+    speedup = figures["speedup_over_autoregressive"]
+    assert speedup is not None
+    assert speedup.median == pytest.approx(3.0)
+    assert (speedup.low, speedup.high) == pytest.approx((2.0, 5.0))
+    efficiency, twice = figures["efficiency"], figures["speedup_over_generate"]
+    assert efficiency is not None
+    assert efficiency.median == pytest.approx(1.5)
+    assert twice is not None
+    assert twice.median == pytest.approx(6.0)
+    assert figures["bandwidth_share"] is None
+
+
+def test_pairs_are_of_one_round() -> None:
+    """A machine that is ten times slower in one round for all changes no speed-up."""
+    rounds: dict[str, list[Round]] = {
+        "autoregressive": [(timed(4.0 * slow, [5, 2]),) for slow in (1, 10, 1, 1, 10)],
+        "fast": [(timed(2.0 * slow, [5, 2]),) for slow in (1, 10, 1, 1, 10)],
+    }
+    assert results_of(rounds)["fast"].figures["speedup_over_autoregressive"] == Estimate(2.0, 2.0, 2.0)
+
+
+def test_without_records_or_baselines_some_figures_are_missing() -> None:
+    figures = results_of({"generate": [(timed(1.0, [2], records=False),)] * 5})["generate"].figures
+    missing = {name for name, estimate in figures.items() if estimate is None}
+    assert missing == {"outside_model", "speedup_over_autoregressive", "efficiency", "bandwidth_share"}
+
+
+def test_identical_counts_whole_texts_of_the_first_round() -> None:
+    right, other = [[5, 6, 2], [7, 2], [8, 2]], [[5, 6, 2], [7, 7], [8, 2]]
+    rounds: dict[str, list[Round]] = {
+        "autoregressive": [(timed(1.0, *right[:2]), timed(1.0, *right[2:]))] * 5,
+        "exact": [(timed(1.0, *right),)] * 5,  # all in one go
+        "broken": [(timed(1.0, *other[:2]), timed(1.0, *other[2:]))] * 5,
+    }
+    results = results_of(rounds, lossless=("exact", "broken"))
+    assert {label: result.identical for label, result in results.items()} == {
+        "autoregressive": 3,
+        "exact": 3,
+        "broken": 2,
+    }
+    assert "NOT lossless: broken at batch size 2 (2 of 3)." in lossless_sentence(list(results.values()))
+    assert lossless_sentence([results["exact"]]).startswith("Every lossless contestant")
+    foreign = result_of("exact", 2, rounds, NO_COPY, comparable=False)
+    assert (foreign.identical, foreign.n) == (None, 3)
+
+
+def test_bandwidth() -> None:
+    traffic = Traffic(weight_bytes=1000, position_bytes=10, copy_bytes_per_second=10_000.0)
+    assert traffic.share(passes=4, read_positions=100, seconds=1.0) == (4 * 1000 + 100 * 10) / 10_000
+    assert traffic.share(passes=0, read_positions=0, seconds=0.0) is None
+    assert NO_COPY.share(4, 100, 1.0) is None
+    rounds: dict[str, list[Round]] = {"autoregressive": [(timed(2.0, [5, 2]),)] * 5}
+    share = result_of("autoregressive", 1, rounds, traffic).figures["bandwidth_share"]
+    assert share is not None
+    assert share.median == pytest.approx((2 * 1000 + 50 * 10) / 0.2 / 10_000)
+
+
+def measured(plan: BenchPlan) -> list[Result]:
+    prompts = [[number, 5, 2] for number in range(6)]
+    labels = ("generate", "autoregressive", "exact")
+    entrants = [
+        Entrant(
+            label=label,
+            decode=lambda batch, places: timed(1.0, *batch),
+            prompts=prompts,
+            lossless=label == "exact",
+            continuous=label == "exact",
+        )
+        for label in labels
+    ]
+    return bench(entrants, plan, NO_COPY)
+
+
+def test_text_has_an_aligned_table_per_batch_size() -> None:
+    text = to_text(measured(PLAN), PLAN)
+    first, second, *rest = text.split("\n\n")
+    assert first.splitlines()[0] == "batch size 1"
+    assert second.splitlines()[0] == "batch size 4"
+    assert len({len(line) for line in first.splitlines()[1:]}) == 1
+    heading, *lines = first.splitlines()[1:]
+    assert heading.split()[:2] == ["contestant", "tok/s"]
+    assert [line.split()[0] for line in lines] == ["generate", "autoregressive", "exact"]
+    assert lines[2].split()[-1] == "6/6"
+    assert "bandwidth" not in heading
+    assert rest[0] == "Every lossless contestant wrote exactly the tokens of autoregressive."
+    assert "6 held-out problems, 5 rounds" in rest[1]
+    assert (
+        "A waiting problem takes the place of a row that has ended: exact. "
+        "Batches that end with their longest row: generate, autoregressive." in rest[1]
+    )
+
+
+def test_markdown_has_the_same_cells() -> None:
+    text, markdown = to_text(measured(PLAN), PLAN), to_markdown(measured(PLAN), PLAN)
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 * 5
+    assert len({line.count("|") for line in rows}) == 1
+    assert rows[1].startswith("| --- | ---: |")
+    for cell in rows[4].strip("| ").split(" | "):
+        assert cell in text
+
+
+def test_json_has_every_figure_with_its_interval() -> None:
+    found = json.loads(json.dumps(to_dict(measured(PLAN), PLAN), allow_nan=False))
+    assert (found["n"], found["problems"], found["repeats"], found["batch_sizes"]) == (6, 1, 5, [1, 4])
+    assert found["lossless_identical"] is True
+    assert len(found["results"]) == 6
+    result = found["results"][2]
+    assert (result["contestant"], result["batch_size"], result["identical_rate"]) == ("exact", 1, 1.0)
+    assert set(result["speedup_over_autoregressive"]) == {"median", "low", "high"}
+    assert result["bandwidth_share"] is None
+    assert result["rounds"] == [{"tokens": 18, "seconds": 1.0}] * 5
+    assert [result["continuous"] for result in found["results"]] == [False, False, True] * 2
+
+
+def test_problems_are_those_of_evaluate_with_families_in_turn() -> None:
+    problems = BenchPlan(problems=2, seed=3, batch_sizes=(1,)).sample()
+    assert [problem.task for problem in problems] == [*TASKS, *TASKS]
+    expected = [sample(task, 3 * SEED_STRIDE + number) for number in range(2) for task in TASKS]
+    assert problems == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"problems": 0}, "problems must be between 1"),
+        ({"seed": -1}, "seed must be >= 0"),
+        ({"repeats": 4}, "repeats must be >= 5, got 4: fewer give no interval"),
+        ({"batch_sizes": ()}, "batch sizes must be between 1 and the 6 problems"),
+        ({"batch_sizes": (0,)}, "got 0"),
+        ({"batch_sizes": (1, 7)}, r"between 1 and the 6 problems \(1 of each family\), each once, got 1, 7"),
+        ({"batch_sizes": (2, 2)}, "each once"),
+    ],
+)
+def test_bad_plans(change: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        BenchPlan(**({"problems": 1, "seed": 0, "batch_sizes": (1,)} | change))  # type: ignore[arg-type]

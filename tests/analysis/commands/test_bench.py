@@ -1,0 +1,168 @@
+"""`python -m analysis bench` on a tiny checkpoint with random weights: output, JSON, refusals. No time is asserted."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.commands import bench as command
+from analysis.commands import entrants
+from analysis.commands.shared import DEFAULT_CHECKPOINT
+from analysis.decoding.timed import Prompts
+from mars.checkpoint import load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.engine import Engine
+from mars.records import ForwardPass
+
+SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype", "float32", "--batch-sizes", "6"]
+FIGURES = {
+    "tokens_per_second",
+    "tokens_per_forward",
+    "rows_per_pass",
+    "query_tokens_per_pass",
+    "seconds_per_pass",
+    "ttft_seconds",
+    "tpot_seconds",
+    "outside_model",
+    "speedup_over_autoregressive",
+    "speedup_over_generate",
+    "efficiency",
+    "bandwidth_share",
+}
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    return ["bench", "--checkpoint", str(folder), *SMALL, *more]
+
+
+def test_json_is_the_last_line(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = [
+        "--decoders",
+        "sliding_window@none",
+        "--decoders",
+        "sliding_window@0.3/b2",
+        "--ar",
+        str(tiny_folder),
+        "--json",
+    ]
+    assert main(words(tiny_folder, *chosen)) == 0
+    output = capsys.readouterr()
+    *table, last = output.out.splitlines()
+    assert table[0] == "batch size 6"
+    found = json.loads(last)
+    labels = ["generate", "autoregressive", "sliding_window@none", "sliding_window@0.3/b2"]
+    assert [result["contestant"] for result in found["results"]] == [*labels, "autoregressive on tiny-mars"]
+    assert [line.split("  ")[0] for line in table[2:7]] == [*labels, "autoregressive on tiny-mars"]
+    for result in found["results"]:
+        assert FIGURES <= set(result)
+        assert len(result["rounds"]) == 5
+        assert result["tokens_per_second"]["low"] > 0
+    generate, baseline, one_token, several, other = found["results"]
+    assert generate["outside_model"] is None
+    assert baseline["speedup_over_autoregressive"] == {"median": 1.0, "low": 1.0, "high": 1.0}
+    assert one_token["lossless"] is True
+    assert (one_token["identical"], one_token["identical_rate"]) == (6, 1.0)
+    assert several["tokens_per_forward"]["median"] >= 1
+    assert other["identical"] is None
+    assert found["contestants"]["sliding_window@0.3/b2"] == {"threshold": 0.3, "block_size": 2}
+    assert found["settings"]["block_size"] == 4  # from the training record
+    assert (found["n"], found["repeats"], found["seed"], found["batch_sizes"]) == (6, 5, 0, [6])
+    assert (found["dtype"], found["device"], found["ar"]) == ("float32", "cpu", str(tiny_folder))
+    assert {"threads", "hardware", "commit", "command", "torch", "date"} <= set(found)
+    assert "30/30" in output.err
+
+
+def test_generate_writes_what_the_baseline_writes(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(tiny_folder, "--decoders", "generate", "--json")) == 0
+    generate, baseline = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    assert generate["identical"] == baseline["identical"] == 6
+    assert generate["rounds"][0]["tokens"] == baseline["rounds"][0]["tokens"]
+
+
+def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--decoders", "sliding_window@0.3/b2,block_cached/c4,jacobi/k2", "--batch-sizes", "4", "--json"]
+    assert main(words(tiny_folder, *chosen)) == 0
+    *table, last = capsys.readouterr().out.splitlines()
+    results = {result["contestant"]: result for result in json.loads(last)["results"]}
+    continuous = ["autoregressive", "sliding_window@0.3/b2", "jacobi/k2"]
+    assert [label for label, result in results.items() if result["continuous"]] == continuous
+    assert all(1 <= result["rows_per_pass"]["median"] <= 4 for result in results.values())
+    assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
+    assert f"A waiting problem takes the place of a row that has ended: {', '.join(continuous)}. " in "\n".join(table)
+
+
+def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(tiny_folder, "--decoders", "generate", "--markdown")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Batch size 6:"
+    assert [line.split(" | ")[0] for line in lines[2:6]] == ["| contestant", "| ---", "| generate", "| autoregressive"]
+    assert lines[-1].startswith("tiny-mars, float32, ")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--decoders", "beam"], "contestants must be some of: generate; autoregressive;"),
+        (["--decoders", "sliding_window@2"], "threshold must be between 0 and 1"),
+        (["--threshold", "high"], "a threshold must be a number or none, got 'high'"),
+        (["--batch-sizes", "1,x"], "batch sizes must be whole numbers >= 1, separated by commas, got '1,x'"),
+        (["--batch-sizes", "7"], "batch sizes must be between 1 and the 6 problems"),
+        (["--repeats", "2"], "repeats must be >= 5, got 2"),
+        (["--problems", "0"], "problems must be between 1"),
+        (["--seed", "-1"], "seed must be >= 0"),
+        (["--max-new-tokens", "0"], "max_new_tokens must be >= 1"),
+        (["--max-new-tokens", "100000"], "max_new_tokens must be < the context length"),
+        (["--checkpoint", "no/such/folder"], "no/such/folder"),
+        (["--ar", "no/such/folder"], "no/such/folder"),
+        (["--replay", "run.jsonl"], "--replay needs --shape"),
+        (["--shape", "qwen2.5-0.5b"], "leave out --checkpoint, --ar, --draft and --decoders"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    tiny_folder: Path, more: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(tiny_folder, *more)) == 2
+    output = capsys.readouterr()
+    last = output.err.splitlines()[-1]
+    assert last.startswith("analysis bench: ")
+    assert sentence in last
+    assert "Traceback" not in output.err
+    assert output.out == ""
+
+
+def test_control_c(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "bench", interrupted)
+    assert main(words(tiny_folder, "--decoders", "generate")) == 130
+    assert capsys.readouterr().out == ""
+
+
+def test_default_checkpoint_is_shipped() -> None:
+    assert (Path(__file__).parents[3] / DEFAULT_CHECKPOINT / "config.json").is_file()
+
+
+def test_speculative_runs_on_the_pair(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pair is stood in for by a second engine, speculative decoding by the baseline."""
+    paired = load_checkpoint(tiny_folder, dtype="float32", device="cpu")
+    engines: list[object] = []
+
+    def speculative(engine: Engine, prompts: Prompts, settings: DecodingSettings) -> Iterator[ForwardPass]:
+        engines.append(engine)
+        return DECODERS["autoregressive"](engine, prompts, settings)
+
+    monkeypatch.setattr(entrants, "_load_pair", lambda options, source: paired)
+    monkeypatch.setitem(DECODERS, "speculative", speculative)  # type: ignore[arg-type]
+    chosen = ["--draft", str(tiny_folder), "--decoders", "speculative/k2", "--json"]
+    assert main(words(tiny_folder, *chosen)) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["results"][-1]["contestant"] == "speculative/k2"
+    assert found["lossless_identical"] is True
+    assert found["draft"] == str(tiny_folder)
+    assert engines == [paired.engine] * 6

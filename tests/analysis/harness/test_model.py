@@ -1,0 +1,180 @@
+"""The model `mars` against the harness's own `hf` model: the same questions, the same texts, the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
+
+import datasets
+import lm_eval.evaluator
+from lm_eval.api.registry import get_model
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from analysis.harness.journal import Journal
+from analysis.harness.model import MarsLM
+from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding.pair import Pair
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "assets" / "checkpoints" / "mars-b8"
+TASKS = ["local_sums", "local_colours"]
+PLAIN: dict[str, Any] = {}
+TURNS = {"apply_chat_template": True, "gen_kwargs": {"until": ["\n\n", " so "], "max_gen_toks": 30}}
+TIGHT = {"gen_kwargs": {"until": [".", "Q:"], "max_gen_toks": 1000}}  # leaves 24 of the prompt's tokens
+Asked = dict[str, list[tuple[Any, Any]]]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))
+        patch.setattr(lm_eval.evaluator, "add_env_info", lambda results: None)  # starts programs, for seconds
+        yield
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return load_checkpoint(FOLDER, dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def manager() -> TaskManager:
+    return TaskManager(include_path="tests/data/lm_eval", include_defaults=False)
+
+
+@pytest.fixture(scope="module")
+def ask(manager: TaskManager) -> Callable[..., Asked]:
+    """What a model answers in each task: its responses, and what was extracted from them."""
+
+    def of(lm: Any, options: dict[str, Any], tasks: list[str] = TASKS) -> Asked:
+        found = lm_eval.simple_evaluate(lm, tasks=tasks, task_manager=manager, bootstrap_iters=0, **options)
+        return {
+            task: [(sample["resps"], sample["filtered_resps"]) for sample in samples]
+            for task, samples in found["samples"].items()
+        }
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def expected(ask: Callable[..., Asked]) -> dict[str, Asked]:
+    hf = HFLM(pretrained=str(FOLDER), dtype="float32", device="cpu", batch_size=1)
+    return {"plain": ask(hf, PLAIN), "turns": ask(hf, TURNS), "tight": ask(hf, TIGHT, TASKS[:1])}
+
+
+def texts(asked: Asked) -> list[str]:
+    return [responses[0][0] for responses, _ in asked["local_sums"]]
+
+
+@pytest.mark.parametrize(
+    "decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached", "speculative"]
+)
+@pytest.mark.parametrize(("way", "options"), [("plain", PLAIN), ("turns", TURNS)])
+def test_exact_decoding_answers_as_hf_does(
+    decoder: str,
+    way: str,
+    options: dict[str, Any],
+    checkpoint: Checkpoint,
+    ask: Callable[..., Asked],
+    expected: dict[str, Asked],
+) -> None:
+    if decoder == "speculative":
+        checkpoint = replace(checkpoint, engine=Pair(checkpoint.engine, checkpoint.engine))
+    lm = MarsLM(checkpoint, decoder, DecodingSettings(threshold=None), batch_size=4)
+    found = ask(lm, options, TASKS[:1])
+    assert found["local_sums"] == expected[way]["local_sums"]
+    assert len(texts(found)) == 12  # six questions, two filters
+    assert len(set(texts(found))) > 1
+
+
+def test_answers_really_ended_at_stop_strings(expected: dict[str, Asked], checkpoint: Checkpoint) -> None:
+    """Else the comparison above would say nothing about them."""
+    lengths = [len(checkpoint.tokenizer(text)["input_ids"]) for text in texts(expected["plain"])]
+    assert min(lengths) < 20
+    assert all(stop not in text for text in texts(expected["plain"]) for stop in ("Q:", "\n\n", ". "))
+
+
+@pytest.mark.parametrize(("way", "options"), [("plain", PLAIN), ("turns", TURNS)])
+def test_likelihoods_are_those_of_hf(
+    way: str, options: dict[str, Any], checkpoint: Checkpoint, ask: Callable[..., Asked], expected: dict[str, Asked]
+) -> None:
+    options = {name: value for name, value in options.items() if name != "gen_kwargs"}
+    lm = MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=1)
+    assert ask(lm, options, TASKS[1:])["local_colours"] == expected[way]["local_colours"]
+
+
+def test_prompts_that_do_not_fit_lose_their_beginnings_as_with_hf(
+    checkpoint: Checkpoint, ask: Callable[..., Asked], expected: dict[str, Asked]
+) -> None:
+    lm = MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=3)
+    found = ask(lm, TIGHT, TASKS[:1])
+    assert texts(found) == texts(expected["tight"]) != texts(expected["plain"])
+    assert all(result["truncated"] for result in lm.journal.results())
+
+
+def test_stopping_early_changes_no_text(checkpoint: Checkpoint, ask: Callable[..., Asked]) -> None:
+    def written(until: list[str]) -> tuple[list[str], int]:
+        lm = MarsLM(checkpoint, "sliding_window", DecodingSettings(threshold=0.6), batch_size=2)
+        found = ask(lm, {"gen_kwargs": {"until": until, "max_gen_toks": 40}}, TASKS[:1])
+        return texts(found), sum(result["passes"] for result in lm.journal.results())
+
+    whole, passes = written([])
+    stopped, fewer = written(["Q:", "4"])
+    assert stopped == [text.split("Q:")[0].split("4")[0] for text in whole] != whole
+    assert fewer < passes
+
+
+def test_a_journal_spares_what_it_holds(checkpoint: Checkpoint, ask: Callable[..., Asked], tmp_path: Path) -> None:
+    settings = DecodingSettings(threshold=0.9)
+    with Journal(tmp_path / "journal") as journal:
+        first = ask(MarsLM(checkpoint, "sliding_window", settings, batch_size=2, journal=journal), PLAIN)
+        results = len(journal)
+    assert results == 6 + 12
+    with Journal(tmp_path / "journal") as journal:
+        lm = MarsLM(checkpoint, "sliding_window", settings, batch_size=2, journal=journal)
+        lm._engine = lm._model = None  # whoever needs a model now fails
+        again = ask(lm, PLAIN)
+    assert texts(again) == texts(first)
+    for (scores, _), (before, _) in zip(again["local_colours"], first["local_colours"], strict=True):
+        assert [tuple(score[0]) for score in scores] == [tuple(score[0]) for score in before]
+
+
+def test_drawn_answers_depend_on_the_seed_alone(checkpoint: Checkpoint, ask: Callable[..., Asked]) -> None:
+    options = {"gen_kwargs": {"do_sample": True, "temperature": 1.0, "top_p": 0.9, "max_gen_toks": 12}}
+
+    def drawn(seed: int, batch_size: int) -> list[str]:
+        settings = DecodingSettings(threshold=None, seed=seed)
+        return texts(ask(MarsLM(checkpoint, "sliding_window", settings, batch_size=batch_size), options, TASKS[:1]))
+
+    assert drawn(1, 1) == drawn(1, 4) != drawn(2, 4)
+
+
+def test_the_harness_finds_it_by_name() -> None:
+    lm = get_model("mars").create_from_arg_string(
+        f"checkpoint={FOLDER},decoder=sliding_window,threshold=0.8,device=cpu", {"batch_size": 2}
+    )
+    assert isinstance(lm, MarsLM)
+    assert lm.batch_size == 2
+    asked = lm.asked({"max_gen_toks": 9})
+    assert (asked.settings.block_size, asked.settings.threshold, asked.settings.max_new_tokens) == (8, 0.8, 9)
+    assert asked.until == ("<|im_end|>",)
+
+
+def test_what_it_refuses(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ValueError, match="decoder must be one of"):
+        MarsLM(checkpoint, "beam", DecodingSettings())
+    with pytest.raises(ValueError, match="batch_size must be >= 1"):
+        MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=0)
+    with pytest.raises(ValueError, match="max_gen_toks must be < the context length of 1024, got 1024"):
+        MarsLM(checkpoint, "autoregressive", DecodingSettings()).asked({"max_gen_toks": 1024})

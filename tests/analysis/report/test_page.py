@@ -1,0 +1,184 @@
+"""The report of fabricated runs: the page, its CSV files, the command, and the page in a real Chromium."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.figures import measure
+from analysis.published import read_published
+from analysis.report.evidence import FAMILY_MEASURES, Evidence, Section
+from analysis.report.page import PAGE, page, to_csv, write_report
+from analysis.report.sections import sections
+from analysis.runs import RunStore, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+EVIL = "</script><img src=//evil.example/x>&{{ 1 }}"
+SKIPPED = f"index.json: runs[3].id is {EVIL}"
+PROBLEMS = 150
+PLOTLY = re.compile(r"<script>/\*\*\n\* plotly\.js v.*?</script>", re.DOTALL)
+
+
+def evidence_of(store: RunStore) -> Evidence:
+    return Evidence(
+        runs=store,
+        table=measure(store, read_published()),
+        by_family=measure(store, families=("logic", "word_problems"), measures=FAMILY_MEASURES),
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(fabricate: Any) -> list[Any]:
+    """AR, a sweep of thresholds, an exact run with its proposals, and a timed group; enough problems for 2 points."""
+    mars, place = fabricate.model(EVIL), {"batch_size": 4, "group": "plan/decoders"}
+    settings: list[tuple[str, dict[str, Any]]] = [
+        ("self_speculative", {"gain": 3.0}),
+        *(
+            ("sliding_window", {"threshold": at, "gain": 2.0, "accuracy": hits})
+            for at, hits in ((None, 0.9), (0.95, 0.8))
+        ),
+        ("sliding_window", {"threshold": 0.7, "score": "margin"}),
+        ("autoregressive", place),
+        *((decoder, {"threshold": 0.9, "gain": 2.0, **place}) for decoder in ("sliding_window", "block_cached")),
+    ]
+    ar = fabricate.run(problems=PROBLEMS)
+    return [ar, *(fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings)]
+
+
+@pytest.fixture(scope="module")
+def evidence(fabricate: Any, runs: list[Any]) -> Evidence:
+    store = fabricate.store(runs, {runs[1][0]["id"]: fabricate.proposals()})
+    return evidence_of(RunStore(entries=store.entries, frames=store.frames, kept=store.kept, problems=[SKIPPED]))
+
+
+@pytest.fixture(scope="module")
+def shown(evidence: Evidence) -> list[Section]:
+    return sections(evidence)
+
+
+@pytest.fixture(scope="module")
+def report(evidence: Evidence, shown: list[Section], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report."""
+    folder = tmp_path_factory.mktemp("report") / "made"
+    write_report(folder, evidence, shown)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(report: Path) -> str:
+    """The page without Plotly's own code."""
+    text, count = PLOTLY.subn("", (report / PAGE).read_text(encoding="utf-8"))
+    assert count == 1
+    return text
+
+
+def test_every_figure_has_its_place_its_data_and_its_numbers(report: Path, written: str, shown: list[Section]) -> None:
+    assert len(shown) > 8
+    assert {path.name for path in report.iterdir()} == {PAGE, *(f"{section.name}.csv" for section in shown)}
+    for section in shown:
+        assert section.figure.data, section.name
+        assert f'data-figure="{section.name}"' in written
+        assert f'data-for="{section.name}"' in written
+        assert f'href="{section.name}.csv"' in written
+
+
+def test_numbers_are_the_very_ones_that_are_drawn(report: Path, shown: list[Section]) -> None:
+    frontier = next(section for section in shown if section.name == "frontier")
+    numbers = pd.read_csv(report / "frontier.csv").set_index("id")
+    drawn = [trace for trace in frontier.figure.data if trace.customdata]
+    assert sum(len(trace.x) for trace in drawn) == len(numbers)
+    for trace in drawn:
+        rows = numbers.loc[list(trace.customdata)]
+        assert list(trace.x) == pytest.approx(list(rows["tokens_per_forward"]))
+        assert list(trace.error_y.array) == pytest.approx(list(rows["accuracy_high"] - rows["accuracy"]))
+
+
+def test_numbers_leave_out_what_is_no_number_and_join_lists() -> None:
+    points = pd.DataFrame({"id": ["a"], "tasks": [("x", "y")], "hover": ["<b>"], "rank": [1], "low": [None], "n": [3]})
+    assert pd.read_csv(io.StringIO(to_csv(points))).to_dict("records") == [{"id": "a", "tasks": "x; y", "n": 3}]
+
+
+def test_no_text_of_a_run_is_markup(written: str) -> None:
+    assert "<img" not in written
+    assert html.escape(EVIL) in written  # in the table of runs
+    assert written.count("</script>") == written.count("<script")
+
+
+def test_the_page_names_no_other_host(written: str) -> None:
+    without = written.replace(html.escape(EVIL), "").replace("//evil.example", "")
+    assert not re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]+", without)
+    assert "default-src 'none'" in written
+
+
+def test_what_was_left_out_and_where_runs_are_from_is_said(written: str) -> None:
+    assert html.escape(SKIPPED) in written
+    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "8 runs of 2 models"):
+        assert words in written
+
+
+def test_captions_say_how_many_problems(written: str) -> None:
+    assert "n = 300 problems a mark." in written
+    assert re.search(r"n = [0-9,]+ proposals\.", written)
+
+
+def test_a_report_without_runs_says_what_is_missing() -> None:
+    evidence = evidence_of(RunStore())
+    text = page(evidence, sections(evidence))
+    assert "There are no runs" in text
+    assert text.count("Nothing to draw") > 8
+
+
+def test_the_command_writes_the_report(runs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for entry, rows in runs[:4]:
+        write_run(tmp_path / "runs", entry, rows)
+    damaged = runs[3][0]["id"]
+    (tmp_path / "runs" / f"{damaged}.parquet").write_bytes(b"PAR1")
+    assert main(["report", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "a" / "b")]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{tmp_path / 'a' / 'b' / PAGE}: 3 runs, ")
+    assert f"left out: {tmp_path / 'runs' / damaged}.parquet: " in err
+    assert damaged in (tmp_path / "a" / "b" / PAGE).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("runs_folder", "out", "complaint"), [("nowhere", "out", "--runs"), (".", "a-file", "--out")])
+def test_the_command_refuses_what_is_no_folder(
+    runs_folder: str, out: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-file").touch()
+    assert main(["report", "--runs", str(tmp_path / runs_folder), "--out", str(tmp_path / out)]) == 2
+    assert f"analysis report: {complaint} must be a folder" in capsys.readouterr().err
+
+
+@pytest.mark.browser
+def test_a_browser_draws_all_figures_and_asks_nobody(report: Path, shown: list[Section], chromium: Browser) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    tab, complaints = context.new_page(), []
+    tab.set_default_timeout(120_000)
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on(
+        "request",
+        lambda request: None if request.url.startswith(("file:", "data:")) else complaints.append(request.url),
+    )
+    tab.goto((report / PAGE).as_uri())
+    tab.wait_for_selector("body[data-state=drawn]")
+    drawn = tab.locator(".plot").evaluate_all(
+        "plots => plots.map(plot => [plot.data.length, plot.querySelectorAll('.main-svg').length > 0, "
+        "Math.abs(plot._fullLayout._size.h - plot.layout.meta.plot_height)])"
+    )
+    assert len(drawn) == len(shown)
+    assert all(count and there and error < 2 for count, there, error in drawn)
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.locator(".plot .legendtext", has_text="</script><img").count() > 0
+    assert tab.locator("main img").count() == 0
+    context.close()
+    assert complaints == []

@@ -1,0 +1,96 @@
+"""Plans: what a group says, and the sentence for what it may not say."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.sweeps.plan import read_plan
+from mars.tasks import TASKS
+
+ROOT = Path(__file__).parents[3]
+HEAD = 'schema = 1\nproblems = 3\nseed = 7\ntasks = ["logic"]\nbatch_sizes = [1, 2]\n'
+AR = '[[group]]\nname = "one"\ncheckpoints = ["somewhere"]\ndecoders = ["autoregressive"]\n'
+WINDOW = '[[group]]\nname = "two"\ncheckpoints = ["somewhere"]\ndecoders = ["sliding_window", "autoregressive"]\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "some.toml"
+    path.write_text(text)
+    return path
+
+
+def test_what_a_plan_says(tmp_path: Path) -> None:
+    text = HEAD + AR + WINDOW + 'thresholds = ["none", 1, 0.5]\nseed = 8\ntasks = "all"\nbatch_sizes = 4\ntimed = true'
+    plan = read_plan(written(tmp_path, text))
+    assert plan.name == "some"
+    one, two = plan.groups
+    assert (one.name, one.problems, one.seed, one.tasks, one.batch_sizes) == ("one", 3, 7, ("logic",), (1, 2))
+    assert (one.thresholds, one.timed, one.proposals, one.chunk) == ((0.95,), False, False, 96)
+    assert (two.thresholds, two.seed, two.tasks, two.batch_sizes) == ((None, 1, 0.5), 8, tuple(TASKS), (4,))
+    assert two.timed
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "analysis" / "plans").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_plan_of_the_repository_can_be_read(path: Path) -> None:
+    plan = read_plan(path)
+    assert {group.seed for group in plan.groups} == {808}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("schema =", "is no TOML"),
+        ("", "schema must be 1, got None"),
+        ("schema = 2", "schema must be 1, got 2"),
+        ("schema = 1", "a plan needs at least one [[group]]"),
+        ("schema = 1\ngroup = 3", "a plan needs at least one [[group]]"),
+        ("schema = 1\nluck = 3\n" + AR, "luck is no key of the plan: choose from problems, seed"),
+        ("schema = 1\nthresholds = 1\n" + AR, "thresholds is no key of the plan"),
+        (HEAD + AR + "luck = 3", "group one: luck is no key of a group: choose from name, checkpoints, decoders"),
+        (HEAD + '[[group]]\nname = "x"', "group x: checkpoints is missing"),
+        (HEAD + "[[group]]", "group 1: name is missing"),
+        ("schema = 1\n" + AR, "group one: problems is missing"),
+        (HEAD + AR.replace("autoregressive", "beam"), "decoders must be some of autoregressive, "),
+        (HEAD + AR + "decoder = 3", "decoder is no key of a group"),
+        (HEAD + AR + "checkpoint = 3", "checkpoint is no key"),
+        (HEAD + AR + "thresholds = 0.5", "thresholds is nothing that autoregressive can be given"),
+        (HEAD + AR + "layouts = ['linear']", "layouts is nothing that autoregressive can be given"),
+        (HEAD + AR + "drafts = ['x']", "drafts is nothing that autoregressive can be given"),
+        (HEAD + WINDOW + "cache_block_sizes = 4", "cache_block_sizes is nothing that sliding_window, autoregressive"),
+        (HEAD + WINDOW + "thresholds = ['high']", 'thresholds must be one or a list of: a number or "none"'),
+        (HEAD + WINDOW + "thresholds = [true]", "thresholds must be one or a list of"),
+        (HEAD + WINDOW + "thresholds = []", "thresholds must be one or a list of"),
+        (HEAD + WINDOW + "block_sizes = [4.5]", "block_sizes must be one or a list of: a whole number"),
+        (HEAD + WINDOW + "timed = 1", "timed must be true or false, got 1"),
+        (HEAD + WINDOW + "chunk = [1, 2]", "chunk must be a whole number, got [1, 2]"),
+        (HEAD + WINDOW + "chunk = 1", "chunk must be >= the batch sizes, got 1 for 2"),
+        (HEAD + AR + "batch_sizes = [0]", "batch_size must be >= 1, got 0"),
+        (HEAD + AR + "problems = 0", "problems must be between 1 and"),
+        (HEAD + AR + "tasks = ['chess']", "tasks must be all or some of"),
+        (HEAD + AR + "tasks = 'logics'", "tasks must be all or some of"),
+        (HEAD + AR + "proposals = true", "proposals are kept by self_speculative in its quadratic layout"),
+        (HEAD + AR.replace("autoregressive", "self_speculative") + "proposals = true", "and layouts auto"),
+        (HEAD + AR.replace("autoregressive", "speculative"), "drafts must name the draft checkpoints"),
+        (HEAD + AR + "timed = true\n" + AR, "group one: tables with one name take turns, so timed must be the same"),
+        (HEAD + AR + "timed = true\n" + AR + "timed = true\nproblems = 4", "so problems must be the same in all"),
+    ],
+)
+def test_one_sentence_for_what_is_off(text: str, words: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ValueError) as caught:
+        read_plan(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert words in message
+    assert "\n" not in message
+
+
+def test_no_plan(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no plan"):
+        read_plan(tmp_path / "none.toml")
+
+
+def test_a_decoder_joins_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(read_plan.__globals__["DECODERS"], "future", None)
+    plan = read_plan(written(tmp_path, HEAD + AR.replace("autoregressive", "future")))
+    assert plan.groups[0].decoders == ("future",)

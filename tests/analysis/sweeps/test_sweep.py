@@ -1,0 +1,242 @@
+"""Sweeps: what is there is skipped, what was interrupted goes on, and two processes give the rows of one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.runs import read_runs
+from analysis.sweeps import sweep as sweep_module
+from analysis.sweeps.jobs import Job
+from analysis.sweeps.rows import Chunk, decode_chunk
+from analysis.sweeps.work import Process, Work
+from mars.checkpoint import Checkpoint
+
+ROOT = Path(__file__).parents[3]
+HEAD = """schema = 1
+problems = 3
+seed = 7
+tasks = ["logic", "table_lookup"]
+batch_sizes = [2]
+device = "cpu"
+max_new_tokens = 6
+chunk = 2
+"""
+TIMES = ["seconds", "model_seconds"]
+
+
+def group(folder: Path, decoders: str, more: str = "") -> str:
+    return f'[[group]]\nname = "g"\ncheckpoints = ["{folder}"]\ndecoders = [{decoders}]\n{more}\n'
+
+
+@pytest.fixture
+def plan(tiny_folder: Path, tmp_path: Path) -> Path:
+    """Three runs of three chunks each."""
+    window = group(tiny_folder, '"autoregressive", "sliding_window"', "thresholds = 0.5")
+    exact = group(tiny_folder, '"self_speculative"', 'layouts = "quadratic"\nproposals = true')
+    path = tmp_path / "small.toml"
+    path.write_text(HEAD + window + exact)
+    return path
+
+
+def swept(plan: Path, runs: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["sweep", str(plan), "--runs", str(runs), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return found
+
+
+def contents(runs: Path) -> dict[str, tuple[pd.DataFrame, pd.DataFrame | None]]:
+    """What must not depend on how the runs came about."""
+    store = read_runs(runs)
+    assert store.problems == []
+    return {
+        entry["id"]: (store.rows(entry["id"]).drop(columns=TIMES), store.proposals(entry["id"]))
+        for entry in store.entries
+    }
+
+
+def same(some: dict[str, Any], others: dict[str, Any]) -> None:
+    assert list(some) == list(others)
+    for run, (rows, proposals) in some.items():
+        pd.testing.assert_frame_equal(rows, others[run][0])
+        if proposals is not None:
+            # Scores of other batches differ in their last digits.
+            pd.testing.assert_frame_equal(proposals, others[run][1], rtol=1e-4)
+
+
+def test_runs_are_made_once(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    first = swept(plan, runs, capsys)
+    assert (len(first["run"]), first["left"], first["skipped"]) == (3, [], [])
+    assert first["seconds"] > 0
+    store = read_runs(runs)
+    assert [len(store.rows(run)) for run in first["run"]] == [6, 6, 6]
+    assert [store.proposals(run) is not None for run in first["run"]] == [False, False, True]
+    entry = next(entry for entry in store.entries if entry["decoder"] == "sliding_window")
+    assert (entry["plan"], entry["processes"], entry["timed"], entry["batch_size"]) == ("small", 1, False, 2)
+    assert entry["command"].startswith("python -m analysis")
+    assert list((runs / "work").glob("*.jsonl")) == []
+    before = {path: path.stat().st_mtime_ns for path in runs.glob("*.*")}
+    again = swept(plan, runs, capsys)
+    assert (again["run"], sorted(again["skipped"])) == ([], sorted(first["run"]))
+    assert {path: path.stat().st_mtime_ns for path in runs.glob("*.*")} == before
+
+
+def test_a_damaged_run_is_made_again(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    first = swept(plan, runs, capsys)
+    expected = contents(runs)
+    (runs / f"{first['run'][0]}.parquet").write_bytes(b"nothing")
+    assert swept(plan, runs, capsys)["run"] == first["run"][:1]
+    same(contents(runs), expected)
+
+
+class Interrupted:
+    """Decodes so many chunks, then is interrupted in the middle of one; `done` counts those of each run."""
+
+    def __init__(self, chunks: int):
+        self.left = chunks
+        self.done: Counter[str] = Counter()
+
+    def __call__(self, checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:
+        found = decode_chunk(checkpoint, job, places)
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        self.done[job.id] += 1
+        return found
+
+
+def test_an_interrupted_sweep_goes_on_at_the_chunk(
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, runs = tmp_path / "whole", tmp_path / "runs"
+    swept(plan, whole, capsys)
+    first = Interrupted(4)
+    monkeypatch.setattr(sweep_module, "decode_chunk", first)
+    assert main(["sweep", str(plan), "--runs", str(runs)]) == 130
+    assert len(read_runs(runs).entries) == 1
+    [work] = (runs / "work").glob("*.jsonl")
+    with work.open("a") as file:
+        file.write('{"size": 2, "chunk": 1, "ro')  # killed while it wrote
+    then = Interrupted(100)
+    monkeypatch.setattr(sweep_module, "decode_chunk", then)
+    found = swept(plan, runs, capsys)
+    assert (len(found["run"]), len(found["skipped"])) == (2, 1)
+    assert sorted(then.done.values()) == [2, 3]
+    assert sorted((first.done + then.done).values()) == [3, 3, 3]
+    same(contents(runs), contents(whole))
+
+
+def test_chunks_of_another_size_are_not_mixed_in(
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, runs = tmp_path / "whole", tmp_path / "runs"
+    swept(plan, whole, capsys)
+    monkeypatch.setattr(sweep_module, "decode_chunk", Interrupted(2))
+    assert main(["sweep", str(plan), "--runs", str(runs)]) == 130
+    monkeypatch.undo()
+    plan.write_text(plan.read_text().replace("chunk = 2", "chunk = 4"))
+    swept(plan, runs, capsys)
+    same(contents(runs), contents(whole))
+
+
+def test_timed_runs_take_turns(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "timed.toml"
+    plan.write_text(HEAD + group(tiny_folder, '"autoregressive", "jacobi", "sliding_window"', "timed = true"))
+    turns: list[tuple[str, int]] = []
+
+    def noted(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:
+        turns.append((job.setting["decoder"][0], places[0]))
+        return decode_chunk(checkpoint, job, places)
+
+    monkeypatch.setattr(sweep_module, "decode_chunk", noted)
+    swept(plan, tmp_path / "runs", capsys)
+    assert turns == [
+        *(("a", 0), ("j", 0), ("s", 0)),  # warm-up
+        *(("a", 0), ("j", 0), ("s", 0)),
+        *(("j", 2), ("s", 2), ("a", 2)),
+        *(("s", 4), ("a", 4), ("j", 4)),
+    ]
+    assert {entry["group"] for entry in read_runs(tmp_path / "runs").entries} == {"timed/g"}
+
+
+def process(plan: Path, runs: Path, number: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "analysis", "sweep", str(plan), "--runs", str(runs), "--json"]
+    environment = {**os.environ, "RANK": str(number), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # three interpreters import torch
+def test_two_processes_give_the_rows_of_one(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    swept(plan, one, capsys)
+    both = [process(plan, two, number) for number in range(2)]
+    results = [running.communicate(timeout=500) for running in both]
+    assert [running.returncode for running in both] == [0, 0], results
+    first = json.loads(results[0][0].splitlines()[-1])
+    assert sorted(first["run"] + first["left"] + first["skipped"]) == sorted(contents(one))
+    assert results[1][0] == "", "the first process speaks for all"
+    same(contents(two), contents(one))
+    assert {entry["processes"] for entry in read_runs(two).entries} == {2}
+    assert list((two / "work").glob("*.jsonl")) == []
+
+
+def test_the_last_of_several_processes_puts_a_run_together(
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    first = swept(plan, runs, capsys)
+    assert (first["run"], len(first["left"])) == ([], 3)
+    assert read_runs(runs).table().empty
+    monkeypatch.setenv("RANK", "1")
+    assert main(["sweep", str(plan), "--runs", str(runs)]) == 0
+    assert len(read_runs(runs).entries) == 3
+
+
+def test_timed_runs_need_the_machine_for_themselves(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "timed.toml"
+    plan.write_text(HEAD + group(tiny_folder, '"autoregressive"', "timed = true"))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert main(["sweep", str(plan), "--runs", str(tmp_path)]) == 2
+    assert "group g is timed, and 2 processes would slow one another down" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rank", "count"), [("2", "2"), ("x", "2"), ("0", "")])
+def test_ranks_that_are_none(
+    rank: str,
+    count: str,
+    plan: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", count)
+    assert main(["sweep", str(plan), "--runs", str(tmp_path)]) == 2
+    assert "RANK must be below WORLD_SIZE" in capsys.readouterr().err
+
+
+def test_one_sweep_at_a_time(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Work(folder=tmp_path, process=Process()).alone():
+        assert main(["sweep", str(plan), "--runs", str(tmp_path)]) == 2
+    assert "another sweep is writing to" in capsys.readouterr().err
