@@ -5,6 +5,7 @@ class Shelf {
   constructor(root, { line, keeper, shipped, largest }, onOpen) {
     Object.assign(this, { root, line, keeper, shipped, largest, onOpen });
     this.shown = null;
+    this.coming = false; // whether a run was asked for that is not there yet
     this.choice = make("select", "step-choice");
     this.choice.addEventListener("change", () => this.pick(this.choice.value));
     this.file = make("input", "step-file");
@@ -57,7 +58,9 @@ class Shelf {
   }
 
   async pick(value, place = {}) {
+    this.coming = true;
     const run = value.startsWith("shipped:") ? await this.read("shipped", value.slice(8)) : this.keeper.runs.get(value);
+    this.coming = false;
     if (run) this.show(value, run, place);
   }
 
@@ -97,7 +100,7 @@ class Shelf {
   receive(run) {
     const watched = this.root.offsetParent !== null && this.shown;
     if (this.keeper.wish) this.fulfil();
-    else if (!watched) this.show(run.id, run);
+    else if (!watched && !this.coming) this.show(run.id, run);
     else this.list();
   }
 
@@ -146,12 +149,4 @@ function nameOf(run) {
 
 function fileName(run) {
   return `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
-}
-
-function offerFile(text, type, name) {
-  const link = make("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -35,9 +35,7 @@ class StepView {
     this.asked.replaceChildren(title, make("p", "step-prompt", run.question.prompt));
     this.note.textContent = run.note ?? "";
     this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
-    // Without a wish, the lane with most to see: the last one that accepts several tokens a pass.
-    const wide = run.lanes.findLast((each) => each.records.some((record) => record.rows[0].accepted > 1));
-    this.choose(lane ?? (wide ?? run.lanes[0]).key, { number, token });
+    this.choose(lane ?? usualLane(run).key, { number, token });
   }
 
   tab(lane) {
@@ -82,6 +80,7 @@ class StepView {
     this.draw();
     this.matrix.show(this.shape);
     if (!this.player.playing) this.status.textContent = `${this.lane.name(this.pass)}: ${outcome}`;
+    this.root.dispatchEvent(new Event("step:moved"));
   }
 
   draw() {
@@ -115,4 +114,9 @@ class StepView {
     if (event.key === "Escape") this.card.close();
     else this.player.key(event);
   }
+}
+
+// Without a wish, the lane with most to see: the last one that accepts several tokens a pass.
+function usualLane(run) {
+  return run.lanes.findLast((each) => each.records.some((record) => record.rows[0].accepted > 1)) ?? run.lanes[0];
 }

@@ -19,4 +19,5 @@ watch("value", () => {
 });
 document.addEventListener("lens:run", (event) => shelf.receive(event.detail));
 document.addEventListener("lens:step", () => shelf.fulfil());
-shelf.begin();
+const wished = Boolean(keeper.wish);
+stepAddress(shelf, view, { now: !wished, begun: shelf.begin() });

@@ -17,6 +17,11 @@ from app import assets
 from app.runs.reading import RunFileError, read
 from app.runs.run import Run, to_json
 
+_STYLES = (
+    *("palette.css", "page.css", "masthead.css", "lanes.css", "tokens.css"),
+    *assets.VIEW_STYLES,
+    *("replay.css", "modes.css"),
+)
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -48,7 +53,7 @@ def page(run: Run) -> str:
         hash=f"'sha256-{digest}'",
         title=html.escape(run.title or "MARS Lens replay"),
         about=html.escape(f"A recorded run, pass by pass · {run.date[:10]} · MARS Lens"),
-        styles=assets.styles("palette.css", "page.css", "lanes.css", "tokens.css", *assets.VIEW_STYLES, "replay.css"),
+        styles=assets.styles(*_STYLES),
         run=to_json(run),
         script=script,
     )

@@ -10,6 +10,7 @@ course.querySelector("nav").setAttribute("aria-label", "Pages of the course");
 const finished = new Set(remembered());
 let material = null;
 let open = -1;
+let place = null; // in the address
 
 function remembered() {
   try {
@@ -74,6 +75,7 @@ function turn(number) {
   lit = page.build(playground, material, done);
   if (!finished.has(page.id)) lit?.classList.add("lit");
   mark();
+  place?.say({ lesson: page.id });
 }
 
 function begin() {
@@ -82,5 +84,14 @@ function begin() {
   turn(Math.max(0, PAGES.findIndex((page) => !finished.has(page.id))));
 }
 
+// Where the course begins depends on its reader, so the address always names the page.
+function goTo({ lesson }) {
+  const number = PAGES.findIndex(({ id }) => id === lesson);
+  if (number >= 0) turn(number);
+  return number < 0 && lesson !== undefined ? ["lesson"] : [];
+}
+
 begin();
+place = window.lensAddress?.join("learn", ["lesson"], goTo); // Gradio has a use for "page"
+if (!place?.asked) place?.say({ lesson: PAGES[open]?.id });
 watch("value", begin);

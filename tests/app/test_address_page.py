@@ -1,0 +1,267 @@
+"""Addresses in a real Chromium: each view has one, and it restores the view."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from app import problems
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+COPIED = """() => {
+    window.copied = [];
+    Object.defineProperty(navigator, 'clipboard', { value: undefined });
+    document.execCommand = (command) => {
+        window.copied.push([command, document.activeElement.value]);
+        return %s;
+    };
+}"""
+
+
+def said(tab: Page) -> dict[str, str]:
+    """What stands in the address."""
+    return {name: values[-1] for name, values in parse_qs(urlsplit(tab.url).query).items()}
+
+
+def wait_said(tab: Page, **expected: str) -> None:
+    """Wait until this is all that the address says."""
+    tab.wait_for_function(
+        """expected => {
+            const said = Object.fromEntries(new URLSearchParams(location.search));
+            return JSON.stringify(Object.entries(said).sort()) === JSON.stringify(Object.entries(expected).sort());
+        }""",
+        arg=expected,
+    )
+
+
+def selected(tab: Page) -> str | None:
+    return tab.get_attribute("#tabs [role=tab][aria-selected=true]", "data-tab-id")
+
+
+def wait_selected(tab: Page, name: str) -> None:
+    tab.wait_for_selector(f"#tab-{name}-button[aria-selected=true]")
+
+
+def prompt_is(tab: Page, prompt: str) -> None:
+    tab.wait_for_function("prompt => document.querySelector('#prompt textarea').value === prompt", arg=prompt)
+
+
+def refused(tab: Page) -> str:
+    tab.wait_for_selector(".lens-refused span:not(:empty)")
+    return tab.inner_text(".lens-refused span")
+
+
+def test_the_first_view_has_an_empty_address(served: Any, visit: Visit, example: Any) -> None:
+    tab = visit(served.url)
+    tab.wait_for_timeout(1000)
+    assert urlsplit(tab.url).query == ""
+    assert tab.input_value("#prompt textarea") == example.prompt
+
+
+def test_the_settings_of_compare_are_restored(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.fill("#seed input", "7")
+    prompt_is(tab, problems.find(problems.EXAMPLES[0][1], 7).prompt)
+    tab.fill("#threshold input[type=range]", "0.7")
+    tab.fill("#limit input", "64")
+    wait_said(tab, seed="7", tau="0.7", limit="64")
+    other = visit(tab.url)
+    prompt_is(other, problems.find(problems.EXAMPLES[0][1], 7).prompt)
+    assert other.input_value("#threshold input[type=range]") == "0.7"
+    assert other.input_value("#limit input") == "64"
+    assert other.inner_text("#threshold-reading strong") == "τ = 0.70"
+    tab.fill("#threshold input[type=range]", "0.95")
+    wait_said(tab, seed="7", limit="64")
+
+
+def test_a_prompt_of_ones_own_is_restored_as_text(served: Any, visit: Visit) -> None:
+    own = "<img src=x onerror=\"document.title='gone'\"> & 1 + 1 = ?\n{{value}} ${value} 😀"
+    tab = visit(served.url)
+    tab.fill("#prompt textarea", own)
+    wait_said(tab, prompt=own)
+    other = visit(tab.url)
+    prompt_is(other, own)
+    assert other.inner_text("#known-answer strong") == ""
+    assert other.title() == "MARS Lens"
+    other.click(".lens-examples button >> nth=1")
+    prompt_is(other, problems.find(*problems.EXAMPLES[1][1:]).prompt)
+    wait_said(other, task=problems.EXAMPLES[1][1])
+
+
+def test_a_lane_is_restored_by_its_preset_or_by_its_settings(served: Any, visit: Visit) -> None:
+    tab = visit(served.url + "?b.preset=MARS+exact")
+    tab.wait_for_selector(".lens-lane-exact")
+    wait_said(tab, **{"b.preset": "MARS exact"})
+    other = visit(served.url + "?b.decoder=block_cached&b.block_size=4")
+    other.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
+    assert other.input_value("#lane-b-block-size input") == "4"
+    other.wait_for_timeout(600)
+    assert said(other) == {"b.decoder": "block_cached", "b.block_size": "4"}
+
+
+def test_what_an_address_cannot_say_is_named_and_the_rest_followed(served: Any, visit: Visit) -> None:
+    values = {
+        "tau": "7",
+        "seed": "3",
+        "limit": "<b>64</b>",
+        "b.block_size": "-5",
+        "a.decoder": "__class__",
+        "colour": "red",
+    }
+    tab = visit(f"{served.url}?{urlencode(values)}")
+    prompt_is(tab, problems.find(problems.EXAMPLES[0][1], 3).prompt)
+    sentence = refused(tab)
+    for name in ("tau=7", "limit=<b>64</b>", "b.block_size=-5", "a.decoder=__class__", "colour=red"):
+        assert name in sentence
+    assert "seed" not in sentence
+    assert tab.locator(".lens-refused b").count() == 0
+    wait_said(tab, seed="3")
+    tab.click(".lens-refused button")
+    assert not tab.is_visible(".lens-refused")
+
+
+def test_an_unknown_tab_is_named(served: Any, visit: Visit) -> None:
+    tab = visit(served.url + "?tab=<script>")
+    assert refused(tab) == "The rest of the address is shown; this cannot be had here: tab=<script>."
+    assert selected(tab) == "compare"
+
+
+def test_back_and_forward_lead_through_the_tabs(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.fill("#threshold input[type=range]", "0.8")
+    tab.click("#tab-learn-button")
+    tab.wait_for_selector(".lens-learn-entry")
+    wait_said(tab, tab="learn", lesson="one-token")
+    tab.locator(".lens-learn-entry").nth(3).click()
+    wait_said(tab, tab="learn", lesson="threshold")
+    tab.click("#tab-about-button")
+    wait_said(tab, tab="about")
+    tab.go_back()
+    wait_selected(tab, "learn")
+    wait_said(tab, tab="learn", lesson="threshold")
+    tab.go_back()
+    wait_selected(tab, "compare")
+    wait_said(tab, tau="0.8")
+    tab.go_forward()
+    tab.go_forward()
+    wait_selected(tab, "about")
+    tab.go_back()
+    wait_selected(tab, "learn")
+    tab.reload()
+    wait_selected(tab, "learn")
+    tab.wait_for_selector(".lens-learn-entry:nth-child(1), .lens-learn-entry[aria-current]")
+    assert "threshold" in tab.inner_text(".lens-learn-entry[aria-current]").lower()
+    tab.click("#tab-compare-button")
+    wait_said(tab, tau="0.8")
+
+
+def test_back_restores_what_a_changed_address_said(served: Any, visit: Visit) -> None:
+    tab = visit(served.url + "?tau=0.6")
+    tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.6'")
+    tab.wait_for_timeout(600)
+    tab.evaluate("history.pushState(null, '', '?tau=0.9')")
+    tab.go_back()
+    tab.go_forward()
+    tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.9'")
+    tab.go_back()
+    tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.6'")
+
+
+def test_a_pass_of_a_shipped_run_has_an_address(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.click("#tab-step-button")
+    tab.wait_for_selector(".step-top[data-ready]")
+    tab.select_option(".step-choice", "shipped:3-exact")
+    tab.wait_for_selector(".step-column")
+    wait_said(tab, tab="step", run="3-exact")
+    tab.click(".step-lane[data-lane=one-token]")
+    tab.fill(".step-player input[type=range]", "6")
+    number = re.match(r"Pass (\d+) of", tab.inner_text(".step-where"))
+    assert number is not None
+    wait_said(tab, tab="step", run="3-exact", lane="one-token", **{"pass": number[1]})
+    other = visit(tab.url)
+    other.wait_for_selector(".step-lane[data-lane=one-token][aria-pressed=true]")
+    assert other.inner_text(".step-where") == tab.inner_text(".step-where")
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("run=nobody&pass=3", "run=nobody"),
+        ("run=3-exact&lane=<b>&pass=2", "lane=<b>"),
+        ("run=3-exact&pass=99999", "pass=99999"),
+        ("run=3-exact&pass=NaN", "pass=NaN"),
+    ],
+)
+def test_a_pass_that_does_not_exist_is_named(served: Any, visit: Visit, query: str, named: str) -> None:
+    tab = visit(f"{served.url}?tab=step&{query}")
+    assert named in refused(tab)
+
+
+def test_a_run_of_this_browser_is_found_again_after_a_reload(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.locator("#pace label", has_text="Full speed").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    tab.wait_for_function("document.querySelector('.lens-keeper').keeper.runs.size > 0")
+    tab.click("#tab-step-button")
+    tab.wait_for_selector(".step-column")
+    tab.fill(".step-player input[type=range]", "4")
+    where = tab.inner_text(".step-where")
+    tab.wait_for_function("new URLSearchParams(location.search).has('pass')")
+    link = tab.url
+    tab.reload()
+    tab.wait_for_function("where => document.querySelector('.step-where')?.textContent === where", arg=where)
+    assert refused(visit(link)).count("run=") == 1
+
+
+def test_the_link_is_copied_by_the_clipboard(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.fill("#threshold input[type=range]", "0.8")
+    tab.click(".lens-link")
+    tab.wait_for_selector(".lens-link-said:has-text('Link copied.')")
+    assert tab.evaluate("navigator.clipboard.readText()") == served.url.rstrip("/") + "/?tau=0.8"
+
+
+def test_without_a_clipboard_the_link_is_copied_by_a_command(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.evaluate(COPIED % "true")
+    tab.click(".lens-link")
+    tab.wait_for_selector(".lens-link-said:has-text('Link copied.')")
+    assert tab.evaluate("window.copied") == [["copy", tab.url]]
+    assert tab.evaluate("document.activeElement.matches('.lens-link')")
+
+
+def test_where_nothing_can_be_copied_the_link_is_shown_selected(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.evaluate(COPIED % "false")
+    tab.click(".lens-link")
+    tab.wait_for_selector(".lens-link-field:visible")
+    assert tab.evaluate("document.getSelection().toString()") == tab.url
+    assert tab.inner_text(".lens-link-said") == "Copy this link yourself."
+
+
+def test_a_prompt_too_long_for_an_address_is_left_out_and_survives_a_reload(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    tab.evaluate(COPIED % "true")
+    long = "Ünd so weiter. " * 600
+    tab.fill("#prompt textarea", long)
+    tab.fill("#limit input", "64")
+    wait_said(tab, limit="64")
+    tab.click(".lens-link")
+    tab.wait_for_selector(".lens-link-said:has-text('Link copied, without the prompt: too long for an address.')")
+    assert [command for command, _ in tab.evaluate("window.copied")] == ["copy"]
+    assert len(json.dumps(tab.evaluate("window.copied"))) < 500
+    tab.reload()
+    prompt_is(tab, long)
