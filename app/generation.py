@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -70,9 +70,15 @@ class Wanted:
 
 
 def generate(
-    runner: Runner, session: str, wanted: Wanted, now: Callable[[], float] = time.monotonic
+    runner: Runner,
+    session: str,
+    wanted: Wanted,
+    now: Callable[[], float] = time.monotonic,
+    finish: Callable[[Lane], Answer] | None = None,
 ) -> Iterator[Answer]:
     """What is known of the answer about once a second, so that a caller who has gone is noticed; last, the whole.
+
+    `finish` makes something else of the lane that is over than the whole answer.
 
     Raises:
         ValueError: one sentence: the line is full, the session has a run already, or the run cannot be made.
@@ -90,7 +96,8 @@ def generate(
             yield {"state": told["state"], "sentence": told["sentence"]}
         with ExitStack() as stack:
             checkpoint, *draft = [stack.enter_context(runner.models.use(name)) for name in names]
-            yield from _write(runner, _paired(wanted.decoder, checkpoint, *draft), wanted, live, now)
+            lane = yield from _write(runner, _paired(wanted.decoder, checkpoint, *draft), wanted, live, now)
+            yield (finish or _whole)(lane)
     except ValueError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence
@@ -102,7 +109,7 @@ def generate(
 
 def _write(
     runner: Runner, checkpoint: Checkpoint, wanted: Wanted, live: LiveRun, now: Callable[[], float]
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, Lane]:
     ids = prompt_ids(checkpoint, wanted.prompt, wanted.settings.max_new_tokens)
     settings = wanted.settings
     if checkpoint.block_size and not wanted.own_block_size:
@@ -114,7 +121,7 @@ def _write(
     for _ in _now_and_then(_passes(lane, records, runner.device), now):
         yield {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
     lane.end()
-    yield _whole(lane)
+    return lane
 
 
 def _passes(lane: Lane, records: Iterator[ForwardPass], device: Device) -> Iterator[None]:

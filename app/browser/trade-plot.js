@@ -6,36 +6,44 @@ const FITS = 2; // pixels
 const BUTTONS_LEFT_OUT = ["select2d", "lasso2d", "autoScale2d", "toImage"];
 
 class TradePlot {
-  // `onPick` hears the id of the run whose mark was clicked.
-  constructor(root, library, templates, onPick) {
-    Object.assign(this, { root, library, templates, onPick });
+  // `onPick` hears the id of the run whose mark was clicked, `onSeen` that the figure is on screen again.
+  constructor(root, library, templates, { onPick, onSeen }) {
+    Object.assign(this, { root, library, templates, onPick, onSeen });
     this.lanes = [];
     this.figure = null;
     this.work = Promise.resolve();
     new MutationObserver(() => this.repaint()).observe(document.body, { attributeFilter: ["class"] });
+    document.addEventListener("lens:looks", () => this.repaint());
     new ResizeObserver(() => this.resize()).observe(root);
   }
 
-  get template() {
-    return this.templates[document.body.classList.contains("dark") ? "dark" : "light"];
+  // How the page looks: its ground, and how much larger type is (projector.css).
+  get looks() {
+    const type = getComputedStyle(document.documentElement).getPropertyValue("--lens-type");
+    return { ground: document.body.classList.contains("dark") ? "dark" : "light", type: Number(type) || 1 };
   }
 
   // Figures are drawn one after the other, and only the last that was asked for.
   show(figure, live) {
     Object.assign(this, { figure, live });
-    this.work = this.work.then(() => (this.figure === figure ? this.draw() : undefined));
+    return this.next(() => (this.figure === figure ? this.draw() : undefined));
+  }
+
+  next(work) {
+    this.work = this.work.then(work).catch((error) => console.error(error));
     return this.work;
   }
 
   async draw() {
     const narrow = this.root.clientWidth < PHONE;
     const config = { displaylogo: false, responsive: false, modeBarButtonsToRemove: BUTTONS_LEFT_OUT };
-    const layout = { ...this.figure.layout, template: this.template, width: this.root.clientWidth };
+    this.drawn = this.looks;
+    const { ground, type } = this.drawn;
+    const template = scaled(this.templates[ground], type);
+    const layout = { ...scaled(this.figure.layout, type), template, width: this.root.clientWidth };
     if (narrow) layout.dragmode = false;
-    const marks = this.marks();
-    layout.shapes = [...(layout.shapes ?? []), ...marks.shapes];
-    layout.annotations = [...(layout.annotations ?? []), ...marks.annotations];
-    this.dark = document.body.classList.contains("dark");
+    this.own = { shapes: layout.shapes ?? [], annotations: layout.annotations ?? [] };
+    Object.assign(layout, this.marked());
     await this.library.react(this.root, this.figure.data, layout, config);
     if (!this.heard) {
       this.heard = true;
@@ -61,12 +69,18 @@ class TradePlot {
   }
 
   repaint() {
-    if (this.figure && this.dark !== document.body.classList.contains("dark")) this.show({ ...this.figure }, this.live);
+    if (!this.figure || !this.drawn) return;
+    const { ground, type } = this.looks;
+    if (ground !== this.drawn.ground || type !== this.drawn.type) this.show({ ...this.figure }, this.live);
   }
 
   resize() {
     const width = this.root.clientWidth;
-    if (!this.figure || !width || width === this.root._fullLayout?.width) return;
+    if (!width) this.width = 0;
+    if (!this.figure || !width) return;
+    if (!this.width) this.onSeen();
+    this.width = width;
+    if (width === this.root._fullLayout?.width) return;
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.show({ ...this.figure }, this.live), 150);
   }
@@ -74,11 +88,15 @@ class TradePlot {
   // The lanes of Compare, where they belong along x. How right they are nobody knows, so that each is a line.
   follow(lanes) {
     this.lanes = lanes;
-    if (!this.figure || !this.root._fullLayout || !this.root.clientWidth) return;
-    const { shapes = [], annotations = [] } = this.figure.layout;
+    if (!this.own || !this.root.clientWidth) return;
+    this.next(() => this.library.relayout(this.root, this.marked()));
+  }
+
+  // The shapes and annotations of the figure, and after them those of the lanes.
+  marked() {
     const marks = this.marks();
-    const update = { shapes: [...shapes, ...marks.shapes], annotations: [...annotations, ...marks.annotations] };
-    this.work = this.work.then(() => this.library.relayout(this.root, update));
+    const [shapes, annotations] = [this.own.shapes, this.own.annotations];
+    return { shapes: [...shapes, ...marks.shapes], annotations: [...annotations, ...marks.annotations] };
   }
 
   marks() {
@@ -116,4 +134,15 @@ class TradePlot {
     const packed = await this.library.toImage({ data: this.root.data, layout }, options);
     return Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0));
   }
+}
+
+// The same with every size of type times `factor`.
+function scaled(value, factor) {
+  if (factor === 1 || typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => scaled(item, factor));
+  const change = ([name, item]) => {
+    const isFont = name.endsWith("font") && typeof item?.size === "number";
+    return [name, isFont ? { ...item, size: item.size * factor } : scaled(item, factor)];
+  };
+  return Object.fromEntries(Object.entries(value).map(change));
 }

@@ -22,7 +22,7 @@ class TradeSamples {
     this.right.setAttribute("aria-label", "Right or wrong samples");
     for (const select of [this.task, this.right]) select.addEventListener("change", () => this.restart());
     this.list = make("ol", "trade-samples");
-    this.news = make("p", "trade-small");
+    this.news = make("p", "trade-small trade-shown");
     this.news.setAttribute("role", "status");
     this.more = make("button", "trade-button", "Show more");
     this.more.type = "button";

@@ -57,7 +57,8 @@ class TradeView {
     ]);
     const problem = told.problem ?? library.problem;
     if (problem) return say(problem);
-    this.plotter ??= new TradePlot(this.plot, library, told.templates, (id) => this.pick(id));
+    const hears = { onPick: (id) => this.pick(id), onSeen: () => this.follow(this.live.lanes) };
+    this.plotter ??= new TradePlot(this.plot, library, told.templates, hears);
     this.controls.begin(told);
     this.view.points ??= told.points.value;
     this.notice(told.problems);

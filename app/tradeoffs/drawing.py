@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures import POOLED
-from analysis.figures.words import PUBLISHED
+from analysis.figures.words import PUBLISHED, SOURCE
 from app.tradeoffs import filters, operating, sweeps, tables
 from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, Figure, Scene
 from app.tradeoffs.filters import Chosen
@@ -18,6 +18,7 @@ from app.tradeoffs.library import Library
 from app.tradeoffs.view import View
 
 NO_RUNS = "There are no runs yet."
+_THEIRS = f"published ({SOURCE})<br>"
 _PICKED = "fastest that loses surely less than {points:g} points"
 
 
@@ -95,6 +96,7 @@ def draw(library: Library, view: View) -> dict[str, Any]:
     findings = operating.findings(
         library.store(), picked.table, _compared(picked), points=view.points, against=picked.against, task=picked.task
     )
+    _shorten(figure, picked.layer)
     _mark(figure, [found.chosen for found in findings if found.chosen], view.points)
     drawn = figure.to_plotly_json()
     drawn["layout"].pop("template", None)
@@ -135,6 +137,16 @@ def _mark(figure: go.Figure, chosen: list[str], points: float) -> None:
                 place = ids.index(run)
                 figure.add_trace(_star(trace, place, points, legend=run == chosen[0]))
                 break
+
+
+def _shorten(figure: go.Figure, layer: str) -> None:
+    """Say "published" once in a word: what the layer is stands beside its switch."""
+    for trace in figure.data:
+        name = trace.name or ""
+        if name.startswith(_THEIRS):
+            trace.name = (
+                name.replace(_THEIRS, "published: ").removesuffix(layer).removesuffix("<br>").removesuffix(" · ")
+            )
 
 
 def _star(trace: go.Scatter, place: int, points: float, *, legend: bool) -> go.Scatter:

@@ -97,8 +97,8 @@ def _told(point: OperatingPoint, part: pd.DataFrame, against: str, ar: str) -> F
     row = part[part["id"] == point.chosen.name].iloc[0].to_dict()
     sentence = (
         f"the fastest is {setting_words(row)}, with {_interval(row, against)} {_UNITS[against]}; "
-        f"{_loss(point.chosen)}, with {sure} confidence less than {max(0.0, point.chosen.loss_at_most):.1f} ({tried}, "
-        f"against {ar})."
+        f"{_loss(point.chosen)}, with {sure} confidence less than {max(0.0, point.chosen.loss_at_most):.1f}, against "
+        f"{ar} ({tried})."
     )
     return Finding(sentence=_begin(where, sentence), chosen=point.chosen.name)
 

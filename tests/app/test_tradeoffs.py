@@ -23,6 +23,7 @@ HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 # Where a mark is on screen: a click there is one on the figure, not on an element of ours.
 MARK = """run => {
   const plot = document.querySelector('.trade-plot');
+  plot.scrollIntoView({ block: 'center' });
   for (const trace of plot._fullData) {
     const place = (trace.customdata ?? []).indexOf(run);
     if (place < 0 || trace.type !== 'scatter') continue;
@@ -63,7 +64,6 @@ def show(tab: Page) -> Page:
 
 def settled(tab: Page) -> None:
     tab.wait_for_selector(".trade[data-state=shown]")
-    tab.evaluate("document.querySelector('#tradeoffs .trade')")
 
 
 def choose(tab: Page, label: str, option: str) -> None:
@@ -122,7 +122,7 @@ def test_a_click_on_a_mark_opens_its_card(site: Site, visit: Visit) -> None:
     assert tab.locator(".trade-sample").count() == 6
     assert tab.locator(".trade-sample .trade-text").first.inner_text() == "what mars wrote"
     tab.get_by_label("Right or wrong samples").select_option(label="Wrong")
-    tab.wait_for_function("document.querySelector('.trade-written [role=status]').textContent === '6 of 50'")
+    tab.wait_for_function("document.querySelector('.trade-shown').textContent === '6 of 50'")
     assert set(tab.locator(".trade-sample .lens-badge").all_inner_texts()) == {"× wrong"}
     tab.keyboard.press("Escape")
     tab.get_by_label("Close the card").click()
