@@ -8,7 +8,9 @@ from pathlib import Path
 BROWSER = Path(__file__).parent / "browser"
 STYLES = tuple(
     f"{name}.css"
-    for name in "palette page controls lane-controls stage lanes counters history tokens ghosts card legend tabs".split()
+    for name in (
+        "palette page controls lane-controls stage lanes counters history tokens ghosts card legend tabs"
+    ).split()
 )
 STAGE_SCRIPTS = tuple(
     f"{name}.js"
@@ -24,7 +26,7 @@ VIEW_SCRIPTS = (
     "token.js",
     *(
         f"step-{name}.js"
-        for name in "states columns whatif lane matrix window card passage player trial view".split()
+        for name in "states blocks columns whatif lane matrix window card passage player trial view".split()
     ),
 )
 """What steps through a run, in the page and in a replay; after `dom.js`."""

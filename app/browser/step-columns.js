@@ -6,10 +6,11 @@
 // `proposal` is the number of the proposal that was read off the column, null where none was recorded.
 
 // Whether column `query` reads column `key`: the chain is causal and sees no other group; a group sees the chain up to
-// its draft, and itself causally. Without groups this is the causal mask.
+// its draft, and itself causally. Without groups this is the causal mask. Blocks see each other from left to right.
 function sees(columns, query, key) {
   const from = columns[query];
   const to = columns[key];
+  if (from.block !== undefined) return to.block <= from.block;
   if (to.group < 0) return to.depth <= (from.group < 0 ? from.depth : from.group);
   return to.group === from.group && to.depth <= from.depth;
 }
@@ -37,6 +38,7 @@ class ColumnReader {
 
   shape(record, row) {
     const all = Math.min(record.query_tokens, MOST_COLUMNS);
+    if (this.lane.decoder === "block_diffusion") return this.blocks(record, row, all);
     if (record.phase === "prefill") return this.chain(row, all, [], []);
     if (record.phase === "commit") return this.chain(row, all, this.text, []);
     if (record.phase === "draft") return this.draftPass(record, row);
@@ -49,6 +51,12 @@ class ColumnReader {
       speculative: this.verify,
     };
     return (shapes[this.lane.decoder] ?? this.unknown).call(this, record, row);
+  }
+
+  blocks(record, row, all) {
+    return record.phase === "prefill"
+      ? promptColumns(this.lane, this.state.cached, all)
+      : blockColumns(this.lane, this.text, record, row);
   }
 
   // Columns of the chain: the last `pending` tokens of `text`, then these others.

@@ -24,6 +24,7 @@ class SteppedLane {
     });
     this.count = number;
     this.family = familyOf(lane);
+    this.diffuses = lane.decoder === "block_diffusion";
     this.byThreshold = thresholdless(lane) === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
     // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies wherever they end.
@@ -62,6 +63,7 @@ class SteppedLane {
     const read = record.query_tokens.toLocaleString("en-US");
     if (record.phase === "prefill") return `${read} tokens of the prompt go into the cache; nothing is proposed.`;
     if (record.phase === "commit") return `${read} accepted tokens go into the cache; nothing is proposed.`;
+    if (this.diffuses) return fillingOutcome(this.lane, pass);
     const tokens = row.accepted === 1 ? "1 token" : `${row.accepted} tokens`;
     if (record.phase === "verify" && row.threshold === null) {
       const drafts = shape.columns.filter(({ kind, group }) => group < 0 && (kind === "draft" || kind === "noise")).length;
@@ -79,6 +81,7 @@ class SteppedLane {
     const { row } = pass;
     const proposal = row.proposals[place];
     const ends = this.ends(proposal.token_id) ? "End of the turn. " : "";
+    if (this.diffuses) return ends + fillingReason(this.lane, pass, place);
     if (place < row.accepted) return ends + this.whyAccepted(pass, place);
     if (row.finish_reason === "length" && this.meets(row, proposal)) return `${ends}Not needed: the length limit was reached.`;
     if (this.waits(pass, place)) return `${ends}Kept as a draft: the next pass reads it and verifies it.`;
@@ -89,7 +92,9 @@ class SteppedLane {
   }
 
   // Whether a proposal that was not accepted is what the next pass verifies.
-  waits({ record, row }, place) {
+  waits(pass, place) {
+    const { record, row } = pass;
+    if (this.diffuses) return record.phase === "draft" && filledWhen(this.lane, pass, place) !== "later";
     if (record.phase === "draft") return true;
     if (record.phase !== "verify" || row.threshold !== null || place < row.accepted || row.finish_reason) return false;
     return this.lane.decoder === "jacobi" || (this.lane.decoder === "self_speculative" && row.proposals[place].source === "mask");
@@ -105,7 +110,8 @@ class SteppedLane {
   // A proposal in words, for those who cannot see the picture.
   describe(pass, place) {
     const { token_id: token, score } = pass.row.proposals[place];
-    const fate = this.waits(pass, place) ? "a draft for the next pass" : place < pass.row.accepted ? "accepted" : "not accepted";
+    const waits = this.diffuses ? "filled, not yet accepted" : "a draft for the next pass";
+    const fate = this.waits(pass, place) ? waits : place < pass.row.accepted ? "accepted" : "not accepted";
     return `${this.label(token)}: ${this.lane.settings.score} ${decimals(score, 2)}, ${fate}`;
   }
 

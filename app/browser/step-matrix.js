@@ -57,7 +57,7 @@ class MatrixView {
     const { columns, tree, prefix } = this.pass;
     const count = columns.length;
     const nodes = prefix ? [shape("rect", { class: "step-cell prefix", x: 1, y: 1, width: 1.5, height: count })] : [];
-    if (!tree && count > DRAWN) {
+    if (!tree && columns[0].block === undefined && count > DRAWN) {
       return [...nodes, shape("polygon", { class: "step-cell real", points: `2.6,1 ${2.6 + count},${1 + count} 2.6,${1 + count}` })];
     }
     for (let query = 0; query < count; query++) {
@@ -103,6 +103,9 @@ class MatrixView {
 
   summary() {
     const { columns, tree, prefix } = this.pass;
+    if (columns[0]?.block !== undefined) {
+      return `In blocks: each position sees all of its own block, in both directions, and what stands before it${prefix ? ", the prefix included" : ""}.`;
+    }
     if (!tree) return `Causal: each position sees ${prefix ? "the prefix, " : ""}what stands before it, and itself.`;
     const drafts = columns.filter((column) => column.group < 0 && column.depth > 0).length;
     const groups = new Set(columns.map((column) => column.group)).size - 1;

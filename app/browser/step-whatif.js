@@ -18,6 +18,7 @@ function acceptedAt(lane, row, threshold, fixed) {
 
 // Why no threshold decides in this lane, or nothing where one does.
 function thresholdless(lane) {
+  if (lane.decoder === "block_diffusion") return "What another τ would have filled is not known: later passes would have read other tokens.";
   if (lane.records.some((record) => record.rows[0].threshold !== null && COUNTED.has(record.phase))) return "";
   const wide = lane.records.some((record) => COUNTED.has(record.phase) && record.rows[0].proposals.length > 1);
   return wide

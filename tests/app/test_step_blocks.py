@@ -1,0 +1,122 @@
+"""Block diffusion as Step through draws it: its columns and its attention against the windows that were forwarded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app import assets
+from app.lane import Lane
+from app.runs.keeping import keep
+from app.runs.run import Asked, to_json
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.scripted import ScriptedModel
+from mars.scripted_diffusion import Diffusing, DiffusingRows
+from mars.window import Window
+
+if TYPE_CHECKING:
+    import torch
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+STOP, MASK = 2, 59
+ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
+SCRIPT = assets.script(
+    "step-states.js", "step-blocks.js", "step-columns.js", "step-whatif.js", "step-matrix.js", "step-lane.js"
+)
+DRAWN = """lane => {
+    const stepped = new SteppedLane(lane);
+    return lane.records.map((record, index) => {
+        const { prefix, columns } = stepped.reader.at(index);
+        return {
+            prefix, kinds: columns.map(column => column.kind), tokens: columns.map(column => column.token),
+            proposals: columns.map(column => column.proposal),
+            sees: columns.map((_, query) => columns.map((_, key) => sees(columns, query, key))),
+            moments: record.rows[0].proposals.map((_, place) => filledWhen(lane, stepped.passes[index], place)),
+            outcome: stepped.outcome(stepped.passes[index], { columns }),
+        };
+    });
+}"""
+
+
+class Watched(Diffusing):
+    """A scripted block-diffusion model that keeps every window."""
+
+    windows: list[Window]
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
+        self.windows = []
+        return WatchedRows(self, rows, capacity)
+
+
+class WatchedRows(DiffusingRows):
+    def forward(self, window: Window) -> torch.Tensor:
+        self._engine.windows.append(window)  # type: ignore[attr-defined]
+        return super().forward(window)
+
+
+@pytest.fixture(scope="module")
+def scripts(chromium: Browser) -> Iterator[Page]:
+    """A blank page with the scripts; no server."""
+    tab = chromium.new_page()
+    names = "ColumnReader, SteppedLane, filledWhen, sees, wouldAccept, thresholdless"
+    tab.evaluate(f"window.eval({json.dumps(SCRIPT + f';Object.assign(window, {{{names}}})')})")
+    yield tab
+    tab.close()
+
+
+def written(make_checkpoint: Callable[..., Checkpoint], prompt: list[int], **changes: Any) -> tuple[Any, list[Window]]:
+    """The lane of a run file, and the windows of its passes."""
+    model = ScriptedModel([ANSWER], vocab_size=60, stop_token_ids=frozenset({STOP}), mask_token_id=MASK)
+    engine: Any = Watched(model, block_size=4)
+    settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": None, **changes})
+    tokenizer = make_checkpoint("any", "text").tokenizer
+    checkpoint = Checkpoint(name="watched", engine=engine, tokenizer=tokenizer, block_size=4, record={})
+    lane = Lane("lane", "Lane", "block_diffusion", checkpoint, settings=settings, prompt_tokens=len(prompt))
+    for record in DECODERS["block_diffusion"](engine, [prompt], settings):
+        lane.add(record)
+    lane.end()
+    run = keep("run", Asked(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
+    return json.loads(to_json(run))["lanes"][0], engine.windows
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("threshold", [None, 0.5])
+@pytest.mark.parametrize("prompt", [[5], [5, 9, 4, 30], [5, 9, 4, 30, 17, 8, 33]], ids=len)
+def test_columns_and_attention_are_those_of_the_windows(
+    scripts: Page,
+    make_checkpoint: Callable[..., Checkpoint],
+    prompt: list[int],
+    threshold: float | None,
+    use_cache: bool,
+) -> None:
+    lane, windows = written(make_checkpoint, prompt, threshold=threshold, use_cache=use_cache)
+    found = scripts.evaluate(DRAWN, lane)
+    assert len(found) == len(windows) > 2
+    for record, window, drawn in zip(lane["records"], windows, found, strict=True):
+        ids = window.ids_RQ[0].tolist()
+        assert len(drawn["kinds"]) == len(ids)
+        assert drawn["prefix"] == window.slots_RQ[0, 0].item() - 1
+        assert drawn["sees"] == window.seen[0].tolist()
+        for kind, token, read in zip(drawn["kinds"], drawn["tokens"], ids, strict=True):
+            assert (kind == "mask") == (read == MASK)
+            assert token is None or token == read
+        drawn_proposals = [place for place in drawn["proposals"] if place is not None]
+        assert drawn_proposals == list(range(len(record["rows"][0]["proposals"])))
+
+
+def test_says_when_a_mask_was_filled(scripts: Page, make_checkpoint: Callable[..., Checkpoint]) -> None:
+    lane, _ = written(make_checkpoint, [5, 9, 4, 30])
+    found = [drawn for drawn in scripts.evaluate(DRAWN, lane) if drawn["moments"]]
+    # Without a threshold each pass fills one mask of its block, and what is filled stays.
+    assert [drawn["moments"].count("now") for drawn in found] == [1] * len(found)
+    assert [drawn["moments"].count("before") for drawn in found[:4]] == [0, 1, 2, 3]
+    assert found[0]["outcome"] == "1 of 4 masks filled; nothing is accepted before the block is full."
+    assert found[3]["outcome"] == "1 of 1 mask filled: the block is full, 4 tokens accepted."
+    assert scripts.evaluate("lane => thresholdless(lane)", lane).startswith("What another τ would have filled")
