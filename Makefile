@@ -2,11 +2,12 @@
 #   make demo     the page, at http://127.0.0.1:7860
 #   make test     all tests, those in a real browser included
 #   make check    style, format, types
+#   make screenshots   the pictures of docs/screenshots, from the running app
 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format setup setup-tests clean
+.PHONY: demo test check format screenshots setup setup-tests clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -21,6 +22,10 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+screenshots: setup
+	@.ci/chromium
+	PYTHONPATH=. $(BIN)/python docs/screenshots/take.py
 
 format: setup
 	$(BIN)/ruff check --fix

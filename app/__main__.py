@@ -6,8 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from app.server import options, serving
-from app.server.options import Options
+from app.server import hosting, options, serving
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,27 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     serving.prepare()
-    return _serve(chosen)
-
-
-def _serve(chosen: Options) -> int:
-    from app import page
-    from app.device import Device
-    from app.models import Models
-    from app.placement import Loader
-    from app.runner import Runner
-    from app.sessions import Sessions
-
-    pinned = chosen.choice.values()
-    models = Models(chosen.sources, Loader(chosen.device), keep=chosen.keep, pinned=pinned)
-    runner = Runner(models, Device(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
-    blocks = page.build(runner, chosen.choice)
-    url = serving.launch(blocks, runner, chosen.site, page.looks())
-    for name in pinned:  # only now: libraries that two threads import at once can come out half made
-        models.request(name)
-    sys.stdout.write(f"MARS Lens is at {url}\n")
-    sys.stdout.flush()
-    serving.stay(blocks)
+    hosting.host(chosen)
     return 0
 
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import argparse
 import random
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import httpx
 
 from app.load_test.memory import Watch, resident_megabytes
 from app.load_test.visitor import FULL_SPEED, READABLE, LostError, Shown, Visitor
+from app.trial import served
 from mars.tasks import TASKS, sample
 
 THRESHOLDS = (0.95, 0.8)
@@ -100,20 +99,6 @@ class Load:
             self.wrong.append(f"“{prompt[:40]}…” at τ {threshold} got another text than alone: {texts}")
 
 
-@contextmanager
-def _app(arguments: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """The app in a process of its own: its address and its process id."""
-    command = [sys.executable, "-m", "app", *arguments]
-    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
-        try:
-            said = process.stdout.readline() if process.stdout else ""
-            if "http" not in said:
-                raise SystemExit("the app did not start")
-            yield said.split()[-1], process.pid
-        finally:
-            process.terminate()
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line; what it does not know goes to the app."""
     command = argparse.ArgumentParser(
@@ -128,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Load the app; 0 when nothing was lost, mixed up or left behind."""
     options, for_the_app = parser().parse_known_args(arguments)
-    with _app(for_the_app) as (url, pid):
+    with served(for_the_app) as (url, pid):
         load = Load(url, options.seed)
         load.ask_alone()
         watch = Watch(pid)

@@ -1,56 +1,98 @@
-"""Take the README's screenshot: a finished run on the shipped checkpoints, in a headless Chromium.
+"""Take the pictures of every tab: wide and narrow, light and dark, of the running app, in a headless Chromium.
 
 python docs/screenshots/take.py [OPTIONS OF python -m app]
 
-writes compare.png beside this file.
+writes TAB-wide-light.png and so on beside this file. PYTHONPATH must be the project's root, as `make screenshots` sets it.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from app.trial import browser, served
 
 FOLDER = Path(__file__).parent
-SIZE = {"width": 1280, "height": 830}
+SIZES = {"wide": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
+SCHEMES = ("light", "dark")
+COLOURS = 256
+PATIENCE_MS = 180_000
 
 
-def take(url: str, chromium: str) -> None:
-    """Open the page at `url`, run its first example at full speed, and save the picture."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport=SIZE, device_scale_factor=1.5, color_scheme="light", reduced_motion="reduce")
-        tab.set_default_timeout(120_000)
-        tab.goto(url)
-        tab.wait_for_selector("[data-state=idle]")
-        tab.locator("#pace label", has_text="Full speed").click()
-        tab.click("#run")
-        tab.wait_for_selector("[data-state=done]")
-        tab.wait_for_selector("#run:enabled")
+def compare(tab: Page) -> None:
+    """A finished run of the first example, every lane."""
+    tab.locator("#pace label", has_text="Full speed").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]", timeout=PATIENCE_MS)
+    tab.wait_for_selector("#run:enabled")
+
+
+def step(tab: Page) -> None:
+    """The run that was just made, at a pass of its own."""
+    _open(tab, "step")
+    tab.wait_for_selector("#step .step-lane")
+
+
+def tradeoffs(tab: Page) -> None:
+    """The frontier of the cached runs."""
+    _open(tab, "tradeoffs")
+    tab.wait_for_selector("#panel-tradeoffs .plot-container, .js-plotly-plot", timeout=PATIENCE_MS)
+    tab.wait_for_timeout(1500)
+
+
+def learn(tab: Page) -> None:
+    """The first page of the course."""
+    _open(tab, "learn")
+    tab.wait_for_selector("#learn h2, .learn h2")
+
+
+def about(tab: Page) -> None:
+    """The claims and the cards."""
+    _open(tab, "about")
+    tab.wait_for_selector("#about h2, .lens-prose h2")
+
+
+TABS: dict[str, Callable[[Page], None]] = {
+    "compare": compare,
+    "step": step,
+    "tradeoffs": tradeoffs,
+    "learn": learn,
+    "about": about,
+}
+
+
+def _open(tab: Page, name: str) -> None:
+    tab.evaluate("name => document.getElementById(`tab-${name}-button`).click()", name)
+
+
+def take(chromium: Browser, url: str, size: str, scheme: str) -> None:
+    """One visit, one picture of each tab."""
+    tab = chromium.new_page(viewport=SIZES[size], device_scale_factor=1.5, color_scheme=scheme, reduced_motion="reduce")
+    tab.goto(url)
+    tab.wait_for_selector("[data-state=idle]", timeout=PATIENCE_MS)
+    for name, show in TABS.items():
+        show(tab)
         tab.evaluate("window.scrollTo(0, 0)")
         tab.mouse.move(0, 0)
-        tab.screenshot(path=FOLDER / "compare.png")
-        browser.close()
+        tab.wait_for_timeout(300)
+        path = FOLDER / f"{name}-{size}-{scheme}.png"
+        tab.screenshot(path=path)
+        Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+    tab.close()
 
 
 def main() -> int:
-    """Start the app, take the picture, stop the app; the exit status."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        sys.stderr.write("no Chromium on this machine: install Debian's package chromium\n")
-        return 1
-    command = [sys.executable, "-m", "app", *sys.argv[1:]]
-    with subprocess.Popen(command, cwd=FOLDER.parents[1], text=True, stdout=subprocess.PIPE) as app:
-        try:
-            words = app.stdout.readline().split() if app.stdout else []
-            if not words:
-                return 1
-            take(words[-1], chromium)
-        finally:
-            app.terminate()
+    """Start the app, take the pictures, stop the app; the exit status."""
+    with served(sys.argv[1:]) as (url, _), sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        for size in SIZES:
+            for scheme in SCHEMES:
+                take(chromium, url, size, scheme)
+        chromium.close()
     return 0
 
 

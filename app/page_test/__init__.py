@@ -1,0 +1,1 @@
+"""Measures the page in a real browser, with long texts."""

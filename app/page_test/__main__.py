@@ -1,0 +1,89 @@
+"""`python -m app.page_test`: how soon the app and its page are there, and what drawing long texts costs.
+
+The models are told that no token ends a turn, so that every lane writes as many tokens as it may. Run it alone on an
+idle machine: browser, app and models share its cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from app.load_test.memory import resident_megabytes
+from app.page_test.alone import Alone, Speed, shown_speeds
+from app.page_test.visit import Streamed, Visit, visit
+from app.server import options
+from app.trial import served
+
+LONGEST_TASK_MS = 50.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; what it does not know goes to the app."""
+    command = argparse.ArgumentParser(
+        prog="python -m app.page_test", description=__doc__, epilog="Further options are those of python -m app."
+    )
+    command.add_argument("--tokens", type=int, default=512, metavar="N", help="tokens of each lane (default: 512)")
+    command.add_argument("--runs", type=int, default=20, metavar="N", help="runs of the page (default: 20)")
+    command.add_argument("--pairs", type=int, default=5, metavar="N", help="of them compared with none (default: 5)")
+    return command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 0 when no task of the page was too long."""
+    given, for_the_app = parser().parse_known_args(arguments)
+    alone = Alone(options.read(for_the_app).sources)
+    began = time.monotonic()
+    with served(for_the_app, "app.page_test.endless") as (url, pid), visit() as page:
+        up = time.monotonic() - began
+        usable = page.open(url)
+        page.ready()
+        ready = time.monotonic() - began
+        page.set_up(given.tokens)
+        warm = page.run()
+        alone.speeds(warm.document)
+        streamed, heaps, pairs = _runs(page, alone, given.runs, given.pairs)
+        resident = resident_megabytes(pid)
+    tasks = [length for run in streamed for length in run.long_tasks]
+    sys.stdout.write(
+        f"address after {up:.1f} s, page usable {usable:.2f} s after the request, ready after {ready:.1f} s\n"
+        f"{len(streamed)} runs, {len(warm.document['lanes'])} lanes, {given.tokens} tokens each: "
+        f"{statistics.median(run.seconds for run in streamed):.2f} s from first to last picture (median)\n"
+        f"tasks over {LONGEST_TASK_MS:.0f} ms while streaming: {len(tasks)}"
+        + (f", longest {max(tasks):.0f} ms\n" if tasks else "\n")
+        + f"page's memory after run 1, {len(heaps) // 2}, {len(heaps)}: "
+        f"{heaps[0]:.1f}, {heaps[len(heaps) // 2 - 1]:.1f}, {heaps[-1]:.1f} MB; the app's: {resident:.0f} MB\n"
+        + "".join(_cost(warm, place, pairs) for place in range(len(warm.document["lanes"])))
+    )
+    return 1 if tasks else 0
+
+
+Pair = tuple[list[Speed], list[Speed]]
+
+
+def _runs(page: Visit, alone: Alone, runs: int, pairs: int) -> tuple[list[Streamed], list[float], list[Pair]]:
+    streamed, heaps, found = [], [], []
+    for number in range(runs):
+        streamed.append(page.run())
+        heaps.append(page.heap_megabytes())
+        if number < pairs:
+            document = streamed[-1].document
+            found.append((shown_speeds(document), alone.speeds(document)))
+    return streamed, heaps, found
+
+
+def _cost(run: Streamed, place: int, pairs: Sequence[Pair]) -> str:
+    lane = run.document["lanes"][place]
+    ratios = sorted(shown[place].tokens_per_second / by_itself[place].tokens_per_second for shown, by_itself in pairs)
+    speed = statistics.median(shown[place].tokens_per_second for shown, _ in pairs)
+    return (
+        f"{lane['title']}: {speed:.0f} tok/s of model time with the page, {statistics.median(ratios):.3f} "
+        f"[{ratios[0]:.3f}, {ratios[-1]:.3f}] of what it has without (median and range of {len(pairs)} pairs)\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

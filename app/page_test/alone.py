@@ -1,0 +1,64 @@
+"""The lanes of a finished run once more, with nothing around their decoders: what the page is compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.page_test.endless import Endless
+from app.runs.reading import read
+from app.runs.run import RunLane
+from mars.checkpoint import Checkpoint
+from mars.metrics import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Tokens and device seconds of one lane."""
+
+    tokens: int
+    seconds: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Output tokens per second of model time."""
+        return self.tokens / self.seconds
+
+
+def shown_speeds(document: Mapping[str, Any]) -> list[Speed]:
+    """What each lane of a run took with the page attached."""
+    return [_speed(lane) for lane in read(json.dumps(document)).lanes]
+
+
+class Alone:
+    """Decodes what a run asked for, by itself; `sources` are the folders or Hub ids of the checkpoints by name."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+        self._loaded: dict[str, Checkpoint] = {}
+        self._load = Endless("auto")
+
+    def speeds(self, document: Mapping[str, Any]) -> list[Speed]:
+        """What each lane of the run takes without a page, one lane after the other."""
+        from mars.decoding import DECODERS
+
+        run = read(json.dumps(document))
+        found = []
+        for lane in run.lanes:
+            checkpoint = self._checkpoint(lane.checkpoint)
+            prompt = checkpoint.encode(run.question.prompt)
+            tally = Tally.of(DECODERS[lane.decoder](checkpoint.engine, [prompt], lane.settings))
+            found.append(Speed(tally.tokens, tally.seconds))
+        return found
+
+    def _checkpoint(self, name: str) -> Checkpoint:
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._sources[name])
+        return self._loaded[name]
+
+
+def _speed(lane: RunLane) -> Speed:
+    tally = Tally.of(lane.records)
+    return Speed(tally.tokens, tally.seconds)
