@@ -82,7 +82,7 @@ def pairs(lane: Contestant, baseline: Contestant) -> Pairs:
 
 
 def _interval(right: int, n: int) -> tuple[float, float]:
-    from analysis.intervals import wilson_interval  # late: it reads scipy
+    from analysis.stats.intervals import wilson_interval  # late: it reads scipy
 
     return wilson_interval(right, n)
 

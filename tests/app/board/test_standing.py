@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from analysis.intervals import wilson_interval
+from analysis.stats.intervals import wilson_interval
 from app.board.contestant import Contestant, Outcome
 from app.board.standing import pairs, standing
 from mars.config import DecodingSettings
