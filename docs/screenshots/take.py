@@ -2,7 +2,7 @@
 
 python docs/screenshots/take.py [OPTIONS OF python -m app]
 
-writes TAB-wide-light.png and so on beside this file. PYTHONPATH must be the project's root, as `make screenshots` sets it.
+writes TAB-wide-light.png and so on beside this file. `make screenshots` sets PYTHONPATH to the project's root.
 """
 
 from __future__ import annotations
