@@ -38,7 +38,7 @@ class TokenCard {
     this.step.hidden = !this.host.matches("[data-state=done], [data-state=stopped]");
     token.classList.add("chosen");
     token.setAttribute("aria-describedby", this.root.id);
-    const fate = ghost ? " · rejected" : "";
+    const fate = ghost ? " · not accepted" : "";
     this.where.textContent = `Pass ${message.number} · position ${place + 1} of ${message.window}${fate}`;
     this.weigh(lane, score, message.threshold);
     this.reason.textContent = reasonOf(fact);

@@ -18,11 +18,12 @@ function passGroup(lane, message, facts) {
 function ghostRow(lane, message, facts) {
   const row = make("span", "lens-ghosts");
   row.setAttribute("aria-hidden", "true");
+  const wrong = message.refused === "threshold" || message.refused === "draft"; // else they were not needed, or wait
   message.ghosts.forEach(([piece, score], place) => {
-    const node = ghostNode(piece, { sure: sureness(score, lane.score), refused: place === 0 });
+    const node = ghostNode(piece, { sure: sureness(score, lane.score), refused: wrong && place === 0 });
     node.tabIndex = -1;
     node.setAttribute("role", "img");
-    node.setAttribute("aria-label", `Rejected: ${visiblePiece(piece)}`);
+    node.setAttribute("aria-label", `Not accepted: ${visiblePiece(piece)}`);
     facts.set(node, { lane, message, place: message.tokens.length + place });
     row.append(node);
   });

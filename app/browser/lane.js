@@ -23,8 +23,7 @@ class LaneView {
     this.sharing = make("p", "lens-lane-sharing");
     this.reason = make("p", "lens-lane-inactive");
     this.text = lane.problem ? make("p", "lens-lane-problem", lane.problem) : this.block();
-    const head = put(make("header", "lens-lane-head"), this.top(), this.counters.root);
-    put(this.root, head, this.reason, this.sharing, this.text);
+    put(this.root, this.top(), this.counters.root, this.reason, this.sharing, this.text);
     if (this.history) this.root.append(this.history.root);
     this.inactive(lane.inactive ?? null);
   }

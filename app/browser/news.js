@@ -30,6 +30,7 @@ class News {
     this.ratios = new Map();
     this.speeds.replaceChildren();
     const several = this.lanes.size > 2;
+    this.speeds.classList.toggle("several", several);
     const base = this.lanes.get(baseline);
     for (const [key, view] of this.lanes) {
       view.counters.show({ isBaseline: key === baseline, baseline: base.name, ratio: key === baseline ? 1 : null });
@@ -37,7 +38,7 @@ class News {
       const ratio = make("strong", "lens-ratio", "–");
       const words = several ? `${key.toUpperCase()} over ${baseline.toUpperCase()}` : `${view.lane.title} over ${base.lane.title}`;
       this.ratios.set(key, ratio);
-      const about = make("span", "", `${words}, in tokens per second`);
+      const about = make("span", "", `${words}, in ${several ? "tok / s" : "tokens per second"}`);
       this.speeds.append(put(make("p", `lens-speedup lens-lane-${view.lane.family}`), ratio, about));
     }
   }

@@ -88,9 +88,9 @@ def passed(key: str, number: int, tokens: Sequence[Any], ghosts: Sequence[Any] =
     """One pass; the counts are those of passes that all accepted as many tokens."""
     count = len(tokens)
     lengths = [0] * (count - 1) + [number]
-    counts = {"tokens": count * number, "passes": number, "tokensPerForward": count, "seconds": 0.5 * number}
+    counts: Message = {"tokens": count * number, "passes": number, "tokensPerForward": count, "seconds": 0.5 * number}
     counts |= {"tokensPerSecond": 2.0 * count, "shared": False, "lengths": lengths}
-    known = {"kind": "pass", "lane": key, "number": number, "start": count * (number - 1), "threshold": None}
+    known: Message = {"kind": "pass", "lane": key, "number": number, "start": count * (number - 1), "threshold": None}
     known |= {"window": count + len(ghosts), "phase": "decode", "tokens": list(tokens), "ghosts": list(ghosts)}
     return {**known, "refused": "threshold" if ghosts else None, "counts": counts, **more}
 
@@ -244,7 +244,7 @@ def test_a_rejected_proposal_says_why(
     feed(tab, passed("b", 1, [token("yes")], ghosts, refused=refused, **more))
     for place, reason in enumerate(reasons):
         tab.locator(".lens-text .lens-ghost").nth(place).click()
-        assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 2} of 3 · rejected"
+        assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 2} of 3 · not accepted"
         assert tab.inner_text(".lens-card-reason") == reason
         assert tab.locator(".lens-alternatives").is_hidden()
 
@@ -258,7 +258,7 @@ def test_arrow_keys_walk_through_tokens_and_the_rejected_that_are_shown(mount: M
         tab.keyboard.press(key)
         walked.append(tab.inner_text(".lens-card-where"))
     places = [(number, place) for number in (1, 2) for place in (1, 2, 3, 4)]
-    assert walked == [f"Pass {one} · position {two} of 4" + " · rejected" * (two > 2) for one, two in places]
+    assert walked == [f"Pass {one} · position {two} of 4" + " · not accepted" * (two > 2) for one, two in places]
     assert tab.evaluate("document.activeElement.closest('[aria-hidden=true]')") is None
     tab.keyboard.press("Home")
     assert tab.locator(".lens-ghosts:not([aria-hidden=true])").count() == 0
