@@ -16,6 +16,7 @@ from app.tradeoffs.library import Store
 
 PER_FORWARD, PER_SECOND, SPEEDUP = "tokens_per_forward", "tokens_per_second", "speedup"
 _UNITS = {PER_FORWARD: "tokens per forward", PER_SECOND: "tokens a second", SPEEDUP: "times the speed of AR"}
+_ROUNDS_TO_NOTHING = 0.05
 _SAME_PROBLEMS = ["baseline", "seed", "tasks", "problems"]
 _SAME_CLOCK = ["group", "batch_size"]
 
@@ -97,8 +98,7 @@ def _told(point: OperatingPoint, part: pd.DataFrame, against: str, ar: str) -> F
     row = part[part["id"] == point.chosen.name].iloc[0].to_dict()
     sentence = (
         f"the fastest is {setting_words(row)}, with {_interval(row, against)} {_UNITS[against]}; "
-        f"{_loss(point.chosen)}, with {sure} confidence less than {max(0.0, point.chosen.loss_at_most):.1f}, against "
-        f"{ar} ({tried})."
+        f"against {ar} {_loss(point.chosen, sure)} ({tried})."
     )
     return Finding(sentence=_begin(where, sentence), chosen=point.chosen.name)
 
@@ -107,11 +107,15 @@ def _begin(where: str, sentence: str) -> str:
     return where + sentence if where else sentence[0].upper() + sentence[1:]
 
 
-def _loss(chosen: Candidate) -> str:
-    loss = -chosen.difference.points.value
-    if abs(loss) < 0.05:
-        return "it loses nothing"
-    return f"it loses {loss:.1f} points" if loss > 0 else f"it gains {-loss:.1f} points"
+def _loss(chosen: Candidate, sure: str) -> str:
+    loss, at_most = -chosen.difference.points.value, chosen.loss_at_most
+    if at_most < _ROUNDS_TO_NOTHING:
+        gained = "" if abs(loss) < _ROUNDS_TO_NOTHING else f"gains {-loss:.1f} points and "
+        return f"it {gained}loses nothing, with {sure} confidence"
+    limit = f"with {sure} confidence less than {at_most:.1f}"
+    if abs(loss) < _ROUNDS_TO_NOTHING:
+        return f"it loses nothing, {limit} points"
+    return f"it loses {loss:.1f} points, {limit}" if loss > 0 else f"it gains {-loss:.1f} points, and loses {limit}"
 
 
 def _interval(row: Row, name: str) -> str:

@@ -27,8 +27,8 @@ def test_the_fastest_setting_that_surely_loses_less(find: Callable[..., list[Fin
     (finding,) = find(2.0, decoder="sliding_window", batch_size=16)
     assert finding.chosen == run_of("mars", threshold=0.95)
     assert finding.sentence.startswith("The fastest is mars · sliding_window · τ 0.95, with 1.60 [")
-    assert "tokens per forward; it loses nothing, with 95 % confidence less than" in finding.sentence
-    assert finding.sentence.endswith(", against AR (ar) (6 settings tried on 400 problems).")
+    assert "tokens per forward; against AR (ar) it loses nothing, with 95 % confidence less than" in finding.sentence
+    assert finding.sentence.endswith(" points (6 settings tried on 400 problems).")
 
 
 def test_more_points_allow_a_faster_one(find: Callable[..., list[Finding]], run_of: RunOf) -> None:
