@@ -72,7 +72,9 @@ def test_every_pass_of_a_run_is_drawn_as_it_was_recorded(served: Any, visit: Vis
     tab = visit(served.url)
     run(tab)
     tab.click(".lens-step-through")
-    for lane in served.last_run():
+    lanes = [lane for lane in served.last_run() if lane.records[-1].phase == "decode"]  # not the exact one
+    assert len(lanes) == 2
+    for lane in lanes:
         tab.click(f".step-lane[data-lane={lane.key}]")
         rows = [record.rows[0] for record in lane.records if record.phase == "decode"]
         for number, row in enumerate(rows, start=1):
@@ -186,7 +188,7 @@ def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Vis
     assert [list(lane.records) for lane in lanes] == [lane.records for lane in served.last_run()]
     identity = json.loads(saved.read_text())["id"]
     tab.reload()
-    tab.wait_for_selector("[data-state=idle]")
+    tab.wait_for_selector("[data-state=idle]", state="attached")
     open_step(tab)
     assert tab.get_attribute(".step", "data-run") == identity
     other = open_step(visit(served.url))
@@ -241,6 +243,7 @@ def test_markup_in_a_run_stays_text(served: Any, visit: Visit) -> None:
     tab.fill("#prompt textarea", "<script>document.title='gone'</script><img src=x onerror=alert(1)>")
     run(tab)
     tab.click(".lens-step-through")
+    tab.click(".step-lane[data-lane=b]")
     tab.keyboard.press("End")
     assert tab.locator(".step :is(script, img, b b)").count() == 0
     assert "<script>document.title = 'gone'</script>" in (tab.locator(".step-passage").text_content() or "")
