@@ -37,10 +37,11 @@ class LaneControls:
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
             with gr.Row(elem_classes="lens-lane-who"):
                 self._who(choice, names)
-            with gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings"), gr.Row():
+            with gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings"):
                 self._judging(choice, seen)
                 self._windows(choice, names, seen)
                 self._sampling(choice, seen)
+                self._switches(choice, seen)
 
     @property
     def components(self) -> list[Component]:
@@ -152,13 +153,15 @@ class LaneControls:
         drafts = [("none", NO_DRAFT), *((name, name) for name in names)]
         self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
         self._number("draft_tokens", "Draft tokens", choice.draft_tokens, seen, precision=0)
-        for name, label in (("extra_proposal", "Offer the last mask too"), ("continuation", "Go on with masks")):
-            self._add(name, gr.Checkbox, label, getattr(choice, name), visible=seen[name], min_width=160)
 
     def _sampling(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
         self._number("temperature", "Temperature", choice.temperature, seen, step=0.1)
         self._number("top_p", "Top-p", choice.top_p, seen, step=0.05)
         self._number("seed", "Sampling seed", choice.seed, seen, precision=0)
+
+    def _switches(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
+        for name, label in (("extra_proposal", "Offer the last mask too"), ("continuation", "Go on with masks")):
+            self._add(name, gr.Checkbox, label, getattr(choice, name), visible=seen[name], min_width=160)
 
 
 def _mode(choice: LaneChoice) -> Mode:

@@ -20,13 +20,13 @@ _TEMPLATE = """<div class="lens-marks" aria-hidden="true"></div>
 
 def build() -> tuple[gr.HTML, gr.Slider]:
     """What the slider says in words, and the slider, laid out in the current Blocks."""
-    reading = plain("threshold-reading", words(DEFAULT_THRESHOLD), "Threshold of the lanes that follow the slider")
+    reading = plain("threshold-reading", words(DEFAULT_THRESHOLD), "Live threshold")
     slider = gr.Slider(
         LOWEST,
         ONE_TOKEN,
         value=DEFAULT_THRESHOLD,
         step=0.01,
-        label="Threshold τ of the lanes that follow the slider",
+        label="Live threshold τ: acts on the lanes that follow it",
         buttons=[],
         elem_id="threshold",
     )
