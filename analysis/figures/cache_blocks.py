@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.points import SPEEDUP
-from analysis.figures.style import BLUE, VERMILLION, empty, finish, plain
-from analysis.figures.words import PUBLISHED, SOURCE, cut, series_words, threshold_words
+from analysis.figures.style import BLUE, VERMILLION, empty, finish
+from analysis.figures.words import PUBLISHED, SOURCE, cut, folded, series_words, threshold_words
 
 NAME = "caching"
 CACHE, BATCH = "settings.cache_block_size", "batch_size"
@@ -39,7 +39,7 @@ def caching(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     figure = make_subplots(
         rows=len(parts),
         cols=1,
-        subplot_titles=[plain(title) for title, _ in parts],
+        subplot_titles=[folded(title) for title, _ in parts],
         row_heights=heights,
         vertical_spacing=min(0.2, 90 / (_CELL * sum(heights) + 90 * len(parts))),
     )

@@ -1,9 +1,12 @@
 // One figure: drawn anew where it stands, so that the zoom stays; as light or dark as the page; as high as it needs.
 
 const PHONE = 640; // pixels; below it a finger on the figure scrolls the page
+const MODEBAR = 26; // pixels; on a telephone it is always there, and must not lie on titles
 const ROUNDS = 4;
 const FITS = 2; // pixels
-const BUTTONS_LEFT_OUT = ["select2d", "lasso2d", "autoScale2d", "toImage"];
+// The first would send the figure to a server of somebody else's; pictures are made by a button of ours.
+const BUTTONS_LEFT_OUT = ["sendChartToCloud", "toImage", "select2d", "lasso2d", "autoScale2d"];
+const QUIET = { displaylogo: false, responsive: false, plotlyServerURL: "", modeBarButtonsToRemove: BUTTONS_LEFT_OUT };
 
 class TradePlot {
   // `onPick` hears the id of the run whose mark was clicked, `onSeen` that the figure is on screen again.
@@ -36,15 +39,17 @@ class TradePlot {
 
   async draw() {
     const narrow = this.root.clientWidth < PHONE;
-    const config = { displaylogo: false, responsive: false, modeBarButtonsToRemove: BUTTONS_LEFT_OUT };
     this.drawn = this.looks;
     const { ground, type } = this.drawn;
     const template = scaled(this.templates[ground], type);
     const layout = { ...scaled(this.figure.layout, type), template, width: this.root.clientWidth };
-    if (narrow) layout.dragmode = false;
+    if (narrow) {
+      layout.dragmode = false;
+      layout.margin = { ...layout.margin, t: layout.margin.t + MODEBAR };
+    }
     this.own = { shapes: layout.shapes ?? [], annotations: layout.annotations ?? [] };
     Object.assign(layout, this.marked());
-    await this.library.react(this.root, this.figure.data, layout, config);
+    await this.library.react(this.root, this.figure.data, layout, QUIET);
     if (!this.heard) {
       this.heard = true;
       this.root.on("plotly_click", ({ points }) => this.clicked(points));

@@ -60,7 +60,7 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     shown = {
         "id": run,
         "model": model_words(row),
-        "setting": " · ".join(word for word in (decoder_words(row), threshold_words(row)) if word),
+        "setting": " · ".join(word for word in (decoder_words(row), threshold_words(row), _batch(row)) if word),
         "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
         "facts": _facts(row),
     }
@@ -136,6 +136,10 @@ def _measure(row: Row, name: str) -> dict[str, str]:
         "value": f"{value:{form}}{unit}",
         "interval": "" if missing(low) else f"{low:{form}} to {high:{form}}",
     }
+
+
+def _batch(row: Row) -> str:
+    return "" if missing(row.get("batch_size")) else f"batch size {int(row['batch_size'])}"
 
 
 def _facts(row: Row) -> list[list[str]]:

@@ -97,7 +97,8 @@ def draw(library: Library, view: View) -> dict[str, Any]:
         library.store(), picked.table, _compared(picked), points=view.points, against=picked.against, task=picked.task
     )
     _shorten(figure, picked.layer)
-    _mark(figure, [found.chosen for found in findings if found.chosen], view.points)
+    if not picked.figure.by_family or picked.task != POOLED:
+        _mark(figure, [found.chosen for found in findings if found.chosen], view.points)
     drawn = figure.to_plotly_json()
     drawn["layout"].pop("template", None)
     return {

@@ -90,7 +90,7 @@ def test_a_click_on_a_mark_opens_its_card(site: Any, visit: Visit) -> None:
     x, y = tab.evaluate(MARK, run_of(site, "mars", 0.7))
     tab.mouse.click(x, y)
     tab.wait_for_selector(".trade-card:not([hidden])")
-    assert tab.inner_text(".trade-setting") == "sliding_window · τ 0.7"
+    assert tab.inner_text(".trade-setting") == "sliding_window · τ 0.7 · batch size 16"
     assert "87.5 %" in tab.inner_text(".trade-measures")
     tab.wait_for_selector(".trade-sample")
     assert tab.locator(".trade-sample").count() == 6
@@ -206,6 +206,12 @@ def test_a_lane_of_compare_is_a_line(site: Any, visit: Visit) -> None:
     assert tab.evaluate(f"{lines}[0].x0") == 1.8
     assert "B: mars, sliding window, τ 0.90: 1.80 tokens per forward" in tab.inner_text(".trade-live")
     assert "its accuracy is not" in tab.inner_text(".trade-live")
+
+
+def test_no_button_of_the_figure_sends_it_anywhere(site: Any, visit: Visit) -> None:
+    tab = show(visit(site.url))
+    titles = tab.locator(".modebar-btn").evaluate_all("buttons => buttons.map(button => button.dataset.title)")
+    assert titles == ["Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
 
 
 def test_light_and_dark(site: Any, visit: Visit) -> None:

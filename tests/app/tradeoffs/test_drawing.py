@@ -86,6 +86,13 @@ def test_the_operating_point_is_starred_where_it_lies(library: Library, run_of: 
     assert star["marker"]["symbol"] == "star"
 
 
+def test_a_panel_of_one_family_has_no_star_for_all_of_them(library: Library) -> None:
+    symbols = {trace["marker"].get("symbol") for trace in draw(library, "families")["figure"]["data"]}
+    assert "star" not in symbols
+    one = {trace["marker"].get("symbol") for trace in draw(library, "families", task="logic")["figure"]["data"]}
+    assert "star" in one
+
+
 def test_published_numbers_come_as_a_layer_of_their_own(library: Library) -> None:
     without, layered = draw(library), draw(library, published="GSM8K")
     assert "GSM8K" in without["layers"]
