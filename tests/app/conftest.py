@@ -132,6 +132,30 @@ def served(serve: Callable[..., Served]) -> Served:
     return serve("--places", "2")
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A page that is up, and the folder of its small store of runs."""
+
+    url: str
+    runs: Path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The page with the scripted checkpoints over a small store of fabricated runs: Trade-offs is there at once."""
+    folder = tmp_path_factory.mktemp("stored")
+    command = [sys.executable, str(HERE / "tradeoffs" / "serve.py"), str(folder)]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=surroundings, text=True, stdout=subprocess.PIPE, stderr=log)
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
+    yield Site(url, folder / "runs")
+    process.terminate()
+    process.communicate(timeout=30)
+
+
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     """Open an address in a new session; fails the test if the page logs an error or asks another host for anything."""
@@ -146,7 +170,7 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
         tab.goto(url)
-        tab.wait_for_selector(f"[data-state={state}]")
+        tab.wait_for_selector(f"[data-state={state}]", state="attached")  # another tab may be in front
         tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
         return tab
 

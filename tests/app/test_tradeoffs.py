@@ -69,7 +69,7 @@ def test_the_figure_has_the_numbers_of_the_table(site: Any, visit: Visit) -> Non
     drawn = tab.evaluate("document.querySelector('.trade-plot').data.flatMap(trace => trace.customdata ?? [])")
     tab.click(".trade-numbers summary")
     rows = tab.locator(".trade-table tbody tr")
-    assert sorted(drawn) == sorted(rows.nth(place).get_attribute("data-run") for place in range(rows.count()))
+    assert sorted(drawn) == sorted(str(rows.nth(place).get_attribute("data-run")) for place in range(rows.count()))
 
 
 def test_filters_select_and_the_zoom_stays(site: Any, visit: Visit) -> None:

@@ -26,7 +26,9 @@ function slider(label, lowest, highest, step, value, read, act) {
   return node;
 }
 
+// A token as a word in a box: nothing in it may be invisible.
 function visible(piece) {
+  if (!piece.trim() && !piece.includes("\n")) return "␣".repeat(piece.length);
   return piece.replaceAll("\n", "↵");
 }
 

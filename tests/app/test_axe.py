@@ -1,0 +1,83 @@
+"""axe-core, the checker of accessibility, over every tab in every mode: nothing serious or critical."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+# All rules once; what a mode changes is colours. For a projector they are held to the stricter contrast of WCAG's AAA.
+MODES: dict[str, dict[str, Any]] = {
+    "light": {"resultTypes": ["violations"]},
+    "dark": {"runOnly": ["color-contrast"]},
+    "projector": {"runOnly": ["color-contrast-enhanced"]},
+    "dark projector": {"runOnly": ["color-contrast-enhanced"]},
+}
+SEVERE = ("serious", "critical")
+
+
+def open_tab(tab: Page, name: str) -> None:
+    """The tab with something in it."""
+    tab.click(f"#tab-{name}-button")
+    if name == "step":
+        tab.wait_for_selector(".step-top[data-ready]")
+        tab.select_option(".step-choice", index=1)
+        tab.wait_for_selector(".step-column")
+    elif name == "tradeoffs":
+        tab.wait_for_selector(".trade[data-ready][data-state=shown]")
+    tab.wait_for_function("name => document.getElementById(`tab-${name}`)?.innerText.length > 99", arg=name)
+
+
+def complaints(tab: Page, options: dict[str, Any]) -> list[str]:
+    """What axe finds that is serious or worse: rule, help, and each place."""
+    return [
+        f"{rule['impact']} {rule['id']}: {rule['help']}: {node['target']} {node['html'][:160]} {node['failureSummary']}"
+        for rule in Axe().run(tab, options=options).response["violations"]
+        if rule["impact"] in SEVERE
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, mode: str) -> None:
+    tab = visit(site.url)
+    for name, button in (("dark", ".lens-theme"), ("projector", ".lens-projecting")):
+        if name in mode:
+            tab.click(button)
+    tab.locator("#pace label", has_text="Full speed").click()
+    tab.click("#run")
+    tab.wait_for_selector("#stage [data-state=done]")
+    tab.locator(".lens-token").nth(3).hover()
+    names = tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
+    assert names == ["compare", "step", "tradeoffs", "learn", "about"]
+    found = []
+    for name in names:
+        open_tab(tab, name)
+        found += [f"{name}: {complaint}" for complaint in complaints(tab, MODES[mode])]
+    tab.keyboard.press("?")
+    found += [f"keys: {complaint}" for complaint in complaints(tab, MODES[mode])]
+    assert found == []
+
+
+def test_what_opens_is_accessible_too(site: Any, visit: Visit) -> None:
+    tab = visit(site.url + "?tab=learn&nonsense=1")
+    tab.wait_for_selector(".lens-refused span:not(:empty)")
+    found = []
+    for entry in tab.locator(".lens-learn-entry").all():
+        entry.click()
+        found += complaints(tab, MODES["light"])
+    assert found == []
+
+
+def test_axe_finds_what_is_wrong(site: Any, visit: Visit) -> None:
+    tab = visit(site.url)
+    tab.evaluate("document.querySelector('.lens-masthead p').style.color = '#ddd'")
+    assert any("color-contrast" in complaint for complaint in complaints(tab, MODES["dark"]))

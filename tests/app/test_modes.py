@@ -1,0 +1,140 @@
+"""Light, dark, projector, and no motion, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app import assets
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+FONTS = re.compile(r"(?<![\w-])(font|font-size):([^;{}]*)")
+LENGTHS = re.compile(r"(calc\(|)\b[\d.]+(?:px|vw)( \* var\(--lens-type, 1\)\)|)")
+SIZES = """() => [...document.querySelectorAll('.gradio-container *')].flatMap(node => {
+    const own = [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+    const size = parseFloat(getComputedStyle(node).fontSize);
+    return own && node.checkVisibility() ? [[`${node.tagName}.${node.className}`, size]] : [];
+})"""
+MOVING = """() => document.getAnimations().filter(animation => {
+    const { duration, iterations } = animation.effect.getComputedTiming();
+    return animation.playState === 'running' && duration * iterations > 1;
+}).map(animation => animation.animationName ?? animation.transitionProperty)"""
+
+
+def tabs(tab: Page) -> list[str]:
+    return tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
+
+
+def open_tab(tab: Page, name: str) -> None:
+    """The tab with something in it."""
+    tab.click(f"#tab-{name}-button")
+    if name == "step":
+        tab.wait_for_selector(".step-top[data-ready]")
+        tab.select_option(".step-choice", index=1)
+        tab.wait_for_selector(".step-column")
+    elif name == "tradeoffs":
+        tab.wait_for_selector(".trade[data-ready][data-state=shown]")
+    tab.wait_for_function("name => document.getElementById(`tab-${name}`)?.innerText.length > 99", arg=name)
+
+
+def looks(tab: Page) -> tuple[bool, bool]:
+    """Whether it is dark, and whether it is for a projector."""
+    return tuple(tab.evaluate("[document.body.matches('.dark'), document.documentElement.matches('.lens-projector')]"))
+
+
+def test_light_and_dark_and_projector_combine_and_are_remembered(site: Any, visit: Visit) -> None:
+    tab = visit(site.url)
+    assert looks(tab) == (False, False)
+    paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    tab.click(".lens-theme")
+    assert looks(tab) == (True, False)
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") != paper
+    tab.click(".lens-projecting")
+    assert looks(tab) == (True, True)
+    assert tab.get_attribute(".lens-projecting", "aria-pressed") == "true"
+    tab.reload()
+    tab.wait_for_selector("[data-state=idle]")
+    assert looks(tab) == (True, True)
+    assert tab.inner_text(".lens-theme") == "Light"
+    tab.click(".lens-theme")
+    assert looks(tab) == (False, True)
+    tab.click(".lens-projecting")
+    assert looks(tab) == (False, False)
+
+
+def test_until_somebody_chooses_the_system_decides(site: Any, visit: Visit) -> None:
+    tab = visit(site.url)
+    tab.emulate_media(color_scheme="dark")
+    tab.wait_for_selector("body.dark")
+    assert tab.inner_text(".lens-theme") == "Light"
+    tab.click(".lens-theme")
+    tab.emulate_media(color_scheme="light")
+    tab.emulate_media(color_scheme="dark")
+    tab.wait_for_timeout(200)
+    assert looks(tab) == (False, False)
+
+
+def test_a_storage_that_holds_nonsense_is_no_choice(site: Any, visit: Visit) -> None:
+    tab = visit(site.url)
+    for nonsense in ("no JSON", "null", '{"dark": "<b>", "projector": 1, "__proto__": {"projector": true}}', "[true]"):
+        tab.evaluate("text => localStorage.setItem('mars-lens:looks', text)", nonsense)
+        tab.reload()
+        tab.wait_for_selector("[data-state=idle]")
+        assert looks(tab) == (False, False)
+
+
+def test_the_projector_enlarges_all_type_on_every_tab(site: Any, visit: Visit) -> None:
+    tab = visit(site.url)
+    for name in tabs(tab):
+        open_tab(tab, name)
+        before = tab.evaluate(SIZES)
+        tab.keyboard.press("p")
+        after = tab.evaluate(SIZES)
+        tab.keyboard.press("p")
+        assert [what for what, _ in before] == [what for what, _ in after]
+        small = {what: (old, new) for (what, old), (_, new) in zip(before, after, strict=True) if new < 1.2 * old}
+        assert small == {}
+
+
+@pytest.mark.parametrize("projector", [False, True], ids=["usual", "projector"])
+def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, projector: bool) -> None:
+    tab = visit(site.url, 390, 844)
+    if projector:
+        tab.click(".lens-projecting")
+    for name in tabs(tab):
+        open_tab(tab, name)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390, name
+        beyond = tab.locator("#tabs [role=tab], .lens-tools button").evaluate_all(
+            "nodes => nodes.filter(node => node.getBoundingClientRect().right > 390).map(node => node.textContent)"
+        )
+        assert beyond == []
+
+
+def test_nothing_moves_for_those_who_want_no_motion(site: Any, visit: Visit, chromium: Browser) -> None:
+    moving: dict[str, set[str]] = {}
+    for wish in ("reduce", "no-preference"):
+        tab = visit(site.url)
+        tab.emulate_media(reduced_motion=wish)
+        tab.locator("#pace label", has_text="Readable").click()
+        tab.click("#run")
+        tab.wait_for_selector(".lens-pass >> nth=2")
+        moving[wish] = {name for _ in range(20) for name in tab.evaluate(MOVING)}
+        tab.click("#stop")
+    assert moving["reduce"] == set()
+    assert "lens-arrive" in moving["no-preference"]
+
+
+def test_every_size_of_type_follows_the_mode_and_nothing_else_does() -> None:
+    text = assets.styles()
+    sizes = [size for _, value in FONTS.findall(text) for size in LENGTHS.findall(value)]
+    assert len(sizes) > 100
+    assert all(before == "calc(" and after == " * var(--lens-type, 1))" for before, after in sizes)
+    assert "padding: 4px 12px" in text
