@@ -87,9 +87,10 @@ def test_the_operating_point_is_starred_where_it_lies(library: Library, run_of: 
 
 
 def test_a_panel_of_one_family_has_no_star_for_all_of_them(library: Library) -> None:
-    symbols = {trace["marker"].get("symbol") for trace in draw(library, "families")["figure"]["data"]}
+    symbols = {trace["marker"].get("symbol") for trace in draw(library, "families", points=20.0)["figure"]["data"]}
     assert "star" not in symbols
-    one = {trace["marker"].get("symbol") for trace in draw(library, "families", task="logic")["figure"]["data"]}
+    shown = draw(library, "families", points=20.0, task="logic")
+    one = {trace["marker"].get("symbol") for trace in shown["figure"]["data"]}
     assert "star" in one
 
 
