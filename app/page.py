@@ -11,7 +11,7 @@ from app.runner import Runner
 from app.tabs import about, board, compare, learn, step, tradeoffs
 
 TITLE = "MARS Lens"
-SUBTITLE = "One prompt, two checkpoints, every forward pass visible"
+SUBTITLE = "One prompt, several decoders, every forward pass visible"
 
 
 def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:

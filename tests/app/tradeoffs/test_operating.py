@@ -56,3 +56,16 @@ def test_ar_itself_is_no_candidate(find: Callable[..., list[Finding]]) -> None:
     assert finding == Finding(
         sentence="The selection has no run on the same problems as AR, so there is no operating point."
     )
+
+
+@pytest.mark.parametrize("against", ["tokens_per_forward", "tokens_per_second"])
+def test_a_run_with_a_draft_model_is_compared_on_the_clock_alone(library: Library, run_of: RunOf, against: str) -> None:
+    table = library.table()
+    rows = table[(table["source"] == "measured") & (table["decoder"] == "sliding_window")].copy()
+    drafted = run_of("mars", threshold=0.95)
+    assert len(rows[rows["id"] == drafted])
+    rows.loc[rows["id"] == drafted, "decoder"] = "speculative"
+    found = findings(library.store(), table, rows, points=2.0, against=against)
+    left_out = against == "tokens_per_forward"
+    assert all("a draft model is left out" in finding.sentence for finding in found) == left_out
+    assert not (left_out and drafted in [finding.chosen for finding in found])
