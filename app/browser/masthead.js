@@ -8,7 +8,7 @@ new Shortcuts(bar.querySelector(".lens-keys"), notes);
 const refusals = new Refusals(notes);
 const address = new Address(props.tabs, (pairs) => refusals.add(pairs));
 new LinkButton(bar.querySelector(".lens-link"), notes, address);
-address.settings = new SettingsInAddress(address, () => trigger("restore"));
+address.settings = new SettingsInAddress(address, () => trigger("submit"));
 window.lensAddress = address;
 const hear = () => props.value && address.settings.hear(JSON.parse(props.value));
 hear();

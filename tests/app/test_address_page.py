@@ -33,9 +33,9 @@ def said(tab: Page) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(urlsplit(tab.url).query).items()}
 
 
-def wait_said(tab: Page, **expected: str) -> None:
+def wait_said(page: Page, /, **expected: str) -> None:
     """Wait until this is all that the address says."""
-    tab.wait_for_function(
+    page.wait_for_function(
         """expected => {
             const said = Object.fromEntries(new URLSearchParams(location.search));
             return JSON.stringify(Object.entries(said).sort()) === JSON.stringify(Object.entries(expected).sort());
@@ -104,6 +104,7 @@ def test_a_lane_is_restored_by_its_preset_or_by_its_settings(served: Any, visit:
     wait_said(tab, **{"b.preset": "MARS exact"})
     other = visit(served.url + "?b.decoder=block_cached&b.block_size=4")
     other.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
+    other.click("#lane-b .lens-lane-settings button")
     assert other.input_value("#lane-b-block-size input") == "4"
     other.wait_for_timeout(600)
     assert said(other) == {"b.decoder": "block_cached", "b.block_size": "4"}
