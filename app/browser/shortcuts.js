@@ -13,6 +13,11 @@ const SHORTCUTS = {
     [["p"], "p", "Projector: large type, high contrast", () => press(".lens-projecting")],
     [["l"], "l", "Copy the link to this view", () => press(".lens-link")],
   ],
+  "Step through": [
+    [[], "← →", "One pass back, one pass on"],
+    [[], "Home End", "First pass, last pass"],
+    [[], "Space", "Play or pause"],
+  ],
   "Compare": [
     [["r"], "r", "Run, or stop the run", () => press("#run") || press("#stop")],
     [["n"], "n", "New problem", () => press("#new-problem")],
@@ -22,11 +27,6 @@ const SHORTCUTS = {
     [[], "← → Home End", "Walk through the tokens of a text"],
     [[], "Enter", "Step through the run from this token"],
     [[], "Esc", "Close a card"],
-  ],
-  "Step through": [
-    [[], "← →", "One pass back, one pass on"],
-    [[], "Home End", "First pass, last pass"],
-    [[], "Space", "Play or pause"],
   ],
 };
 
