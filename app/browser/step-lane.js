@@ -57,6 +57,7 @@ class SteppedLane {
     if (record.phase === "prefill") return `${read} tokens of the prompt go into the cache; nothing is proposed.`;
     if (record.phase === "commit") return `${read} accepted tokens go into the cache; nothing is proposed.`;
     const tokens = row.accepted === 1 ? "1 token" : `${row.accepted} tokens`;
+    if (record.phase === "denoise") return row.accepted ? `The block is full, ${tokens} accepted.` : "The block still has masks; nothing is accepted yet.";
     if (record.phase === "verify" && row.threshold === null) {
       const drafts = shape.columns.filter(({ kind, group }) => group < 0 && (kind === "draft" || kind === "noise")).length;
       const right = Math.min(drafts, row.accepted - 1);
@@ -73,6 +74,7 @@ class SteppedLane {
     const { row } = pass;
     const proposal = row.proposals[place];
     const ends = this.ends(proposal.token_id) ? "End of the turn. " : "";
+    if (pass.record.phase === "denoise") return `${ends}${proposal.source === "mask" ? "It read its block with the masks in it." : "An earlier pass filled it."}`;
     if (place < row.accepted) return ends + this.whyAccepted(pass, place);
     if (row.finish_reason === "length" && this.meets(row, proposal)) return `${ends}Not needed: the length limit was reached.`;
     if (this.waits(pass, place)) return `${ends}Kept as a draft: the next pass reads it and verifies it.`;
