@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from app import stream
 from app.pieces import Pieces
 from mars.config import DecodingSettings
-from mars.metrics import COUNTED, Tally, output_ids
+from mars.metrics import Tally, output_ids
 from mars.records import FinishReason, ForwardPass, Proposal, Source
 from mars.text import TextPieces
 
@@ -72,7 +72,7 @@ class Lane:
         self.tally.add(record)
         row = record.rows[0]
         self.finish_reason = row.finish_reason or self.finish_reason
-        if record.phase not in COUNTED:
+        if not row.accepted:
             return stream.counters(self.key, self.counts()), []
         texts = [self._text.add(token_id) for token_id in row.accepted_ids]
         self.written += texts

@@ -107,7 +107,7 @@ def forward_pass(
 
 
 def counters(key: str, counts: Message) -> Message:
-    """New counters of a lane without new text: a prefill, draft or commit pass."""
+    """New counters of a lane without new text: a pass that accepts nothing."""
     return {"kind": "counts", "lane": key, "counts": counts}
 
 

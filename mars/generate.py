@@ -113,10 +113,10 @@ def _write(passes: Iterator[ForwardPass], checkpoint: Checkpoint, records: TextI
         phases[record.phase] += 1
         if records is not None:
             records.write(to_json(record) + "\n")
-        # Passes that write are numbered on their own: by `index`, those with one draft pass between would look alike.
+        # Passes that write are numbered on their own: by `index`, those with others between could look alike.
         for row in record.rows:
-            painter.write("".join(map(pieces.add, row.accepted_ids)), tally.passes)
-    painter.write(pieces.flush(), tally.passes)
+            painter.write("".join(map(pieces.add, row.accepted_ids)), tally.acceptance_lengths.total())
+    painter.write(pieces.flush(), tally.acceptance_lengths.total())
     sys.stdout.write("\n")
     sys.stdout.flush()
     return tally, phases

@@ -1,7 +1,8 @@
 """Folds over records: tokens, passes, tokens per forward, speed. No torch here.
 
-Tokens per forward divides the tokens of a row by the decode and verify passes that this row took part in; for several
-rows it divides the sums, so that a batch of equal rows measures what one row does.
+Tokens per forward divides the tokens of a row by the passes that this row took part in; for several rows it divides the
+sums, so that a batch of equal rows measures what one row does. One rule says which passes count, whatever the decoder:
+those in which the model that writes proposes tokens. Passes of a smaller draft model are counted apart.
 """
 
 from __future__ import annotations
@@ -13,25 +14,30 @@ from typing import Self
 
 from mars.records import FinishReason, ForwardPass
 
-COUNTED = frozenset({"decode", "verify"})
-"""Phases that count in tokens per forward: those that must gain a token. Prefill, commit and draft passes do not."""
+GAINING = frozenset({"decode", "verify"})
+"""Phases in which every row gains a token."""
+
+COUNTED = GAINING | {"denoise"}
+"""Phases that count in tokens per forward: prefill and commit passes propose nothing, drafts are another model's."""
 
 
 @dataclass(slots=True)
 class Count:
-    """What was written: accepted tokens (end of sequence included), the row passes that gained them, the seconds.
+    """What was written: accepted tokens (end of sequence included), the row passes it took, the seconds.
 
-    `acceptance_lengths` says how many row passes accepted 1, 2, … tokens.
+    `draft_passes` are row passes of a draft model, which `passes` leaves out. `acceptance_lengths` says how many row
+    passes accepted 1, 2, … tokens.
     """
 
     tokens: int = 0
     passes: int = 0
+    draft_passes: int = 0
     seconds: float = 0.0
     acceptance_lengths: Counter[int] = field(default_factory=Counter)
 
     @property
     def tokens_per_forward(self) -> float:
-        """Accepted tokens / decode and verify passes; 0 before the first of them."""
+        """Accepted tokens / passes; 0 before the first of them."""
         return self.tokens / self.passes if self.passes else 0.0
 
     @property
@@ -41,8 +47,9 @@ class Count:
 
     def _take(self, phase: str, accepted: int) -> None:
         self.tokens += accepted
-        if phase in COUNTED:
-            self.passes += 1
+        self.passes += phase in COUNTED
+        self.draft_passes += phase == "draft"
+        if accepted:
             self.acceptance_lengths[accepted] += 1
 
 
@@ -57,8 +64,8 @@ class RowCount(Count):
 class Tally(Count):
     """All rows together, and each in `rows`.
 
-    `passes` counts row passes; `model_calls` records of any phase; `seconds` the sum over records; `query_tokens`
-    the positions forwarded; `prefill_seconds` the part of `seconds` spent on prompts.
+    `passes` and `draft_passes` count row passes; `model_calls` records of any phase; `seconds` the sum over records;
+    `query_tokens` the positions forwarded; `prefill_seconds` the part of `seconds` spent on prompts.
     """
 
     rows: dict[int, RowCount] = field(default_factory=dict)

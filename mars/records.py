@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 Source = Literal["clean", "mask", "draft", "random"]
-Phase = Literal["prefill", "decode", "verify", "commit", "draft"]
+Phase = Literal["prefill", "decode", "verify", "denoise", "commit", "draft"]
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -34,8 +34,9 @@ class Proposal:
 class RowPass:
     """One sequence within one forward pass.
 
-    `start` is the position in the response of `proposals[0]`; `accepted` the length of the accepted prefix, 0 only in
-    prefill, commit and draft passes; `threshold` the one in force in this very pass (None: one-token mode).
+    `start` is the position in the response of `proposals[0]`; `accepted` the length of the accepted prefix, 0 in
+    prefill, commit and draft passes and in denoise passes that leave masks, never in others; `threshold` the one in
+    force in this very pass (None: one-token mode).
     """
 
     row: int
@@ -55,6 +56,8 @@ class RowPass:
 class ForwardPass:
     """One call of the model.
 
+    Phases: "prefill" reads prompts; "decode" and "verify" propose and accept; "denoise" fills masks of a block, which
+    is accepted once it is full; "commit" caches what was accepted; "draft" is a pass of another, smaller model.
     `seconds` is the device time of this pass, synchronised, without drawing or sending. `query_tokens` counts the
     positions forwarded over all rows, masks and drafts included.
     """

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from analysis.claims import baseline, caching, drafting, exact, extra, scores, thresholds, training
+from analysis.claims import baseline, caching, drafting, exact, extra, one_token, scores, thresholds, training
 from analysis.claims.book import Book
 from analysis.claims.finding import Claim, Evidence, Finding, Verdict
 from analysis.claims.page import to_json, to_markdown
@@ -20,7 +20,7 @@ from analysis.runs.files import INDEX
 
 __all__ = ["CLAIMS", "Claim", "Evidence", "Finding", "Verdict", "judge", "read_evidence", "to_json", "to_markdown"]
 
-_MODULES = (training, thresholds, scores, caching, drafting, exact, extra, baseline)
+_MODULES = (one_token, training, thresholds, scores, caching, drafting, exact, extra, baseline)
 CLAIMS: tuple[Claim, ...] = tuple(
     sorted((claim for module in _MODULES for claim in module.CLAIMS), key=lambda claim: claim.number)
 )

@@ -21,6 +21,7 @@ from analysis.claims.finding import (
     together,
 )
 from analysis.claims.published import Published
+from analysis.claims.reach import why_the_last_mask_gains
 from analysis.claims.scores import EQUAL_LOSS
 from analysis.claims.thresholds import swept
 from analysis.stats.frontiers import speed_at_loss
@@ -49,6 +50,7 @@ def _extra(evidence: Evidence) -> Finding:
         changes.append(change)
         speeds = [number(tokens_per_forward(book.rows(run))) for run in (without, offered)]
         rows.append((book.name(without.model), f"{without.threshold:g}", *speeds, times(gain), points(change)))
+    why, proposing = why_the_last_mask_gains(book, pairs)
     loses = any(change.surely_below(0) for change in changes)
     return Finding(
         verdict=Verdict.of(
@@ -60,7 +62,7 @@ def _extra(evidence: Evidence) -> Finding:
             f"{points(change)} points"
             for (without, _), gain, change in zip(pairs, gains, changes, strict=True)
         ],
-        runs=[run for pair in pairs for run in pair],
+        runs=[*(run for pair in pairs for run in pair), *proposing],
         tables=[
             Table(
                 title="Tokens per forward without and with the B+1-th proposal",
@@ -69,6 +71,7 @@ def _extra(evidence: Evidence) -> Finding:
             ),
             *_equal_loss(book, pairs),
         ],
+        why=why,
     )
 
 

@@ -46,15 +46,23 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+Why = list[str | Table]
+"""What explains a verdict: sentences, and the numbers they rest on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """`measured` is what the table of all claims shows: a few clauses with intervals. `runs` are those behind it."""
+    """`measured` is what the table of all claims shows: a few clauses with intervals. `runs` are those behind it.
+
+    `why` looks for the reasons where a claim does not hold or can't be told.
+    """
 
     verdict: Verdict
     measured: Sequence[str] = ()
     runs: Sequence[Run] = ()
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
+    why: Sequence[str | Table] = ()
     commands: Sequence[str] = ()
     scale: str = ""
 
@@ -121,11 +129,11 @@ def rate(interval: Interval) -> str:
 
 
 def _words(interval: Interval, form: str, unit: str) -> str:
-    value, low, high = (_signed(end, form) for end in (interval.value, interval.low, interval.high))
+    value, low, high = (signed(end, form) for end in (interval.value, interval.low, interval.high))
     return f"{value}{unit} [{low}, {high}]"
 
 
-def _signed(value: float, form: str) -> str:
+def signed(value: float, form: str) -> str:
     """Without a sign before what is rounded to 0, and with the sign for minus."""
     text = f"{value:{form}}"
     if not any(digit in text for digit in "123456789"):

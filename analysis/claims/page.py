@@ -18,6 +18,8 @@ Accuracies have Wilson intervals. Differences of accuracy are paired, on the sam
 95 %, or wider where a verdict rests on several at once. "Surely" means by the whole interval. Throughputs are compared
 only between runs that took turns on an otherwise idle machine."""
 
+_WHY = {Verdict.FAILS: "Why it does not hold", Verdict.OPEN: "Why it can't be told"}
+
 
 def to_markdown(found: Mapping[Claim, Finding], published: Published, folder: Path, problems: Sequence[str]) -> str:
     """The whole page; `folder` is where the runs are, `problems` what is wrong with some of them."""
@@ -47,6 +49,7 @@ def to_json(found: Mapping[Claim, Finding], published: Published) -> list[dict[s
             "claimed": claim.claimed(published),
             "measured": list(finding.measured),
             "verdict": finding.verdict.value,
+            "why": [part for part in finding.why if isinstance(part, str)],
             "rule": _flowing(claim.rule),
             "parameters": _parameters(finding.runs),
             "n": sorted({run.n for run in finding.runs}),
@@ -89,10 +92,21 @@ def _section(claim: Claim, finding: Finding, published: Published) -> list[str]:
         lines += ["", f"Not measured: {'; '.join(finding.measured)}."]
     for note in finding.notes:
         lines += ["", note]
+    lines += _why(finding)
     if finding.runs:
         machines = ", ".join(sorted({run.hardware for run in finding.runs}))
         runs = ", ".join(f"`{run}`" for run in _ids(finding.runs))
         lines += ["", f"{_scale(finding)}; {machines}. Runs: {runs}."]
+    return lines
+
+
+def _why(finding: Finding) -> list[str]:
+    lines = ["", f"### {_WHY.get(finding.verdict, 'What lies behind it')}"] if finding.why else []
+    for part in finding.why:
+        if isinstance(part, str):
+            lines += [*([] if lines[-1].startswith("- ") else [""]), f"- {part}"]
+        else:
+            lines += ["", f"{part.title}:", "", *_table(part.columns, part.rows)]
     return lines
 
 

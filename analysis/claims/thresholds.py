@@ -18,6 +18,7 @@ from analysis.claims.finding import (
     points,
     together,
 )
+from analysis.claims.losses import why_thresholds_lose
 from analysis.claims.published import Published
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import paired_difference, speed_up
@@ -91,13 +92,13 @@ def _frontier(evidence: Evidence) -> Finding:
         words = f"{book.name(model)}: τ = {AT:g} costs {lost(loss)} points for {number(speed)} tokens per forward"
         measured.append(words if rises else f"{words}, and not every step down in τ adds tokens")
         tables.append(_threshold_table(book, model, base, runs))
-    main = next(iter(judged))
-    tables.append(_family_table(book, main, judged[main][0], next(r for r in judged[main][1] if r.threshold == AT)))
+    why, proposing = why_thresholds_lose(book, judged, AT)
     return Finding(
         verdict=Verdict.of_all(verdicts),
         measured=measured,
-        runs=[run for base, runs in judged.values() for run in (base, *runs)],
+        runs=[*(run for base, runs in judged.values() for run in (base, *runs)), *proposing],
         tables=tables,
+        why=why,
     )
 
 
@@ -120,25 +121,6 @@ def _threshold_table(book: Book, model: Model, base: Run, runs: list[Run]) -> Ta
         )
     columns = ("τ", "accuracy", "against one-token mode (points)", "tokens/forward")
     return Table(title=f"{book.name(model)}, n = {base.n:,}", columns=columns, rows=rows)
-
-
-def _family_table(book: Book, model: Model, base: Run, run: Run) -> Table:
-    before, after = book.rows(base), book.rows(run)
-    rows = []
-    for task in sorted(set(before["task"])):
-        parts = [frame[frame["task"] == task] for frame in (after, before)]
-        difference = paired_difference(*parts)
-        rows.append(
-            (
-                str(task),
-                percent(accuracy(parts[1])),
-                percent(accuracy(parts[0])),
-                points(difference.score_interval()),
-                number(tokens_per_forward(parts[0])),
-            )
-        )
-    columns = ("family", "one-token mode", f"τ = {AT:g}", "difference (points)", "tokens/forward")
-    return Table(title=f"{book.name(model)}: where τ = {AT:g} loses", columns=columns, rows=rows)
 
 
 CLAIMS = (

@@ -1,4 +1,4 @@
-"""Claims about what training leaves behind, judged in one-token mode: 1, 2 and 8."""
+"""Claims about what training leaves behind: 2, the SFT loss, and 8, block diffusion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from analysis.claims.finding import (
     missing,
     percent,
     points,
-    together,
 )
 from analysis.claims.published import Published
 from analysis.stats.intervals import Interval
@@ -23,56 +22,6 @@ from analysis.stats.resampling import accuracy
 
 COLLAPSE = 5.0
 """Points that a model must surely be behind AR to have collapsed."""
-
-
-def _one_token_claimed(published: Published) -> str:
-    mean = published.one_token_mean
-    return (
-        f"One-token mode of MARS (B = 4) reaches {mean('MARS', 4)} against {mean('AR SFT (5 epochs)')} of AR SFT in "
-        f"the mean of six benchmarks; AR SFT for twice the epochs falls to {mean('AR SFT (10 epochs)')}."
-    )
-
-
-def _one_token(evidence: Evidence) -> Finding:
-    """Each MARS model against the AR model it began as, and against AR with as much compute where there is one."""
-    book = evidence.book
-    pairs: list[tuple[str, Run, Run]] = []
-    for model in book.models(lambda model: model.is_full_mars):
-        for what, other in (("start", book.start_of(model)), ("compute", book.compute_matched(model))):
-            found = other and on_same_problems(book.one_token(model), book.one_token(other))
-            if found:
-                pairs.append((what, found[0], found[1]))
-    if not pairs:
-        return missing("one-token runs of a MARS model and of an AR model on the same problems")
-    rows, verdicts, measured = [], [], []
-    for what, run, rival in pairs:
-        difference = paired_difference(book.rows(run), book.rows(rival))
-        interval = difference.score_interval(together(len(pairs)))
-        verdicts.append(Verdict.of(holds=interval.low >= -MARGIN, fails=interval.high < 0))
-        measured.append(f"{book.name(run.model)} against {book.name(rival.model)}: {points(interval)} points")
-        rows.append(
-            (
-                book.name(run.model),
-                percent(accuracy(book.rows(run))),
-                f"{book.name(rival.model)} ({'compute-matched' if what == 'compute' else 'start'})",
-                percent(accuracy(book.rows(rival))),
-                points(interval),
-                f"{difference.gained} / {difference.lost}",
-                f"{difference.p_value:.2g}",
-                verdicts[-1].value,
-            )
-        )
-    if not any(what == "compute" for what, _, _ in pairs):
-        verdicts.append(Verdict.MISSING)
-        measured.append("AR with as much compute is not measured")
-    columns = ("MARS", "accuracy", "AR", "accuracy", "difference (points)", "gained / lost", "McNemar p", "")
-    table = Table(title="One-token mode, all families", columns=columns, rows=rows)
-    return Finding(
-        verdict=Verdict.of_all(verdicts),
-        measured=measured,
-        runs=[run for _, *both in pairs for run in both],
-        tables=[table],
-    )
 
 
 def _sft_loss_claimed(published: Published) -> str:
@@ -181,16 +130,6 @@ def _same_block(book: Book, model: Model, run: Run) -> list[Run]:
 
 
 CLAIMS = (
-    Claim(
-        number=1,
-        title="One-token mode is not behind AR, and more AR training does not explain it",
-        claimed=_one_token_claimed,
-        rule=f"""Each MARS model with the SFT loss is compared with the AR model it began as, and with an AR model that
-            saw twice as many conversations, where there is one. It holds if every interval of the difference lies
-            above −{MARGIN:g} point, and does not hold if one lies below 0. The intervals are right together in 95 %
-            of cases.""",
-        find=_one_token,
-    ),
     Claim(
         number=2,
         title="The SFT loss keeps larger blocks from degrading",

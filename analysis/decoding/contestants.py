@@ -33,15 +33,13 @@ _COUNT = re.compile(r"([a-z])([0-9]{1,6})")
 class Traits:
     """What a decoder takes (keys of the words above), what it needs, and whether greedy it writes what AR writes.
 
-    `counts_drafts`: its draft passes fill a block and gain no tokens, so they count as its passes too. `causal`: it
-    reads a causal model, as the baseline does, so that both can take part.
+    `causal`: it reads a causal model, as the baseline does, so that both can take part.
     """
 
     takes: tuple[str, ...] = ()
     masks: bool = False
     draft: bool = False
     lossless: bool = False
-    counts_drafts: bool = False
     causal: bool = True
 
 
@@ -52,7 +50,7 @@ TRAITS = {
     "self_speculative": Traits(takes=("b", "layout"), masks=True, lossless=True),
     "jacobi": Traits(takes=("k",), lossless=True),
     "speculative": Traits(takes=("k", "b", "continuation"), draft=True, lossless=True),
-    "block_diffusion": Traits(takes=("@", "b"), masks=True, counts_drafts=True, causal=False),
+    "block_diffusion": Traits(takes=("@", "b"), masks=True, causal=False),
 }
 """A decoder that is not listed here takes part with the settings of the run and no claim about its output."""
 

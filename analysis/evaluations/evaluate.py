@@ -60,7 +60,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One problem: what was written, whether it is right, and the passes it took (its own, not the batch's)."""
+    """One problem: what was written, whether it is right, and the passes it took (its own, not the batch's).
+
+    Passes of a draft model are in `draft_passes` alone.
+    """
 
     problem: Problem
     text: str
@@ -68,17 +71,19 @@ class Outcome:
     tokens: int
     passes: int
     finish_reason: FinishReason | None
+    draft_passes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Problems taken together. `seconds` is the device time of all passes, prefill included."""
+    """Problems taken together. `seconds` is the device time of all passes, prefill and drafts included."""
 
     n: int
     correct: int
     tokens: int
     passes: int
     seconds: float
+    draft_passes: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -93,7 +98,7 @@ class Score:
     @property
     def count(self) -> Count:
         """Tokens, passes and seconds, with the rates that follow from them."""
-        return Count(tokens=self.tokens, passes=self.passes, seconds=self.seconds)
+        return Count(tokens=self.tokens, passes=self.passes, draft_passes=self.draft_passes, seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +187,7 @@ def _outcomes(
             correct=TASKS[problem.task].check(problem, text),
             tokens=tally.rows[row].tokens,
             passes=tally.rows[row].passes,
+            draft_passes=tally.rows[row].draft_passes,
             finish_reason=tally.rows[row].finish_reason,
         )
 
@@ -192,5 +198,6 @@ def _score(rows: Sequence[Outcome], seconds: float) -> Score:
         correct=sum(row.correct for row in rows),
         tokens=sum(row.tokens for row in rows),
         passes=sum(row.passes for row in rows),
+        draft_passes=sum(row.draft_passes for row in rows),
         seconds=seconds,
     )

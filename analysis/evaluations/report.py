@@ -8,12 +8,16 @@ from analysis.evaluations.evaluate import Evaluation, Score
 from analysis.text_table import aligned
 
 COLUMNS = ("task", "n", "accuracy", "95 % interval", "tokens/forward", "tok/s")
+DRAFTED = "draft passes/forward"
 
 
 def to_table(evaluation: Evaluation) -> str:
-    """One line per family and one for their mean, columns aligned."""
-    lines = [COLUMNS, *(_line(task, score) for task, score in evaluation.scores.items())]
-    lines.append(_line("mean", evaluation.overall))
+    """One line per family and one for their mean, columns aligned; with a draft model, how often it ran per pass."""
+    scores = {**evaluation.scores, "mean": evaluation.overall}
+    lines = [COLUMNS, *(_line(task, score) for task, score in scores.items())]
+    if evaluation.overall.draft_passes:
+        drafted = (f"{score.draft_passes / score.passes:.2f}" for score in scores.values())
+        lines = [(*line, cell) for line, cell in zip(lines, [DRAFTED, *drafted], strict=True)]
     return aligned(lines)
 
 
@@ -30,6 +34,7 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
         "n_by_task": {task: score.n for task, score in scores.items()},
         "tokens": overall.tokens,
         "passes": overall.passes,
+        "draft_passes": overall.draft_passes,
         "seconds": overall.seconds,
         "threshold": evaluation.threshold,
     }

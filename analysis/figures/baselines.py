@@ -8,39 +8,32 @@ import pandas as pd
 
 from analysis.figures.words import BASELINE_DECODER
 from analysis.runs import RunStore
+from analysis.runs.baseline import ArModels, is_plain
 
 Row = dict[str, Any]
-_ONE_SIZE = 0.05
-"""Models whose numbers of parameters differ by less than this share are of one size: a mask token may be added."""
 
 
 class Baselines:
-    """Of a store, whose table is `table`.
-
-    The AR baseline of a run is the SFT model of its size with most autoregressive runs, of several the one that saw
-    most conversations.
-    """
+    """Of a store, whose table is `table`; the AR baseline of a run is that of its model (`analysis.runs.baseline`)."""
 
     def __init__(self, runs: RunStore, table: pd.DataFrame) -> None:
         self._runs = runs
         plain = table[table["decoder"] == BASELINE_DECODER]
         self._timed: list[Row] = plain[plain["timed"].astype(bool)].to_dict("records")
-        sft = plain[plain["model.stage"] == "sft"]
-        counts = sft["model.fingerprint"].map(sft["model.fingerprint"].value_counts())
-        order = ["counts", "model.examples", "model.fingerprint", "n", "id"]
-        ordered = sft.assign(counts=counts).sort_values(order, ascending=[False, False, True, False, True])
-        self._ar: list[Row] = ordered.to_dict("records")
+        greedy = {entry["id"] for entry in runs.entries if is_plain(entry)}
+        ordered = plain[plain["id"].isin(greedy)].sort_values(["n", "id"], ascending=[False, True])
+        self._plain: list[Row] = ordered.to_dict("records")
+        ar = ArModels(runs.entries)
+        self._models = {entry["id"]: ar.baseline_of(entry["model"]) for entry in runs.entries}
         self._found: dict[Any, tuple[str, pd.DataFrame] | None] = {}
 
     def model_of(self, row: Row) -> str | None:
         """The fingerprint of the AR baseline of this run; None where no AR model of its size was run."""
-        size = row["model.parameters"]
-        similar = (other for other in self._ar if abs(other["model.parameters"] - size) <= _ONE_SIZE * size)
-        return next((str(other["model.fingerprint"]) for other in similar), None)
+        return self._models[row["id"]]
 
-    def usual(self, table: pd.DataFrame) -> str | None:
+    def usual(self) -> str | None:
         """The fingerprint of the AR baseline of most runs."""
-        found = pd.Series([self.model_of(row) for row in table.to_dict("records")]).dropna()
+        found = pd.Series(self._models, dtype=object).dropna()
         return None if found.empty else str(found.mode()[0])
 
     def accuracy_of(self, row: Row) -> tuple[str, pd.DataFrame] | None:
@@ -49,7 +42,7 @@ class Baselines:
         key = (model, row["seed"], row["tasks"], row["problems"])
         if key not in self._found:
             wanted = self._runs.rows(row["id"])[["task", "number"]]
-            own = [other for other in self._ar if other["model.fingerprint"] == model and other["seed"] == row["seed"]]
+            own = [run for run in self._plain if run["model.fingerprint"] == model and run["seed"] == row["seed"]]
             pairs = ((str(other["id"]), self._runs.rows(other["id"]).merge(wanted)) for other in own)
             self._found[key] = next((pair for pair in pairs if len(pair[1]) == len(wanted)), None)
         return self._found[key]

@@ -55,7 +55,7 @@ def measure(
     if published is not None:
         frames.append(published.assign(task=published["tasks"].map(", ".join)))
     filled = [frame for frame in frames if len(frame)] or frames[:1]
-    return named(pd.concat(filled, ignore_index=True).reindex(columns=columns), baselines.usual(table))
+    return named(pd.concat(filled, ignore_index=True).reindex(columns=columns), baselines.usual())
 
 
 def _measured(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from analysis.decoding.contestants import TRAITS, Traits
 from analysis.decoding.continuous import is_continuous
 from analysis.decoding.timed import Stopwatch
 from mars.config import DecodingSettings
@@ -57,7 +56,6 @@ def answers(
     watch = Stopwatch.of(engine.device)
     run = _joining if is_continuous(decoder) else _in_batches
     records = run(engine, decoder, settings, prompts, places, rows)
-    counted = COUNTED | ({"draft"} if TRAITS.get(decoder, Traits()).counts_drafts else set())
     begun: set[int] = set()
     while True:
         start = watch.settled()
@@ -74,7 +72,7 @@ def answers(
             rows[number].model_seconds += record.seconds / len(sharing)
         for part in record.rows:
             if part.row in going:
-                rows[part.row].take(part, counted=record.phase in counted)
+                rows[part.row].take(part, counted=record.phase in COUNTED)
         for number in sorted(number for number in going if rows[number].complete):
             yield number, rows[number].answer()
 

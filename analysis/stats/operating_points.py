@@ -48,7 +48,8 @@ class OperatingPoint:
     def __str__(self) -> str:
         tried = f"{len(self.candidates)} setting{'s' * (len(self.candidates) != 1)} tried"
         if self.chosen is None:
-            return f"no setting surely loses less than {self.points:g} points ({tried}): stay with the baseline"
+            least = f"{self.points:g} point{'s' * (self.points != 1)}"
+            return f"no setting surely loses less than {least} ({tried}): stay with the baseline"
         return (
             f"{self.chosen.name}: {_words(self.speed)} {_interval(self.chosen.speed)}, "
             f"loses {_loss(self.chosen)} ({self.confidence:.0%} confidence, {tried})"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.decoding.contestants import TRAITS, Traits
 from analysis.decoding.continuous import is_continuous, run
 from analysis.decoding.timed import Stopwatch
 from analysis.sweeps.jobs import Job
@@ -69,16 +68,15 @@ def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chu
 
 def _fold(records: Sequence[ForwardPass], times: Sequence[float], count: int, job: Job) -> list[_Row]:
     """`times`: the start, the arrival of each record, the end."""
-    phases = COUNTED | ({"draft"} if TRAITS.get(job.setting["decoder"], Traits()).counts_drafts else set())
     rows = [_Row() for _ in range(count)]
     for record, before, after in zip(records, times, times[1:], strict=False):
         _share(rows, {part.row for part in record.rows}, after - before, record.seconds)
         for part in record.rows:
             row = rows[part.row]
             row.ids += part.accepted_ids
-            row.passes += record.phase in phases
+            row.passes += record.phase in COUNTED
             row.finish_reason = part.finish_reason or row.finish_reason
-            if record.phase in COUNTED:
+            if part.accepted:
                 row.accepted[part.accepted] += 1
             if job.proposals:
                 real = part.start + part.accepted

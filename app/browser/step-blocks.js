@@ -36,7 +36,7 @@ function promptColumns(lane, cached, count) {
 // When a proposal of this pass was put into its place: "before" it, "now", or "later" than it.
 function filledWhen(lane, pass, place) {
   if (pass.row.proposals[place].source === "draft") return "before";
-  if (pass.record.phase === "decode") return "now";
+  if (pass.row.accepted) return "now";
   const next = lane.records[pass.index + 1]?.rows[0];
   return next?.start === pass.row.start && next.proposals[place]?.source === "draft" ? "now" : "later";
 }
@@ -45,13 +45,13 @@ function fillingOutcome(lane, { record, row, index }) {
   const when = row.proposals.map((_, place) => filledWhen(lane, { record, row, index }, place));
   const now = when.filter((moment) => moment === "now").length;
   const filled = `${now} of ${plural(when.filter((moment) => moment !== "before").length, "mask")} filled`;
-  if (record.phase === "draft") return `${filled}; nothing is accepted before the block is full.`;
+  if (!row.accepted) return `${filled}; nothing is accepted before the block is full.`;
   return `${filled}: the block is full, ${row.accepted === 1 ? "1 token" : `${row.accepted} tokens`} accepted.`;
 }
 
 function fillingReason(lane, pass, place) {
   const { row } = pass;
-  if (pass.record.phase === "decode" && place >= row.accepted) return "Behind the end of the turn.";
+  if (row.accepted && place >= row.accepted) return "Behind the end of the turn.";
   const moment = filledWhen(lane, pass, place);
   if (moment === "before") return "Filled in an earlier pass; what is filled stays.";
   if (moment === "later") return "Still a mask: others were surer, and its score does not reach τ.";

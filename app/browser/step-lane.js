@@ -94,7 +94,7 @@ class SteppedLane {
   // Whether a proposal that was not accepted is what the next pass verifies.
   waits(pass, place) {
     const { record, row } = pass;
-    if (this.diffuses) return record.phase === "draft" && filledWhen(this.lane, pass, place) !== "later";
+    if (this.diffuses) return !row.accepted && filledWhen(this.lane, pass, place) !== "later";
     if (record.phase === "draft") return true;
     if (record.phase !== "verify" || row.threshold !== null || place < row.accepted || row.finish_reason) return false;
     return this.lane.decoder === "jacobi" || (this.lane.decoder === "self_speculative" && row.proposals[place].source === "mask");

@@ -1,6 +1,6 @@
 // What is known before each forward pass of a lane, from the passes before it: what to read next, and which drafts wait.
 
-const COUNTED = new Set(["decode", "verify"]);
+const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
 const SURE = 0.5; // how probable a draft of the linear layout must be (mars/decoding/self_speculative.py)
 
 const NARROW = 3;

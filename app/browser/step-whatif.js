@@ -30,6 +30,7 @@ function thresholdless(lane) {
 function wouldAccept(lane, record, threshold) {
   const row = record.rows[0];
   if (!COUNTED.has(record.phase)) return 0;
+  if (lane.decoder === "block_diffusion") return row.accepted;
   const verified = 1 + (lane.decoder === "speculative" ? sourced(row, "draft") : 0);
   return row.threshold === null ? row.accepted : acceptedAt(lane, row, threshold, Math.min(verified, row.accepted));
 }

@@ -81,7 +81,7 @@ class WindowView {
   fate(place) {
     const { accepted } = this.pass.row;
     if (this.lane.waits(this.pass, place)) return "waits";
-    if (this.pass.record.phase === "draft") return "behind";
+    if (this.pass.record.phase === "denoise" && !accepted) return "behind";
     if (this.what && place < this.what.accepted && place >= accepted) return "gained";
     if (this.what && place >= this.what.accepted && place < accepted) return "lost";
     return place < accepted ? "accepted" : place === accepted ? "refused" : "behind";

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.runs.checks import fields, items, number, shown, text, whole
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
-from mars.metrics import COUNTED
+from mars.metrics import COUNTED, GAINING
 from mars.records import ForwardPass, Proposal, from_object
 
 MAX_RECORDS = 4_096
@@ -76,8 +76,9 @@ def _check_record(record: ForwardPass, settings: DecodingSettings, name: str) ->
         raise ValueError(f"{name}.rows must be the one row of this lane, got {len(record.rows)}")
     row = record.rows[0]
     whole(row.start, f"{name}.start", 0, MAX_TOKEN_ID)
-    if (record.phase in COUNTED) != (row.accepted > 0):
-        rule = "at least one token" if record.phase in COUNTED else "nothing"
+    allowed = 1 <= row.accepted if record.phase in GAINING else record.phase in COUNTED or not row.accepted
+    if not allowed:
+        rule = "at least one token" if record.phase in GAINING else "nothing"
         raise ValueError(f"{name}: a {record.phase} pass must accept {rule}, got {row.accepted}")
     items(list(row.proposals), f"{name}.proposals", MAX_PROPOSALS)
     try:

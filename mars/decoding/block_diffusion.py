@@ -6,11 +6,12 @@ end of the prompt. Columns see all of their own block, in both directions, and t
     the current block: what is filled of it, and masks
 
 against the cached blocks and fills masks, each by the prediction at its own position: the surest one, and with a
-threshold all whose scores meet it. When the blocks of all rows are full, their tokens are accepted. What is cached of a
-full block stems from when it still had masks, so the first pass of the next block reads it once more, in front.
+threshold all whose scores meet it. The pass that fills the last mask of a row's block accepts its tokens. What is
+cached of a full block stems from when it still had masks, so the first pass of the next block reads it once more, in
+front.
 
-Rows wait for each other at the ends of blocks. A pass that leaves masks is recorded as "draft", with the block as it is
-then; the pass that fills the last one as "decode".
+All these passes are recorded as "denoise", with the block as it is then. Rows wait for each other at the ends of
+blocks: one whose block is full rides along and is not recorded.
 
 Shapes: R rows, B columns of a block, Q columns of a window, V vocabulary, K slots.
 """
@@ -39,7 +40,7 @@ def block_diffusion(
 ) -> Iterator[ForwardPass]:
     """Blocks of `block_size`, which should be that of the training; without a threshold a pass fills one position.
 
-    A row that waits when `control` stops has no record that says so.
+    A row that waits when `control` stops has no record that says so; the block that it waits with is accepted.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context, or a model that was not trained
@@ -112,7 +113,7 @@ class _Blocks:
         while self.rows and not self.control.stopped:
             record = self.fill(behind if self.settings.use_cache else max(row.first for row in self.rows))
             behind = 0
-            if record.phase == "decode":
+            if all(row.full for row in self.rows):
                 self.next_block()
                 behind = self.size
             yield record
@@ -175,11 +176,9 @@ class _Blocks:
         for place, row in active:
             columns = zip(judged.ids[place], judged.scores[place], judged.alternatives[place], strict=True)
             row.take([Proposal(token, value, "mask", others) for token, value, others in columns], chosen[place])
-        full = all(row.full for row in self.rows)
-        rows = self.rows if full else [row for _, row in active]
-        parts = sorted((self.part(row, threshold, accepts=full) for row in rows), key=lambda part: part.row)
+        parts = sorted((self.part(row, threshold, accepts=row.full) for _, row in active), key=lambda part: part.row)
         query_tokens = sum(min(behind, row.first) + self.size for row in self.rows)
-        return ForwardPass(0, "decode" if full else "draft", clock.seconds, query_tokens, tuple(parts))
+        return ForwardPass(0, "denoise", clock.seconds, query_tokens, tuple(parts))
 
     def read(self, logits_RBV: torch.Tensor) -> Read:
         """Tokens and scores of the columns, each for its own position."""

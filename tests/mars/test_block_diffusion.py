@@ -17,7 +17,7 @@ from mars.control import Control
 from mars.decoding import DECODERS
 from mars.decoding.block_diffusion import choose
 from mars.engine import Engine, ModelEngine
-from mars.metrics import output_ids
+from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel, ScriptedModel
 from mars.scripted_diffusion import Diffusing
@@ -84,23 +84,23 @@ def by_the_rules(reader: Reader, prompts: list[list[int]], options: DecodingSett
     while texts:
         blocks = {row: Block(texts[row], firsts[row], size) for row in texts}
         while active := [row for row in blocks if None in blocks[row].text]:
+            parts = []
             for row in active:
                 blocks[row].one_pass(reader, options.threshold)
-            full = all(None not in block.text for block in blocks.values())
-            parts = []
-            for row in blocks if full else active:
                 start = len(texts[row]) - len(prompts[row])
                 shown = blocks[row].shown[: limit - start]
+                if None in blocks[row].text:
+                    parts.append((row, start, shown, 0, None))
+                    continue
                 stops = [token in STOPS for token, _ in shown]
                 accepted = stops.index(True) + 1 if any(stops) else len(shown)
                 reason = "stop" if any(stops) else "length" if start + accepted == limit else None
-                parts.append((row, start, shown, accepted, reason) if full else (row, start, shown, 0, None))
-            timeline.append(("decode" if full else "draft", parts))
-        for row, _, shown, accepted, reason in timeline[-1][1]:
-            texts[row] = [*texts[row], *(token for token, _ in shown[:accepted])]
-            firsts[row] += size
-            if reason is not None:
-                del texts[row]
+                parts.append((row, start, shown, accepted, reason))
+                texts[row] = [*texts[row], *(token for token, _ in shown[:accepted])]
+                if reason is not None:
+                    del texts[row]
+            timeline.append(("denoise", parts))
+        firsts = {row: firsts[row] + size for row in texts}
     return timeline
 
 
@@ -147,6 +147,24 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert [record.index for record in records] == list(range(len(records)))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    reader=st.builds(Reader, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.1))),
+    prompts=st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=9), min_size=2, max_size=4),
+    threshold=st.sampled_from((None, 0.5, 0.8)),
+)
+def test_a_batch_counts_for_each_row_what_it_counts_alone(
+    reader: Reader, prompts: list[list[int]], threshold: float | None
+) -> None:
+    options = DecodingSettings(block_size=4, threshold=threshold, max_new_tokens=11)
+    together = Tally.of(run(scripted(reader, 4), prompts, options)).rows
+    alone = [Tally.of(run(scripted(reader, 4), [prompt], options)).rows[0] for prompt in prompts]
+    for row, own in enumerate(alone):
+        found = together[row]
+        assert (found.tokens, found.passes, found.finish_reason) == (own.tokens, own.passes, own.finish_reason)
+        assert found.acceptance_lengths == own.acceptance_lengths
+
+
 def test_the_surest_position_is_filled_first() -> None:
     scores = [0.4, 0.9, 0.3, 0.8]
     engine = Diffusing(ScriptedModel(lambda row, position, masks: (5 + position, scores[position])), 4)
@@ -157,7 +175,8 @@ def test_the_surest_position_is_filled_first() -> None:
         [31, 6, 31, 8],
         [5, 6, 31, 8],
     ]
-    assert [record.phase for record in records] == ["prefill", "draft", "draft", "draft", "decode"]
+    assert [record.phase for record in records] == ["prefill", *["denoise"] * 4]
+    assert [record.rows[0].accepted for record in records] == [0, 0, 0, 0, 4]
     assert [proposal.source for proposal in records[-1].rows[0].proposals] == ["draft", "draft", "mask", "draft"]
     assert [proposal.score for proposal in records[-1].rows[0].proposals] == pytest.approx(scores)
 
@@ -203,8 +222,8 @@ def test_a_row_whose_block_is_full_waits() -> None:
 
     engine = Diffusing(ScriptedModel(script, seconds_per_pass=1.0), 2)
     records = run(engine, [[3, 3], [4, 4]], DecodingSettings(block_size=2, threshold=0.5, max_new_tokens=4))
-    assert [(record.phase, [part.row for part in record.rows]) for record in records[1:]] == [
-        *[("draft", [0, 1]), ("decode", [0, 1])] * 2
+    assert [[(part.row, part.accepted) for part in record.rows] for record in records[1:]] == [
+        *[[(0, 2), (1, 0)], [(1, 2)]] * 2
     ]
     assert [len(call.ids) for call in engine.model.calls] == [2] * 5
     assert {record.seconds for record in records} == {1.0}
@@ -218,10 +237,7 @@ def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
     first = next(stream)
     control.threshold = 0.5
     second = next(stream)
-    assert [(record.phase, record.rows[0].threshold) for record in (first, second)] == [
-        ("draft", None),
-        ("decode", 0.5),
-    ]
+    assert [(record.rows[0].threshold, record.rows[0].accepted) for record in (first, second)] == [(None, 0), (0.5, 4)]
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2, 5])

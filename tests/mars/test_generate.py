@@ -74,7 +74,7 @@ def test_every_decoder_is_reached(
     assert main([*options, "--decoder", decoder, "--records", str(path), *draft]) == 0
     with path.open(encoding="utf-8") as file:
         phases = [record.phase for record in read_jsonl(file)]
-    passes = sum(phase in ("decode", "verify") for phase in phases)
+    passes = sum(phase in ("decode", "verify", "denoise") for phase in phases)
     assert f" in {passes} passes" in capsys.readouterr().err
 
 

@@ -27,6 +27,11 @@ RECORDS = [
     record(5, "decode", 0.5, (0, 4, [14, 2], 2), reason="stop"),
 ]
 
+DENOISED = [
+    record(0, "denoise", 0.5, (0, 0, [5, 6], 0), (1, 0, [7, 8], 2)),
+    record(1, "denoise", 0.5, (0, 0, [5, 6], 2)),
+]
+
 
 def test_overall() -> None:
     tally = Tally.of(RECORDS)
@@ -35,6 +40,7 @@ def test_overall() -> None:
     assert tally.tokens_per_forward == 7 / 4
     assert tally.tokens_per_second == 3.5
     assert tally.acceptance_lengths == {3: 1, 1: 2, 2: 1}
+    assert tally.draft_passes == 1
 
 
 def test_rows_count_the_passes_they_took_part_in() -> None:
@@ -43,6 +49,18 @@ def test_rows_count_the_passes_they_took_part_in() -> None:
     assert (rows[1].tokens, rows[1].passes, rows[1].seconds, rows[1].finish_reason) == (1, 1, 0.75, None)
     assert (rows[0].tokens_per_forward, rows[1].tokens_per_forward) == (2.0, 1.0)
     assert rows[0].tokens_per_second == 3.0
+
+
+def test_draft_passes_are_counted_apart() -> None:
+    rows = Tally.of(RECORDS).rows
+    assert (rows[0].draft_passes, rows[1].draft_passes) == (1, 0)
+
+
+def test_passes_that_leave_masks_count_and_those_of_others_do_not() -> None:
+    tally = Tally.of(DENOISED)
+    assert (tally.tokens, tally.passes, tally.draft_passes, tally.tokens_per_forward) == (4, 3, 0, 4 / 3)
+    assert (tally.rows[0].passes, tally.rows[1].passes) == (2, 1)
+    assert tally.acceptance_lengths == {2: 2}
 
 
 def test_a_batch_of_equal_rows_measures_what_one_row_does() -> None:

@@ -8,7 +8,7 @@ const plots = [...document.querySelectorAll(".plot")];
 const config = {
   displaylogo: false,
   responsive: true,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud"],
 };
 
 const PAPER = 690;

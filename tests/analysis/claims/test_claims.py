@@ -173,7 +173,7 @@ def test_thresholds(find: Any, fabricate: Any, make: Any, accuracy: float, gain:
     finding = find(3, swept(fabricate, make, {None: (0.9, 1), 0.95: (accuracy, gain), 0.5: (0.6, 3)}))
     assert finding.verdict is verdict
     assert [row[0] for row in finding.tables[0].rows] == ["none", "0.95", "0.5"]
-    assert [row[0] for row in finding.tables[1].rows] == ["logic", "word_problems"]
+    assert len(finding.tables) == 1
 
 
 def test_thresholds_need_one_token_mode_and_the_papers_threshold(find: Any, fabricate: Any, make: Any) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -103,6 +103,27 @@ def test_tokens_passes_and_seconds_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
     assert found["tokens_per_second"] == tokens / seconds
     assert found["n"] == 6
     assert found["n_by_task"] == {"logic": 3, "table_lookup": 3}
+
+
+def test_passes_of_a_draft_model_are_said_beside_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(problems=2, seed=3, tasks=("logic", "table_lookup"))
+    own, _ = run(monkeypatch, plan)
+    oracle = DECODERS["oracle"]
+
+    def drafting(*given: object) -> Iterator[ForwardPass]:
+        for record in oracle(*given):  # type: ignore[arg-type]
+            rows = tuple(replace(part, accepted=0, finish_reason=None) for part in record.rows)
+            yield replace(record, phase="draft", rows=rows)
+            yield record
+
+    monkeypatch.setitem(DECODERS, "oracle", drafting)
+    found = evaluate(TextCheckpoint(), "oracle", SETTINGS, plan)  # type: ignore[arg-type]
+    assert found.overall.passes == own.overall.passes
+    assert found.overall.draft_passes == own.overall.passes + own.overall.n  # one more for each prompt
+    assert to_dict(found)["draft_passes"] == found.overall.draft_passes
+    share = f"{found.overall.draft_passes / found.overall.passes:.2f}"
+    assert [line.split()[-1] for line in to_table(found).splitlines()[::3]] == ["passes/forward", share]
+    assert "draft" not in to_table(own)
 
 
 def test_batch_size_changes_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import pytest
 
 from analysis import figures
+from analysis.claims.book import Book
 from analysis.figures.style import BASELINE, NEUTRAL, Look
 from analysis.published import read_published
 from analysis.runs import RunStore
@@ -154,6 +155,24 @@ def test_the_ar_baseline_is_an_sft_model_on_the_same_problems(fabricate: Any) ->
     assert part["ar_accuracy"] == 1.0  # the first 20 problems of a family are among those that are right
     assert pd.isna(more["ar_accuracy"])
     assert of(table, "autoregressive", model__name="larger")["baseline"] == runs[1][0]["id"]
+
+
+def test_the_ar_baseline_is_the_model_that_the_claims_compare_with(fabricate: Any) -> None:
+    """Not the compute-matched one, although it has most runs; and not a sampled run."""
+    start, mars = fabricate.model("plain", "sft", None, None), fabricate.model("mars-b8")
+    double = {**fabricate.model("double", "sft", None, None), "examples": 2 * mars["examples"]}
+    runs = [
+        *(fabricate.run(double, batch_size=size) for size in (1, 4, 16)),
+        fabricate.run(start, problems=60, temperature=1.0),
+        fabricate.run(start),
+        fabricate.run(mars, "sliding_window"),
+    ]
+    store = fabricate.store(runs)
+    assert of(figures.measure(store), "sliding_window")["baseline"] == runs[-2][0]["id"]
+    book = Book(store)
+    [model] = book.models(lambda model: model.stage == "mars")
+    assert book.start_of(model).fingerprint == start["fingerprint"]
+    assert book.compute_matched(model).fingerprint == double["fingerprint"]
 
 
 def test_values_that_differ_by_rounding_alone_are_one(fabricate: Any) -> None:

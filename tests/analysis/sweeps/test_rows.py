@@ -124,19 +124,13 @@ def test_seconds_are_shared_by_the_rows_of_a_pass(
     assert (first["acceptance_lengths"], second["acceptance_lengths"]) == ([2], [1, 1])
 
 
-@pytest.mark.parametrize(("decoder", "passes"), [("sliding_window", 1), ("block_diffusion", 3)])
-def test_draft_passes_count_where_they_fill_a_block(
-    decoder: str, passes: int, tiny_folder: Path, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("phase", "passes"), [("draft", 1), ("commit", 1), ("denoise", 3)])
+def test_passes_that_accept_nothing_count_where_they_fill_a_block(
+    phase: Phase, passes: int, tiny_folder: Path, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_of(tiny_folder, "sliding_window")
-    drafted = Job(
-        **{name: getattr(job, name) for name in ("settings", "key", "chunk", "proposals")},
-        setting={**job.setting, "decoder": decoder},
-    )
-    records = [(1.0, record(phase, 1.0, (0, 0, 0), (1, 0, 0))) for phase in ("draft", "draft", "commit")]
+    records = [(1.0, record(phase, 1.0, (0, 0, 0), (1, 0, 0)))] * 2
     records.append((1.0, record("decode", 1.0, (0, 1, 2), (1, 1, 2))))
-    monkeypatch.setattr(sweep_rows, "is_continuous", lambda _: True)
-    found = chunk_of(records, drafted, tiny, monkeypatch)  # type: ignore[arg-type]
+    found = chunk_of(records, job_of(tiny_folder, "sliding_window"), tiny, monkeypatch)
     assert [row["passes"] for row in found.rows] == [passes] * 2
     assert [row["acceptance_lengths"] for row in found.rows] == [[0, 1]] * 2
 

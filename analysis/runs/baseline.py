@@ -1,0 +1,70 @@
+"""Which AR model a model is compared with: one rule, for claims and figures alike. No torch here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from analysis.runs.schema import DEFAULT_SETTINGS
+
+AR = "sft"
+SIMILAR_SIZE = 0.05
+"""Models whose parameters differ in number by less than this share are of one size: a mask token may be added."""
+_ONE_TOKEN = ("sliding_window", "block_cached")
+
+Fields = Mapping[str, Any]
+"""A model as docs/runs.md has it, or its run."""
+
+
+def writes_one_token(decoder: str, threshold: float | None) -> bool:
+    """Whether it writes one token per pass, so what AR decoding of the same weights writes."""
+    return decoder == "autoregressive" or (decoder in _ONE_TOKEN and threshold is None)
+
+
+def is_plain(entry: Fields) -> bool:
+    """Whether a run is greedy and caches, as those are that claims judge and figures compare with."""
+    settings = {**DEFAULT_SETTINGS, **entry["settings"]}
+    return settings["temperature"] == 0 and bool(settings["use_cache"])
+
+
+def of_one_size(parameters: int, others: int) -> bool:
+    """Whether models with so many parameters are of one size."""
+    return abs(parameters - others) <= SIMILAR_SIZE * max(parameters, others)
+
+
+class ArModels:
+    """The AR models of a store that were run in one-token mode: those with most such runs first, then by examples."""
+
+    def __init__(self, entries: Iterable[Fields]) -> None:
+        runs: Counter[str] = Counter()
+        models: dict[str, Fields] = {}
+        for entry in entries:
+            model, threshold = entry["model"], entry["settings"].get("threshold", DEFAULT_SETTINGS["threshold"])
+            if model["stage"] == AR and is_plain(entry) and writes_one_token(entry["decoder"], threshold):
+                models.setdefault(model["fingerprint"], model)
+                runs[model["fingerprint"]] += 1
+        order = {name: (-runs[name], -(model["examples"] or 0), model["name"]) for name, model in models.items()}
+        self._models = [models[name] for name in sorted(models, key=lambda name: (order[name], name))]
+
+    def baseline_of(self, model: Fields) -> str | None:
+        """The fingerprint of the AR model that a model is compared with: of its size, the one with most runs.
+
+        One that has seen twice as many conversations is the compute-matched one, unless there is no other.
+        """
+        alike = self._alike(model)
+        others = [other for other in alike if not _is_twice(other, model)] or alike
+        return str(others[0]["fingerprint"]) if others else None
+
+    def compute_matched(self, model: Fields) -> str | None:
+        """The fingerprint of an AR model that has seen twice as many: as many tokens as the two streams of MARS."""
+        found = (str(other["fingerprint"]) for other in self._alike(model) if _is_twice(other, model))
+        twice = next(found, None)
+        return None if twice == self.baseline_of(model) else twice
+
+    def _alike(self, model: Fields) -> list[Fields]:
+        return [other for other in self._models if of_one_size(other["parameters"], model["parameters"])]
+
+
+def _is_twice(other: Fields, model: Fields) -> bool:
+    return bool(model["examples"]) and other["examples"] == 2 * model["examples"]

@@ -1,0 +1,62 @@
+"""Which AR model a model is compared with."""
+
+from typing import Any
+
+import pytest
+
+from analysis.runs.baseline import ArModels, of_one_size, writes_one_token
+
+MODEL = {"parameters": 1000, "examples": 100}
+
+
+def ar(fabricate: Any, name: str, **fields: Any) -> dict[str, Any]:
+    return {**fabricate.model(name, "sft", None, None), **fields}
+
+
+def models(fabricate: Any, *runs: tuple[dict[str, Any], dict[str, Any]]) -> ArModels:
+    return ArModels([fabricate.run(model, **options)[0] for model, options in runs])
+
+
+def test_the_one_with_most_runs_then_the_one_that_saw_most(fabricate: Any) -> None:
+    few, many, more = (ar(fabricate, name, examples=seen) for name, seen in (("c", 50), ("b", 60), ("a", 70)))
+    once = [(model, {}) for model in (few, many, more)]
+    assert models(fabricate, *once).baseline_of(MODEL) == more["fingerprint"]
+    assert models(fabricate, *once, (few, {"batch_size": 1})).baseline_of(MODEL) == few["fingerprint"]
+
+
+def test_one_of_twice_the_conversations_is_the_compute_matched_one_unless_it_is_alone(fabricate: Any) -> None:
+    start, double = ar(fabricate, "start", examples=900), ar(fabricate, "double", examples=200)
+    both = models(fabricate, (start, {}), (double, {}), (double, {"batch_size": 1}))
+    assert both.baseline_of(MODEL) == start["fingerprint"]
+    assert both.compute_matched(MODEL) == double["fingerprint"]
+    alone = models(fabricate, (double, {}))
+    assert (alone.baseline_of(MODEL), alone.compute_matched(MODEL)) == (double["fingerprint"], None)
+    assert both.compute_matched({**MODEL, "examples": None}) is None
+
+
+def test_only_greedy_one_token_runs_of_ar_models_of_its_size_count(fabricate: Any) -> None:
+    small, sampled, wide = (ar(fabricate, name) for name in ("small", "drawn", "wide"))
+    found = models(
+        fabricate,
+        ({**small, "parameters": 900}, {}),
+        (sampled, {"temperature": 1.0}),
+        (wide, {"decoder": "sliding_window", "threshold": 0.9}),
+        (fabricate.model("mars"), {}),
+    )
+    assert found.baseline_of(MODEL) is None
+    assert found.baseline_of({**MODEL, "parameters": 920}) == small["fingerprint"]
+    one_token = models(fabricate, (wide, {"decoder": "sliding_window", "threshold": None}))
+    assert one_token.baseline_of(MODEL) == wide["fingerprint"]
+
+
+@pytest.mark.parametrize(("other", "alike"), [(950, True), (1052, True), (949, False), (1053, False)])
+def test_size(other: int, alike: bool) -> None:
+    assert of_one_size(1000, other) is of_one_size(other, 1000) is alike
+
+
+@pytest.mark.parametrize(
+    ("decoder", "threshold", "one"),
+    [("autoregressive", 0.9, True), ("block_cached", None, True), ("block_cached", 1.0, False), ("jacobi", None, False)],
+)
+def test_one_token_mode(decoder: str, threshold: float | None, one: bool) -> None:
+    assert writes_one_token(decoder, threshold) is one
