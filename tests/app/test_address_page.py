@@ -53,7 +53,7 @@ def wait_selected(tab: Page, name: str) -> None:
 
 
 def prompt_is(tab: Page, prompt: str) -> None:
-    tab.wait_for_function("prompt => document.querySelector('#prompt textarea').value === prompt", arg=prompt)
+    tab.wait_for_function("prompt => document.querySelector('#prompt textarea')?.value === prompt", arg=prompt)
 
 
 def refused(tab: Page) -> str:
