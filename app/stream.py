@@ -134,3 +134,24 @@ def verdict(key: str, right: bool) -> Message:
 def speed_up(ratios: dict[str, float], baseline: str) -> Message:
     """Each other lane over the baseline in output tokens per second of model time."""
     return {"kind": "speedup", "ratios": {key: round(ratio, 3) for key, ratio in ratios.items()}, "baseline": baseline}
+
+
+def thinned(messages: Sequence[Message]) -> list[Message]:
+    """Messages that are shown at once, without what later ones replace: counters of a lane, and speed-ups."""
+    kept: list[Message] = []
+    counted, compared = set[str](), False
+    for message in reversed(messages):
+        if message["kind"] == "speedup":
+            if compared:
+                continue
+            compared = True
+        elif message["kind"] == "open":
+            counted, compared = set(), False
+        elif "counts" in message and message["lane"] in counted:
+            if message["kind"] == "pass":
+                kept.append({key: value for key, value in message.items() if key != "counts"})
+            continue
+        elif "counts" in message:
+            counted.add(message["lane"])
+        kept.append(message)
+    return kept[::-1]

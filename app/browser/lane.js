@@ -69,7 +69,7 @@ class LaneView {
     this.waiting.append(group);
     if (message.ghosts?.length) this.waiting.append(ghostRow(this.lane, message, this.facts));
     this.last = group;
-    this.counts(message.counts);
+    if (message.counts) this.counts(message.counts); // a later pass of the same picture has them otherwise
   }
 
   end(message) {

@@ -28,11 +28,14 @@ class Stage {
       this.cursor = end + 1;
       this[message.kind]?.(message);
     }
+    if (this.ratios) this.news.speedup(this.ratios);
+    this.ratios = null;
     for (const lane of this.lanes.values()) lane.flush();
     this.beat.ask();
   }
 
   open(message) {
+    this.ratios = null;
     this.pointer.leave();
     this.tip.close();
     this.lanes.clear();
@@ -90,8 +93,9 @@ class Stage {
     this.lanes.get(message.lane).verdict(message.right);
   }
 
+  // Only the last of a picture is ever seen.
   speedup(message) {
-    this.news.speedup(message);
+    this.ratios = message;
   }
 
   // What may lag a little behind the text: charts, the open tip, and word to the rest of the page.

@@ -23,7 +23,8 @@ class Watch:
 
 def steps(count: int, seconds: float) -> list[Step]:
     return [
-        Step((stream.speed_up(index),), pass_seconds=seconds, began_seconds=index * seconds) for index in range(count)
+        Step((stream.lane_end("a", "stop", str(index)),), pass_seconds=seconds, began_seconds=index * seconds)
+        for index in range(count)
     ]
 
 
@@ -48,12 +49,14 @@ def test_pictures_are_no_closer_than_a_frame() -> None:
 def test_lanes_keep_their_proportion() -> None:
     lanes = {0: [0.01] * 40, 1: [0.02] * 20}
     passes = [(sum(all_[:i]), seconds, lane) for lane, all_ in lanes.items() for i, seconds in enumerate(all_)]
-    ordered = [Step((stream.speed_up(lane),), seconds, began) for began, seconds, lane in sorted(passes)]
+    ordered = [
+        Step((stream.lane_end("a", "stop", str(lane)),), seconds, began) for began, seconds, lane in sorted(passes)
+    ]
     watch = Watch(passes_per_second=2.0)
     arrived: dict[int, list[float]] = {0: [], 1: []}
     for text in frames(ordered, watch, lambda: watch.now):
         for line in text.splitlines():
-            arrived[int(json.loads(line)["ratio"])].append(watch.now - 100.0)
+            arrived[int(json.loads(line)["tail"])].append(watch.now - 100.0)
     assert arrived[0][::2] == pytest.approx(arrived[1], abs=FRAME_SECONDS)
 
 

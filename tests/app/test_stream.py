@@ -40,3 +40,25 @@ def test_a_pass_carries_what_the_page_shows_of_it() -> None:
 def test_numbers_that_json_lacks_are_refused() -> None:
     with pytest.raises(ValueError):
         stream.line(stream.speed_up({"b": float("nan")}, "a"))
+
+
+def test_a_picture_has_only_the_last_counters_of_a_lane_and_the_last_speed_up() -> None:
+    def wrote(lane: str, tokens: int) -> stream.Message:
+        return {"kind": "pass", "lane": lane, "tokens": [tokens], "counts": {"tokens": tokens}}
+
+    messages = [
+        stream.counters("a", {"tokens": 0}),
+        wrote("a", 1),
+        stream.speed_up({"b": 1.0}, "a"),
+        wrote("b", 2),
+        wrote("a", 3),
+        stream.speed_up({"b": 2.0}, "a"),
+    ]
+    assert stream.thinned(messages) == [
+        {"kind": "pass", "lane": "a", "tokens": [1]},
+        wrote("b", 2),
+        wrote("a", 3),
+        stream.speed_up({"b": 2.0}, "a"),
+    ]
+    # What opens a run afresh replaces nothing before it.
+    assert stream.thinned([wrote("a", 1), stream.opening("x", []), wrote("a", 1)])[0] == wrote("a", 1)
