@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(
         f"address after {up:.1f} s, page usable {usable:.2f} s after the request, ready after {ready:.1f} s\n"
         f"{len(streamed)} runs, {len(warm.document['lanes'])} lanes, {given.tokens} tokens each: "
-        f"{statistics.median(run.seconds for run in streamed):.2f} s from first to last picture (median)\n"
+        f"{statistics.median(run.seconds for run in streamed):.2f} s from the click to the last picture (median)\n"
         f"tasks over {LONGEST_TASK_MS:.0f} ms while streaming: {len(tasks)}"
         + (f", longest {max(tasks):.0f} ms\n" if tasks else "\n")
         + f"page's memory after run 1, {len(heaps) // 2}, {len(heaps)}: "
