@@ -25,7 +25,7 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
         required=True,
         metavar="NAME",
         help="autoregressive, jacobi or (with --draft) speculative; for a MARS checkpoint also sliding_window, "
-        "block_cached or self_speculative",
+        "block_cached or self_speculative; block_diffusion for a checkpoint that was trained for it",
     )
     add(
         "--threshold",

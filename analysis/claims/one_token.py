@@ -102,8 +102,8 @@ def _further_training(book: Book, pairs: Sequence[tuple[str, Run, Run]]) -> Why:
             continue
         change = paired_difference(book.rows(longer), book.rows(start)).score_interval()
         sentences.append(
-            f"Training on changes AR itself: {book.name(longer.model)} against {book.name(start.model)} is "
-            f"{points(change)} points. What MARS differs by from its start is not the masks' alone."
+            f"AR that trains on moves as well: {book.name(longer.model)} against {book.name(start.model)} is "
+            f"{points(change)} points, without a mask."
         )
     return [*sentences]
 

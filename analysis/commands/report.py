@@ -49,4 +49,4 @@ def run(options: argparse.Namespace) -> None:
     for sentence in runs.problems:
         sys.stderr.write(f"left out: {sentence}\n")
     page, *tables = write_report(out, evidence, sections(evidence))
-    sys.stdout.write(f"{page}: {len(runs.entries)} runs, {len(tables)} figures\n")
+    sys.stdout.write(f"{page}: {len(runs.entries)} runs, {len(tables)} figures with numbers\n")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.figures.words import BASELINE_DECODER
 from analysis.runs import RunStore
-from analysis.runs.baseline import ArModels, is_plain
+from analysis.runs.baseline import ArModels, is_plain, speed_baselines
 
 Row = dict[str, Any]
 
@@ -53,5 +53,5 @@ class Baselines:
             return None
         turn = ("group", "batch_size", "seed", "tasks", "problems")
         here = [other for other in self._timed if all(other[name] == row[name] for name in turn)]
-        here.sort(key=lambda other: (other["model.fingerprint"] != row["model.fingerprint"], other["id"]))
-        return self._runs.rows(here[0]["id"]) if here else None
+        ordered = speed_baselines(row["model.fingerprint"], here, lambda run: (run["model.fingerprint"], run["id"]))
+        return self._runs.rows(ordered[0]["id"]) if ordered else None

@@ -18,6 +18,7 @@ from analysis.stats.operating_points import holm
 NAME = "equal accuracy"
 POINTS = 1.0
 _LABEL_WIDTH = 20
+_GAP_BEFORE = "\u2003"
 _BAR, _LINE, _GAP = 18, 14, 16
 
 
@@ -100,6 +101,8 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
     unit = "" if against == PER_FORWARD else "×" if against == "speedup" else " tok/s"
     records = rows.to_dict("records")
     values = [row[against] if row["qualifies"] else 0 for row in records]
+    # A short bar has no room for its words on a narrow page; beside it they begin behind the end of the interval.
+    roomy = [value > max(values) / 2 for value in values]
     words = [
         " · ".join(word for word in (f"{row[against]:.2f}{unit}", threshold_words(row)) if word)
         if row["qualifies"]
@@ -120,8 +123,8 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
             "width": 3,
         },
         marker=bar_marker(look),
-        text=words,
-        textposition=["inside" if row["qualifies"] else "outside" for row in records],
+        text=[word if within else f"{_GAP_BEFORE}{word}" for word, within in zip(words, roomy, strict=True)],
+        textposition=["inside" if within else "outside" for within in roomy],
         insidetextanchor="start",
         constraintext="none",
         textangle=0,

@@ -26,6 +26,7 @@ NEUTRAL = "#79736c"
 PLOT_HEIGHT = 360
 PANEL_HEIGHT = 250
 TITLE_HEIGHT = 34
+_SENTENCE_HEIGHT = 60
 """Pixels: a figure with one panel, each row of panels, and what stands between two rows."""
 WIDTH = 44
 """Characters of a line that fit on a telephone."""
@@ -151,4 +152,4 @@ def empty(sentence: str, name: str, *, dark: bool) -> go.Figure:
     )
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    return finish(figure, name, dark=dark)
+    return finish(figure, name, dark=dark, plot_height=_SENTENCE_HEIGHT)

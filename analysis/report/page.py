@@ -42,9 +42,13 @@ _ORIGINS = {
 
 
 def write_report(folder: Path, evidence: Evidence, sections: Sequence[Section]) -> list[Path]:
-    """Write the page and its CSV files into `folder`, which is made if need be; their paths, the page first."""
+    """Write the page and the CSV files of figures with numbers into `folder`, which is made if need be.
+
+    Returns their paths, the page first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    files = {PAGE: page(evidence, sections), **{f"{section.name}.csv": to_csv(section.points) for section in sections}}
+    tables = {f"{section.name}.csv": to_csv(section.points) for section in sections if len(section.points)}
+    files = {PAGE: page(evidence, sections), **tables}
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in files]
@@ -83,7 +87,7 @@ def to_csv(points: pd.DataFrame) -> str:
     return str(kept.assign(**joined).to_csv(index=False, lineterminator="\n"))
 
 
-def _shown(section: Section) -> dict[str, str]:
+def _shown(section: Section) -> dict[str, str | bool]:
     """What the template needs of a section; the page sets the Plotly template."""
     drawn = section.figure.to_plotly_json()
     drawn["layout"].pop("template", None)
@@ -92,6 +96,7 @@ def _shown(section: Section) -> dict[str, str]:
         "title": section.title,
         "caption": " ".join(section.caption.split()),
         "counts": _counts(section.points),
+        "has_numbers": bool(len(section.points)),
         "data": _json(drawn),
     }
 

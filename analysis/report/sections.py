@@ -167,7 +167,7 @@ def _acceptance(evidence: Evidence) -> Section:
     return Section(
         name="acceptance",
         title="How many tokens a pass accepts",
-        caption="Share of decode and verify passes by the number of tokens that they accepted.",
+        caption="Share of the passes that accepted tokens, by how many they accepted.",
         points=figures.acceptance_points(evidence.runs, rows),
         figure=figures.acceptance(evidence.runs, rows),
     )

@@ -150,6 +150,26 @@ def test_scores_that_cannot_be_told_apart_say_what_would_tell(fabricate: Any) ->
     assert [row[0] for row in tables(finding)[0].rows] == ["1", "2", "5", "10", "20"]
 
 
+# Claim 7
+
+
+def test_a_speed_up_of_speculative_decoding_is_taken_apart(fabricate: Any) -> None:
+    plain, masked = fabricate.model("plain", "sft", None, None), fabricate.model("mars-b8")
+    options = {"draft": plain, "batch_size": 1, "group": "g"}
+    runs = [
+        fabricate.run(plain, "speculative", gain=2, speed=100, **options),
+        fabricate.run(masked, "speculative", gain=4, speed=80, continuation=True, threshold=0.9, **options),
+    ]
+    finding = find(fabricate, 7, runs)
+    assert finding.verdict is Verdict.FAILS
+    (before, after), (tokens, tokens_after) = (
+        [rows[name].sum() / rows["passes"].sum() for _, rows in runs] for name in ("seconds", "tokens")
+    )
+    [sentence] = sentences(finding)
+    assert f"gains {tokens_after / tokens:.2f}× [" in sentence
+    assert f"{after / before:.2f}× the time: {1000 * after:.2f} ms against {1000 * before:.2f} ms" in sentence
+
+
 # Claim 11
 
 

@@ -132,9 +132,19 @@ def test_captions_say_how_many_problems(written: str) -> None:
 
 def test_a_report_without_runs_says_what_is_missing() -> None:
     evidence = evidence_of(RunStore())
-    text = page(evidence, sections(evidence))
+    shown = sections(evidence)
+    text = page(evidence, shown)
     assert "There are no runs" in text
     assert text.count("Nothing to draw") > 8
+    assert text.count("Numbers (CSV)") == sum(len(section.points) > 0 for section in shown) < len(shown)
+
+
+def test_a_figure_without_numbers_has_no_file(tmp_path: Path) -> None:
+    evidence = evidence_of(RunStore())
+    shown = sections(evidence)
+    written = write_report(tmp_path, evidence, shown)
+    assert {path.name for path in written} == {PAGE} | {f"{each.name}.csv" for each in shown if len(each.points)}
+    assert not (tmp_path / "frontier.csv").exists()
 
 
 def test_the_command_writes_the_report(runs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
