@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedTokenizerBase
@@ -19,6 +20,10 @@ CHAT_TEMPLATE = (
 )
 """Qwen's ChatML turns, without a default system message."""
 
+# Whether special tokens are split is a state of the tokenizer, not of the call: of two threads that encode at once, one
+# would open no turn, or let a user open one.
+_ENCODING = threading.RLock()
+
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """Token ids of one user turn and the opening of the assistant's."""
@@ -29,7 +34,7 @@ def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappi
     """Token ids of the turns through the tokenizer's chat template, opened for the assistant's answer.
 
     The template is rendered around placeholders, and each content is encoded on its own with special tokens split,
-    so that nothing inside a content can open or close a turn.
+    so that nothing inside a content can open or close a turn. Threads may encode at the same time.
 
     Raises:
         ValueError: the tokenizer has no chat template.
@@ -40,14 +45,16 @@ def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappi
     turns = [{"role": m["role"], "content": holder} for m, holder in zip(messages, holders, strict=True)]
     rest = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     ids: list[int] = []
-    for message, holder in zip(messages, holders, strict=True):
-        before, _, rest = rest.partition(holder)
-        ids += tokenizer(before, add_special_tokens=False)["input_ids"]
-        ids += encode_text(tokenizer, message["content"])
-    return ids + tokenizer(rest, add_special_tokens=False)["input_ids"]
+    with _ENCODING:
+        for message, holder in zip(messages, holders, strict=True):
+            before, _, rest = rest.partition(holder)
+            ids += tokenizer(before, add_special_tokens=False)["input_ids"]
+            ids += encode_text(tokenizer, message["content"])
+        return ids + tokenizer(rest, add_special_tokens=False)["input_ids"]
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """Token ids of plain text, control tokens in it split like any other characters."""
     printable = text.encode("utf-8", "replace").decode("utf-8")
-    return tokenizer(printable, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    with _ENCODING:
+        return tokenizer(printable, add_special_tokens=False, split_special_tokens=True)["input_ids"]
