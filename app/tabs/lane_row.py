@@ -81,6 +81,7 @@ class LaneRow:
             by_hand = gr.on(
                 others, lane.changed, lane.components, lane.components, trigger_mode="always_last", **_QUIET
             )
+            lane.fold.expand(lane.unfolded, lane.components, lane.components, **_QUIET)
             changed += [moved, by_hand]
         presets: list[Component] = [lane.preset for lane in self.lanes]
         slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **_QUIET)

@@ -37,7 +37,8 @@ class LaneControls:
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
             with gr.Row(elem_classes="lens-lane-who"):
                 self._who(choice, names)
-            with gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings"):
+            self.fold = gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings")
+            with self.fold:
                 self._judging(choice, seen)
                 self._windows(choice, names, seen)
                 self._sampling(choice, seen)
@@ -108,7 +109,15 @@ class LaneControls:
         if mode == "slider" and score in get_args(ScoreName)[1:]:
             mode = "own"
             updates |= {"mode": {"value": mode}, "threshold": {"value": USUAL_THRESHOLDS[score]}}
-        seen = self._seen(str(given["decoder"]), mode, given["temperature"])
+        return self._update(updates, given | {"mode": mode})
+
+    def unfolded(self, *values: Any) -> list[Any]:
+        """What shows the settings that act: what is folded away hears of no change."""
+        return self._update({}, dict(zip(self._components, values, strict=True)))
+
+    def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
+        """These updates by name, and those that show what acts on what is `given`."""
+        seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
         return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self._components]
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:

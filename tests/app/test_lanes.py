@@ -112,6 +112,18 @@ def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
     assert seen(tab, "b") >= {"top-p", "seed"}
 
 
+def test_settings_are_right_that_were_folded_away_while_the_lane_changed(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1100)
+    choose(tab, "lane-b-decoder", "speculative")
+    tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('needs a draft')")
+    tab.locator("#lane-b .lens-lane-settings > button").click()
+    tab.wait_for_selector("#lane-b-draft", state="visible")
+    choose(tab, "lane-b-draft", "markup")
+    wait_for_about(tab, "b", "mars · speculative, block size 8, 4 draft tokens, draft markup")
+    run(tab)
+    assert {record.phase for record in served.last_run()[1].records} == {"prefill", "draft", "verify"}
+
+
 def test_a_lane_may_have_its_own_threshold(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     tab.locator("#lane-b .lens-lane-settings > button").click()
