@@ -8,6 +8,7 @@ place.
 from __future__ import annotations
 
 import logging
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -66,11 +67,16 @@ class Gate:
     def _trusted(self, scope: Scope) -> Scope:
         """Without a word about the address at which the page is shown that anybody could have said.
 
-        Only a proxy that we were told of may say it, and a scheme is one of two.
+        Only a proxy that we were told of may say it, and a scheme is one of two. `page` would name another page of
+        Gradio's, and there is one.
         """
         found = MutableHeaders(raw=list(scope["headers"]))
         if found.get("x-forwarded-host") not in self._rules.origins:
             del found["x-forwarded-host"]
         if found.get("x-forwarded-proto") not in ("http", "https"):
             del found["x-forwarded-proto"]
-        return {**scope, "headers": found.raw}
+        query = scope["query_string"]
+        asked = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        if any(name == "page" for name, _ in asked):
+            query = urlencode([(name, value) for name, value in asked if name != "page"]).encode("ascii")
+        return {**scope, "headers": found.raw, "query_string": query}

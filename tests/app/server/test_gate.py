@@ -32,6 +32,8 @@ async def answer(request: Request) -> Response:
         return JSONResponse({"read": len(await request.body())})
     if path == "/robots.txt":
         return JSONResponse(dict(request.headers))
+    if path == "/manifest.json":
+        return PlainTextResponse(request.url.query)
     if path == f"{API}/queue/data":
         return StreamingResponse(_events(), media_type="text/event-stream")
     if path == f"{API}/call/generate/1":
@@ -218,6 +220,15 @@ def test_nobody_but_a_known_proxy_says_where_the_page_is_shown() -> None:
     unknown = ask("GET", "/robots.txt", headers={**sent, "X-Forwarded-Proto": "javascript"}).json()
     assert unknown.keys() & {"x-forwarded-host", "x-forwarded-proto"} == set()
     assert unknown["x-other"] == "kept"
+
+
+@pytest.mark.parametrize("asked", ["page=x&tab=learn", "tab=learn&%70age=", "tab=learn&page=1&page=2"])
+def test_no_address_names_a_page_that_there_is_not(asked: str) -> None:
+    assert ask("GET", f"/manifest.json?{asked}").text == "tab=learn"
+
+
+def test_other_questions_are_passed_on_as_they_are() -> None:
+    assert ask("GET", "/manifest.json?a=%20b&c&pages=1").text == "a=%20b&c&pages=1"
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 418, 422, 500])
