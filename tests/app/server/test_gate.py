@@ -31,9 +31,7 @@ async def answer(request: Request) -> Response:
     if path.endswith("/upload"):
         return JSONResponse({"read": len(await request.body())})
     if path == "/robots.txt":
-        return JSONResponse(dict(request.headers))
-    if path == "/manifest.json":
-        return PlainTextResponse(request.url.query)
+        return JSONResponse({**request.headers, "query": request.url.query})
     if path == f"{API}/queue/data":
         return StreamingResponse(_events(), media_type="text/event-stream")
     if path == f"{API}/call/generate/1":
@@ -224,11 +222,11 @@ def test_nobody_but_a_known_proxy_says_where_the_page_is_shown() -> None:
 
 @pytest.mark.parametrize("asked", ["page=x&tab=learn", "tab=learn&%70age=", "tab=learn&page=1&page=2"])
 def test_no_address_names_a_page_that_there_is_not(asked: str) -> None:
-    assert ask("GET", f"/manifest.json?{asked}").text == "tab=learn"
+    assert ask("GET", f"/robots.txt?{asked}").json()["query"] == "tab=learn"
 
 
 def test_other_questions_are_passed_on_as_they_are() -> None:
-    assert ask("GET", "/manifest.json?a=%20b&c&pages=1").text == "a=%20b&c&pages=1"
+    assert ask("GET", "/robots.txt?a=%20b&c&pages=1").json()["query"] == "a=%20b&c&pages=1"
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 418, 422, 500])
