@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from app.page_test.endless import Endless
+from app.race import LanePass, race
 from app.runs.reading import read
 from app.runs.run import RunLane
 from mars.checkpoint import Checkpoint
@@ -41,17 +43,20 @@ class Alone:
         self._load = Endless("auto")
 
     def speeds(self, document: Mapping[str, Any]) -> list[Speed]:
-        """What each lane of the run takes without a page, one lane after the other."""
+        """What each lane of the run takes without a page, the lanes taking turns as they do there."""
         from mars.decoding import DECODERS
 
         run = read(json.dumps(document))
-        found = []
+        running = {}
         for lane in run.lanes:
             checkpoint = self._checkpoint(lane.checkpoint)
             prompt = checkpoint.encode(run.question.prompt)
-            tally = Tally.of(DECODERS[lane.decoder](checkpoint.engine, [prompt], lane.settings))
-            found.append(Speed(tally.tokens, tally.seconds))
-        return found
+            running[lane.key] = DECODERS[lane.decoder](checkpoint.engine, [prompt], lane.settings)
+        tallies = {lane: Tally() for lane in running}
+        for event in race(running, lambda _: nullcontext()):
+            if isinstance(event, LanePass):
+                tallies[event.lane].add(event.record)
+        return [Speed(tally.tokens, tally.seconds) for tally in tallies.values()]
 
     def _checkpoint(self, name: str) -> Checkpoint:
         if name not in self._loaded:
