@@ -15,7 +15,7 @@ STYLES = tuple(
 STAGE_SCRIPTS = tuple(
     f"{name}.js"
     for name in (
-        "dom beat token token-reasons card lane-pass lane-histogram lane-counters lane-history lane tip legend pointer "
+        "dom lines beat token token-reasons card lane-pass lane-histogram lane-counters lane-history lane tip legend pointer "
         "news stage"
     ).split()
 )
@@ -34,7 +34,7 @@ SHELF_SCRIPTS = ("offer.js", "remember.js", "step-line.js", "step-shelf.js", "ad
 """What chooses the run in the page; after `VIEW_SCRIPTS`."""
 BOARD_STYLES = ("board.css", "board-table.css", "board-grid.css")
 _BOARD_PARTS = (f"board-{part}.js" for part in "model files table grid problem".split())
-BOARD_SCRIPTS = ("dom.js", "offer.js", *_BOARD_PARTS, "board.js")
+BOARD_SCRIPTS = ("dom.js", "lines.js", "offer.js", *_BOARD_PARTS, "board.js")
 TRADE_STYLES = tuple(f"{name}.css" for name in "trade trade-stage trade-filters trade-card trade-table".split())
 _TRADE_PARTS = "line plotly address live plot filters table samples card controls view".split()
 TRADE_SCRIPTS = ("dom.js", "offer.js", *(f"trade-{part}.js" for part in _TRADE_PARTS), "trade.js")

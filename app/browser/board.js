@@ -21,21 +21,12 @@ class Board {
     put(this.body, this.grid.root, this.problem.root);
     put(root, put(make("div", "board-news"), this.status, this.bar), this.body);
     this.body.hidden = this.bar.hidden = true;
-    this.head = "";
-    this.cursor = 0;
+    this.lines = new Lines((message) => this.hear(message));
     this.model = null;
   }
 
   read(value) {
-    const text = value ?? "";
-    if (!this.head || !text.startsWith(this.head)) {
-      this.head = text.slice(0, text.indexOf("\n") + 1);
-      this.cursor = 0;
-    }
-    for (let end = text.indexOf("\n", this.cursor); end >= 0; end = text.indexOf("\n", this.cursor)) {
-      this.hear(JSON.parse(text.slice(this.cursor, end)));
-      this.cursor = end + 1;
-    }
+    this.lines.read(value);
   }
 
   hear(message) {

@@ -13,21 +13,11 @@ class Stage {
     this.pointer = new Pointer(this, new TokenCard(root));
     this.tip = new Tip(root, this.tips);
     this.beat = new Beat(() => this.draw());
-    this.head = "";
-    this.cursor = 0;
+    this.lines = new Lines((message) => this[message.kind]?.(message));
   }
 
   read(value) {
-    const text = value ?? "";
-    if (!this.head || !text.startsWith(this.head)) {
-      this.head = text.slice(0, text.indexOf("\n") + 1);
-      this.cursor = 0;
-    }
-    for (let end = text.indexOf("\n", this.cursor); end >= 0; end = text.indexOf("\n", this.cursor)) {
-      const message = JSON.parse(text.slice(this.cursor, end));
-      this.cursor = end + 1;
-      this[message.kind]?.(message);
-    }
+    this.lines.read(value);
     if (this.ratios) this.news.speedup(this.ratios);
     this.ratios = null;
     for (const lane of this.lanes.values()) lane.flush();

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,19 @@ class Fabricator:
             frames={entry["id"]: frame for entry, frame in pairs},
             kept=kept or {},
         )
+
+
+@pytest.fixture(scope="module")
+def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The harness run from the root of the project, with a cache of its own."""
+    import datasets
+    import lm_eval.evaluator
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(Path(__file__).parents[2])
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))
+        patch.setattr(lm_eval.evaluator, "add_env_info", lambda results: None)  # starts programs, for seconds
+        yield
 
 
 @pytest.fixture(scope="session")

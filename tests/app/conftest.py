@@ -18,8 +18,12 @@ from app import problems
 from app.comparison import Entry, Question, enter
 from app.device import Device
 from app.entrants import announced
+from app.lane import Lane
 from app.lane_choice import LaneChoice
+from app.runs.keeping import keep
+from app.runs.run import Asked, to_json
 from app.sessions import LiveRun
+from mars.config import DecodingSettings
 from mars.records import ForwardPass, from_json
 
 if TYPE_CHECKING:
@@ -178,6 +182,44 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture(scope="session")
+def write_lane(make_checkpoint: Callable[..., Checkpoint]) -> Callable[..., dict[str, Any]]:
+    """`write_lane(engine, decoder, prompt, settings)`: what it writes, as the lane of a run file."""
+
+    def write_lane(engine: Any, decoder: str, prompt: list[int], settings: DecodingSettings) -> dict[str, Any]:
+        from mars.checkpoint import Checkpoint
+        from mars.decoding import DECODERS
+
+        tokenizer = make_checkpoint("any", "text").tokenizer
+        checkpoint = Checkpoint(name="watched", engine=engine, tokenizer=tokenizer, block_size=4, record={})
+        lane = Lane("lane", "Lane", decoder, checkpoint, settings=settings, prompt_tokens=len(prompt))
+        for record in DECODERS[decoder](engine, [prompt], settings):
+            lane.add(record)
+        lane.end()
+        run = keep("run", Asked(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
+        found: dict[str, Any] = json.loads(to_json(run))["lanes"][0]
+        return found
+
+    return write_lane
+
+
+@pytest.fixture(scope="session")
+def open_tab() -> Callable[[Page, str], None]:
+    """`open_tab(tab, "step")`: the tab of this name, with something in it."""
+
+    def open_tab(tab: Page, name: str) -> None:
+        tab.click(f"#tab-{name}-button")
+        if name == "step":
+            tab.wait_for_selector(".step-top[data-ready]")
+            tab.select_option(".step-choice", index=1)
+            tab.wait_for_selector(".step-column")
+        elif name == "tradeoffs":
+            tab.wait_for_selector(".trade[data-ready][data-state=shown]")
+        tab.wait_for_function("name => document.getElementById(`tab-${name}`)?.innerText.length > 99", arg=name)
+
+    return open_tab
 
 
 def _local(url: str) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
+OpenTab = Callable[["Page", str], None]
 pytestmark = pytest.mark.browser
 
 # All rules once; what a mode changes is colours. For a projector they are held to the stricter contrast of WCAG's AAA.
@@ -22,18 +23,6 @@ MODES: dict[str, dict[str, Any]] = {
     "dark projector": {"runOnly": ["color-contrast-enhanced"]},
 }
 SEVERE = ("serious", "critical")
-
-
-def open_tab(tab: Page, name: str) -> None:
-    """The tab with something in it."""
-    tab.click(f"#tab-{name}-button")
-    if name == "step":
-        tab.wait_for_selector(".step-top[data-ready]")
-        tab.select_option(".step-choice", index=1)
-        tab.wait_for_selector(".step-column")
-    elif name == "tradeoffs":
-        tab.wait_for_selector(".trade[data-ready][data-state=shown]")
-    tab.wait_for_function("name => document.getElementById(`tab-${name}`)?.innerText.length > 99", arg=name)
 
 
 def complaints(tab: Page, options: dict[str, Any]) -> list[str]:
@@ -47,7 +36,7 @@ def complaints(tab: Page, options: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, mode: str) -> None:
+def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, open_tab: OpenTab, mode: str) -> None:
     tab = visit(site.url)
     for name, button in (("dark", ".lens-theme"), ("projector", ".lens-projecting")):
         if name in mode:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Visit = Callable[..., "Page"]
+OpenTab = Callable[["Page", str], None]
 pytestmark = pytest.mark.browser
 
 FONTS = re.compile(r"(?<![\w-])(font|font-size):([^;{}]*)")
@@ -31,18 +32,6 @@ MOVING = """() => document.getAnimations().filter(animation => {
 
 def tabs(tab: Page) -> list[str]:
     return tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
-
-
-def open_tab(tab: Page, name: str) -> None:
-    """The tab with something in it."""
-    tab.click(f"#tab-{name}-button")
-    if name == "step":
-        tab.wait_for_selector(".step-top[data-ready]")
-        tab.select_option(".step-choice", index=1)
-        tab.wait_for_selector(".step-column")
-    elif name == "tradeoffs":
-        tab.wait_for_selector(".trade[data-ready][data-state=shown]")
-    tab.wait_for_function("name => document.getElementById(`tab-${name}`)?.innerText.length > 99", arg=name)
 
 
 def looks(tab: Page) -> tuple[bool, bool]:
@@ -91,7 +80,7 @@ def test_a_storage_that_holds_nonsense_is_no_choice(site: Any, visit: Visit) -> 
         assert looks(tab) == (False, False)
 
 
-def test_the_projector_enlarges_all_type_on_every_tab(site: Any, visit: Visit) -> None:
+def test_the_projector_enlarges_all_type_on_every_tab(site: Any, visit: Visit, open_tab: OpenTab) -> None:
     tab = visit(site.url)
     for name in tabs(tab):
         open_tab(tab, name)
@@ -105,7 +94,7 @@ def test_the_projector_enlarges_all_type_on_every_tab(site: Any, visit: Visit) -
 
 
 @pytest.mark.parametrize("projector", [False, True], ids=["usual", "projector"])
-def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, projector: bool) -> None:
+def test_no_tab_scrolls_sideways_on_a_phone(site: Any, visit: Visit, open_tab: OpenTab, projector: bool) -> None:
     tab = visit(site.url, 390, 844)
     if projector:
         tab.click(".lens-projecting")

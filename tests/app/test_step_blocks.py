@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app import assets
-from app.lane import Lane
-from app.runs.keeping import keep
-from app.runs.run import Asked, to_json
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
 from mars.scripted import ScriptedModel
 from mars.scripted_diffusion import Diffusing, DiffusingRows
 from mars.window import Window
@@ -24,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
+Write = Callable[..., tuple[Any, list[Window]]]
 
 STOP, MASK = 2, 59
 ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
@@ -71,32 +67,26 @@ def scripts(chromium: Browser) -> Iterator[Page]:
     tab.close()
 
 
-def written(make_checkpoint: Callable[..., Checkpoint], prompt: list[int], **changes: Any) -> tuple[Any, list[Window]]:
+@pytest.fixture
+def write(write_lane: Callable[..., Any]) -> Write:
     """The lane of a run file, and the windows of its passes."""
-    model = ScriptedModel([ANSWER], vocab_size=60, stop_token_ids=frozenset({STOP}), mask_token_id=MASK)
-    engine: Any = Watched(model, block_size=4)
-    settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": None, **changes})
-    tokenizer = make_checkpoint("any", "text").tokenizer
-    checkpoint = Checkpoint(name="watched", engine=engine, tokenizer=tokenizer, block_size=4, record={})
-    lane = Lane("lane", "Lane", "block_diffusion", checkpoint, settings=settings, prompt_tokens=len(prompt))
-    for record in DECODERS["block_diffusion"](engine, [prompt], settings):
-        lane.add(record)
-    lane.end()
-    run = keep("run", Asked(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
-    return json.loads(to_json(run))["lanes"][0], engine.windows
+
+    def write(prompt: list[int], **changes: Any) -> tuple[Any, list[Window]]:
+        model = ScriptedModel([ANSWER], vocab_size=60, stop_token_ids=frozenset({STOP}), mask_token_id=MASK)
+        engine = Watched(model, block_size=4)
+        settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": None, **changes})
+        return write_lane(engine, "block_diffusion", prompt, settings), engine.windows
+
+    return write
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("threshold", [None, 0.5])
 @pytest.mark.parametrize("prompt", [[5], [5, 9, 4, 30], [5, 9, 4, 30, 17, 8, 33]], ids=len)
 def test_columns_and_attention_are_those_of_the_windows(
-    scripts: Page,
-    make_checkpoint: Callable[..., Checkpoint],
-    prompt: list[int],
-    threshold: float | None,
-    use_cache: bool,
+    scripts: Page, write: Write, prompt: list[int], threshold: float | None, use_cache: bool
 ) -> None:
-    lane, windows = written(make_checkpoint, prompt, threshold=threshold, use_cache=use_cache)
+    lane, windows = write(prompt, threshold=threshold, use_cache=use_cache)
     found = scripts.evaluate(DRAWN, lane)
     assert len(found) == len(windows) > 2
     for record, window, drawn in zip(lane["records"], windows, found, strict=True):
@@ -111,8 +101,8 @@ def test_columns_and_attention_are_those_of_the_windows(
         assert drawn_proposals == list(range(len(record["rows"][0]["proposals"])))
 
 
-def test_says_when_a_mask_was_filled(scripts: Page, make_checkpoint: Callable[..., Checkpoint]) -> None:
-    lane, _ = written(make_checkpoint, [5, 9, 4, 30])
+def test_says_when_a_mask_was_filled(scripts: Page, write: Write) -> None:
+    lane, _ = write([5, 9, 4, 30])
     found = [drawn for drawn in scripts.evaluate(DRAWN, lane) if drawn["moments"]]
     # Without a threshold each pass fills one mask of its block, and what is filled stays.
     assert [drawn["moments"].count("now") for drawn in found] == [1] * len(found)

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app import assets
-from app.lane import Lane
-from app.runs.keeping import keep
-from app.runs.run import Asked, to_json
-from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.scripted import ReadingModel, ScriptedRows
 from mars.window import Window
@@ -24,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
+Decode = Callable[..., tuple[Any, list[Window]]]
 
 VOCABULARY, STOP, MASK = 60, 2, 59
 PROMPT = [5, 9, 4, 30, 17]
@@ -90,25 +86,19 @@ def scripts(chromium: Browser) -> Iterator[Page]:
     tab.close()
 
 
-@pytest.fixture(scope="module")
-def tokenizer(make_checkpoint: Callable[..., Checkpoint]) -> Any:
-    return make_checkpoint("any", "text").tokenizer
-
-
-def decode(tokenizer: Any, decoder: str, draft: bool = False, **changes: Any) -> tuple[Any, list[Window]]:
+@pytest.fixture
+def decode(write_lane: Callable[..., Any]) -> Decode:
     """The lane of a run file, and the windows of its passes."""
-    windows: list[Window] = []
-    engine: Any = Watched(clear, windows)
-    if draft:
-        engine = Pair(engine, Watched(hasty, windows))
-    settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": 0.7, **changes})
-    checkpoint = Checkpoint(name="watched", engine=engine, tokenizer=tokenizer, block_size=4, record={})
-    lane = Lane("lane", "Lane", decoder, checkpoint, settings=settings, prompt_tokens=len(PROMPT))
-    for record in DECODERS[decoder](engine, [PROMPT], settings):
-        lane.add(record)
-    lane.end()
-    run = keep("run", Asked(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
-    return json.loads(to_json(run))["lanes"][0], windows
+
+    def decode(decoder: str, draft: bool = False, **changes: Any) -> tuple[Any, list[Window]]:
+        windows: list[Window] = []
+        engine: Any = Watched(clear, windows)
+        if draft:
+            engine = Pair(engine, Watched(hasty, windows))
+        settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": 0.7, **changes})
+        return write_lane(engine, decoder, PROMPT, settings), windows
+
+    return decode
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -140,8 +130,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_columns_and_attention_are_those_of_the_windows(scripts: Page, tokenizer: Any, case: dict[str, Any]) -> None:
-    lane, windows = decode(tokenizer, **case)
+def test_columns_and_attention_are_those_of_the_windows(scripts: Page, decode: Decode, case: dict[str, Any]) -> None:
+    lane, windows = decode(**case)
     found = scripts.evaluate(COLUMNS, lane)
     assert len(found) == len(windows) > 5
     for record, window, drawn in zip(lane["records"], windows, found, strict=True):
@@ -158,14 +148,14 @@ def test_columns_and_attention_are_those_of_the_windows(scripts: Page, tokenizer
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_at_the_recorded_threshold_passes_would_accept_what_they_did(
-    scripts: Page, tokenizer: Any, case: dict[str, Any]
+    scripts: Page, decode: Decode, case: dict[str, Any]
 ) -> None:
-    lane, _ = decode(tokenizer, **case)
+    lane, _ = decode(**case)
     assert scripts.evaluate(ACCEPTED, [lane, None]) == [record["rows"][0]["accepted"] for record in lane["records"]]
 
 
-def test_another_threshold_accepts_more_or_less(scripts: Page, tokenizer: Any) -> None:
-    lane, _ = decode(tokenizer, "sliding_window")
+def test_another_threshold_accepts_more_or_less(scripts: Page, decode: Decode) -> None:
+    lane, _ = decode("sliding_window")
     rows = [record["rows"][0] for record in lane["records"]]
     for threshold in (0.0, 0.5, 0.9, 1.0):
         expected = []

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ import pytest
 
 pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
-import datasets
-import lm_eval.evaluator
 from lm_eval.tasks import TaskManager
 
 from analysis.__main__ import main
@@ -44,16 +42,7 @@ Journal.add = add_and_die
 main(sys.argv[1:])
 """
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))
-        patch.setattr(lm_eval.evaluator, "add_env_info", lambda results: None)  # starts programs, for seconds
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "local_data")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
-import datasets
 import lm_eval.evaluator
 from lm_eval.api.registry import get_model
 from lm_eval.models.huggingface import HFLM
@@ -31,16 +30,7 @@ TURNS = {"apply_chat_template": True, "gen_kwargs": {"until": ["\n\n", " so "], 
 TIGHT = {"gen_kwargs": {"until": [".", "Q:"], "max_gen_toks": 1000}}  # leaves 24 of the prompt's tokens
 Asked = dict[str, list[tuple[Any, Any]]]
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("datasets"))
-        patch.setattr(lm_eval.evaluator, "add_env_info", lambda results: None)  # starts programs, for seconds
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "local_data")
 
 
 @pytest.fixture(scope="module")
