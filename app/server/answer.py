@@ -13,6 +13,7 @@ from starlette.types import Message, Send
 
 from app.server.body import Body
 from app.server.policy import page_policy
+from app.server.prelude import with_prelude
 from app.server.rules import API
 
 _SENTENCES = {
@@ -96,8 +97,9 @@ class Answer:
             await self._whole(start, self._replacement(), "application/json")
             return
         found = MutableHeaders(scope=start)
-        found["content-security-policy"] = page_policy(self._body, self._ancestors)
-        await self._whole(start, self._body, found["content-type"])
+        page = with_prelude(self._body)
+        found["content-security-policy"] = page_policy(page, self._ancestors)
+        await self._whole(start, page, found["content-type"])
 
     async def _whole(self, start: Message, body: bytes, kind: str) -> None:
         self._start = None
