@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import weakref
@@ -29,11 +30,13 @@ def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable
 class Loader:
     """Loads a checkpoint where there is most room, and lets it decode once; torch is read only here.
 
-    `device` is auto, cpu, cuda, or cuda:N for that one alone.
+    `device` is auto, cpu, cuda, or cuda:N for that one alone; `threads` are the CPU's for one forward pass (None:
+    `spare_threads`).
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, threads: int | None = None) -> None:
         self._device = device
+        self._threads = threads
         self._lock = threading.Lock()
         self._engines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
@@ -43,9 +46,12 @@ class Loader:
         Raises:
             CheckpointError: one sentence that names the file at fault and what to do.
         """
+        import torch
+
         from mars.checkpoint import load_checkpoint
 
         with self._lock:
+            torch.set_num_threads(self._threads or spare_threads(torch.get_num_threads()))
             device = choose(devices(self._device), self.held(), _free_bytes)
             checkpoint = load_checkpoint(source, device=device)
             self._engines[checkpoint.engine] = device
@@ -57,6 +63,15 @@ class Loader:
         """How many loaded checkpoints each device holds."""
         places = list(self._engines.values())
         return {device: places.count(device) for device in places}
+
+
+def spare_threads(usual: int) -> int:
+    """How many threads leave one core to the page and its server; `OMP_NUM_THREADS` says otherwise.
+
+    The threads of a pass wait for one another, so that all of them wait for a core on which a browser draws.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usual if "OMP_NUM_THREADS" in os.environ else max(1, min(usual, cores - 1))
 
 
 def devices(device: str) -> list[str]:

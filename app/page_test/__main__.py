@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 0 when no task of the page was too long."""
     given, for_the_app = parser().parse_known_args(arguments)
-    alone = Alone(options.read(for_the_app).sources)
+    alone = Alone(options.read(for_the_app))
     began = time.monotonic()
     with served(for_the_app, "app.page_test.endless") as (url, pid), visit() as page:
         up = time.monotonic() - began

@@ -12,6 +12,7 @@ from app.page_test.endless import Endless
 from app.race import LanePass, race
 from app.runs.reading import read
 from app.runs.run import RunLane
+from app.server.options import Options
 from mars.checkpoint import Checkpoint
 from mars.metrics import Tally
 
@@ -35,12 +36,12 @@ def shown_speeds(document: Mapping[str, Any]) -> list[Speed]:
 
 
 class Alone:
-    """Decodes what a run asked for, by itself; `sources` are the folders or Hub ids of the checkpoints by name."""
+    """Decodes what a run asked for, by itself, with what the app would load and as it would."""
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
-        self._sources = sources
+    def __init__(self, chosen: Options) -> None:
+        self._sources = chosen.sources
         self._loaded: dict[str, Checkpoint] = {}
-        self._load = Endless("auto")
+        self._load = Endless(chosen.device, chosen.threads)
 
     def speeds(self, document: Mapping[str, Any]) -> list[Speed]:
         """What each lane of the run takes without a page, the lanes taking turns as they do there."""

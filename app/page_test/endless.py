@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until interrupted; the exit status."""
     chosen = options.read(arguments)
     serving.prepare()
-    hosting.host(chosen, Endless(chosen.device))
+    hosting.host(chosen, Endless(chosen.device, chosen.threads))
     return 0
 
 

@@ -23,7 +23,7 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
     from app.sessions import Sessions
 
     pinned = chosen.choice.values()
-    models = Models(chosen.sources, load or Loader(chosen.device), keep=chosen.keep, pinned=pinned)
+    models = Models(chosen.sources, load or Loader(chosen.device, chosen.threads), keep=chosen.keep, pinned=pinned)
     runner = Runner(models, Device(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
     blocks = page.build(runner, chosen.choice)
     url = serving.launch(blocks, runner, chosen.site, page.looks())

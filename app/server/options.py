@@ -26,6 +26,7 @@ class Options:
     sources: dict[str, str]
     choice: dict[str, str]
     device: str
+    threads: int | None
     places: int
     queue_size: int
     keep: int
@@ -48,6 +49,7 @@ def read(arguments: Sequence[str] | None = None) -> Options:
         sources=sources,
         choice=choice,
         device=given.device,
+        threads=given.threads,
         places=given.places,
         queue_size=given.queue_size,
         keep=given.keep,
@@ -97,6 +99,12 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
         f"(default: {KEPT})",
     )
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the models run")
+    add(
+        "--threads",
+        type=_whole(1, 1024),
+        metavar="N",
+        help="CPU threads of a forward pass (default: one core stays free for the page and its server)",
+    )
 
 
 def _add_address(command: argparse.ArgumentParser) -> None:

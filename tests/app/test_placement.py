@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app import placement
-from app.placement import Loader, choose, is_out_of_memory
+from app.placement import Loader, choose, is_out_of_memory, spare_threads
 
 
 def no_choice(device: str) -> int:
@@ -30,7 +30,13 @@ class Engine:
 
 
 @pytest.fixture
-def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
+def chosen() -> list[int]:
+    """The numbers of threads that torch was told, none of which it heard."""
+    return []
+
+
+@pytest.fixture
+def loader(monkeypatch: pytest.MonkeyPatch, chosen: list[int]) -> Loader:
     """A loader on two GPUs that are not there."""
 
     def load(source: str, device: str) -> Any:
@@ -41,6 +47,7 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
     monkeypatch.setattr(placement, "_free_bytes", lambda device: 1)
     monkeypatch.setattr(placement, "_warm_up", lambda checkpoint: None)
     monkeypatch.setattr(placement, "on", lambda device: pytest.MonkeyPatch.context())
+    monkeypatch.setattr("torch.set_num_threads", chosen.append)
     return Loader("auto")
 
 
@@ -65,3 +72,20 @@ def test_two_lanes_get_a_device_each_and_what_is_gone_counts_no_more(loader: Loa
 )
 def test_a_full_memory_is_recognised(error: Exception, full: bool) -> None:
     assert is_out_of_memory(error) is full
+
+
+@pytest.mark.parametrize(("cores", "usual", "threads"), [(1, 1, 1), (2, 2, 1), (8, 4, 4), (8, 8, 7)])
+def test_one_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch, cores: int, usual: int, threads: int) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    assert spare_threads(usual) == threads
+
+
+def test_who_says_how_many_threads_gets_them(
+    monkeypatch: pytest.MonkeyPatch, chosen: list[int], loader: Loader
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert spare_threads(2) == 2
+    loader("ar")
+    Loader("auto", threads=3)("ar")
+    assert chosen[1] == 3
