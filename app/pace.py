@@ -75,13 +75,13 @@ def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = tim
         while not pacing.stopped and (moment := now()) < due:
             if waiting and moment >= next_frame:
                 yield _picture(waiting)
-                waiting, next_frame = [], now() + _frame_seconds(pacing)
+                waiting, next_frame = [], now() + frame_seconds(pacing)
             else:
                 pacing.rest((min(due, next_frame) if waiting else due) - moment)
         waiting += step.messages
         if waiting and now() >= next_frame:
             yield _picture(waiting)
-            waiting, next_frame = [], now() + _frame_seconds(pacing)
+            waiting, next_frame = [], now() + frame_seconds(pacing)
     if waiting:
         yield _picture(waiting)
 
@@ -90,5 +90,6 @@ def _picture(messages: Sequence[stream.Message]) -> str:
     return "".join(map(stream.line, stream.thinned(messages)))
 
 
-def _frame_seconds(pacing: Pacing) -> float:
+def frame_seconds(pacing: Pacing) -> float:
+    """How far pictures are apart at least."""
     return FRAME_SECONDS if pacing.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS

@@ -21,6 +21,7 @@ from app.pace import Step, frames
 from app.runs.run import Run
 from app.sentences import complete, failure, without_paths
 from app.sessions import LiveRun, Sessions
+from app.wire import Wires
 from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
@@ -30,9 +31,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The stage's value so far, whether the run goes on, and the run once it is over."""
+    """The stage's value so far, whether the run goes on, and the run once it is over.
 
-    value: str
+    The value is None where the page has fetched all of it.
+    """
+
+    value: str | None
     running: bool
     result: Run | None = None
 
@@ -44,6 +48,7 @@ class Runner:
         self.models = models
         self.sessions = sessions
         self.limits = limits
+        self.wires = Wires()
         self._device = device
 
     @property
@@ -83,20 +88,28 @@ class Runner:
     def run(
         self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float
     ) -> Iterator[Picture]:
-        """Pictures of one comparison, from the queue to the closing state; the last one is not running."""
-        identity, value, ran = uuid4().hex, "", list[Lane]()
+        """Pictures of one comparison, from the queue to the closing state; the last one is not running.
+
+        While the page fetches its lines (`wires`), there are none in between.
+        """
+        identity, ran = uuid4().hex, list[Lane]()
         try:
             live = LiveRun(self._device.join(), question.threshold, passes_per_second)
         except BusyError as error:
             yield Picture(stream.line(stream.refusal(identity, str(error))), running=False)
             return
         self.sessions.begin(session, live)
+        wire = self.wires.open(identity, live)
         try:
             for text in frames(self._steps(identity, question, lanes, live, ran), live):
-                value += text
-                yield Picture(value, running=True)
-            yield Picture(value, running=False, result=self._result(identity, question, ran))
+                wire.put(text)
+                if not wire.followed:
+                    yield Picture(wire.text, running=True)
+            live.ticket.leave()
+            result = self._result(identity, question, ran)
+            yield Picture(None if wire.emptied() else wire.text, running=False, result=result)
         finally:
+            self.wires.close(wire)
             self.sessions.end(session, live)
 
     def _result(self, identity: str, question: Question, ran: list[Lane]) -> Run | None:
@@ -107,7 +120,7 @@ class Runner:
     ) -> Iterator[Step]:
         try:
             announced = entrants.announced(lanes)
-            yield Step((stream.opening(identity, [entrant.card(live.threshold) for entrant in announced]),))
+            yield Step((stream.opening(identity, [entrant.card(live.threshold) for entrant in announced], live=True),))
             for told in self.ready(entrants.names(lanes), live):
                 yield Step((told,) if told else ())
             if live.stopped:
@@ -125,7 +138,7 @@ class Runner:
     ) -> Iterator[Step]:
         with ExitStack() as stack:
             entries, cards = self._entered(entrants.met(lanes, self.models, stack), question, live)
-            yield Step((stream.opening(identity, cards),))
+            yield Step((stream.opening(identity, cards, live=True),))
             if not entries:
                 raise ModelError(_problem(cards))
             ran.extend(entry.lane for entry in entries)

@@ -23,9 +23,12 @@ def line(message: Message) -> str:
     return text.replace("<", "\\u003c") + "\n"
 
 
-def opening(identity: str, lanes: Sequence[Message]) -> Message:
-    """The first message of a run's value: a new `identity` tells the page to start afresh with these lanes."""
-    return {"kind": "open", "id": identity, "lanes": list(lanes)}
+def opening(identity: str, lanes: Sequence[Message], live: bool = False) -> Message:
+    """The first message of a run's value: a new `identity` tells the page to start afresh with these lanes.
+
+    `live` says that more can be fetched by this identity (`app.wire`).
+    """
+    return {"kind": "open", "id": identity, "lanes": list(lanes), "live": live}
 
 
 def refusal(identity: str, sentence: str) -> Message:

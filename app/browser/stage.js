@@ -1,6 +1,8 @@
 // The stage: reads the growing value, line by line, and draws it. The value starts anew with every run. All lines of one
 // update go into the page at once, and nothing is measured for them; charts and "lens:counts" follow the beat.
 
+const ENDED = new Set(["done", "stopped", "failed"]);
+
 class Stage {
   constructor(root) {
     this.root = root;
@@ -14,10 +16,16 @@ class Stage {
     this.tip = new Tip(root, this.tips);
     this.beat = new Beat(() => this.draw());
     this.lines = new Lines((message) => this[message.kind]?.(message));
+    this.feed = new Feed(this.lines, () => this.picture());
   }
 
   read(value) {
     this.lines.read(value);
+    this.picture();
+  }
+
+  // What the lines that came at once say together.
+  picture() {
     if (this.ratios) this.news.speedup(this.ratios);
     this.ratios = null;
     for (const lane of this.lanes.values()) lane.flush();
@@ -38,11 +46,13 @@ class Stage {
     }
     this.news.open(this.lanes);
     this.root.dataset.run = message.id;
+    this.feed.follow(message.live ? message.id : null);
   }
 
   state({ state, sentence }) {
     if (state === "running" && this.root.dataset.state !== "running") this.reveal();
     this.root.dataset.state = state;
+    if (ENDED.has(state)) this.feed.follow(null);
     this.news.status.textContent = sentence;
   }
 
@@ -130,4 +140,5 @@ const stage = new Stage(element.querySelector(".lens-stage"));
 const knobs = document.querySelector(".lens-controls");
 if (knobs) followKnobs(stage.root, knobs);
 stage.read(props.value);
-watch("value", () => stage.read(props.value));
+// In a task of its own: Gradio has done enough in this one.
+watch("value", () => setTimeout(() => stage.read(props.value)));

@@ -47,6 +47,45 @@ class Shown:
         return shown
 
 
+class Follower:
+    """Fetches what a run writes, as the page does; `meanwhile` is called once, when the first passes are there."""
+
+    def __init__(self, http: httpx.Client, value: str, meanwhile: Callable[[], None]) -> None:
+        self._http = http
+        self._path = f"pictures/{json.loads(value.splitlines()[0])['id']}"
+        self._text = value
+        self._meanwhile = meanwhile
+        self._over = threading.Event()
+        self._failed: Exception | None = None
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def end(self) -> str:
+        """All that was fetched, once there is no more.
+
+        Raises:
+            LostError: the lines could not be fetched.
+        """
+        self._over.set()
+        self._thread.join(PATIENCE_SECONDS)
+        if self._failed:
+            raise LostError("the lines of a run could not be fetched") from self._failed
+        return self._text
+
+    def _follow(self) -> None:
+        called = False
+        try:
+            while not self._over.is_set():
+                answer = self._http.get(self._path, params={"after": self._text.count("\n")}).raise_for_status()
+                self._text += answer.text
+                if not called and '"kind":"pass"' in self._text:
+                    called = True
+                    self._meanwhile()
+                self._over.wait(int(answer.headers.get("x-lens-again", 1000)) / 1000)
+        except (httpx.HTTPError, ValueError) as error:
+            self._failed = error
+
+
 class Visitor:
     """One session at the page at `url`; a context manager, whose end closes the page."""
 
@@ -81,15 +120,16 @@ class Visitor:
         given = {"prompt": prompt, "threshold": threshold, "pace": pace}
         data = [self._given(component, given) for component in event["inputs"]]
         self._post("queue/join", {"data": data, "fn_index": event["id"], "session_hash": self.session})
-        called = False
+        follower: Follower | None = None
         for message in self._messages(f"queue/data?session_hash={self.session}"):
-            if message["msg"] == "process_generating" and not called and '"pass' in json.dumps(message)[:20_000]:
-                called = True
-                meanwhile()
+            if message["msg"] == "process_generating" and follower is None:
+                follower = Follower(self._http, message["output"]["data"][0], meanwhile)
             if message["msg"] == "process_completed":
                 if not message["success"]:
                     raise LostError(f"the run failed: {message['output']}")
-                return Shown.of(message["output"]["data"][0])
+                fetched = follower.end() if follower else ""
+                value = message["output"]["data"][0]
+                return Shown.of(value if isinstance(value, str) else fetched)
         raise LostError("the stream ended before the run did")
 
     def start_and_leave(self, prompt: str, threshold: float) -> None:

@@ -73,11 +73,11 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any])
     """Serve `blocks` in a thread; the address on this machine. `looks` are Gradio's theme and style sheet."""
     from starlette.middleware import Middleware
 
-    from app.server import health, plotly
+    from app.server import health, pictures, plotly
     from app.server.gate import Gate
     from app.server.rules import LARGEST_BODY
 
-    routes = [health.route(runner), plotly.route()]
+    routes = [health.route(runner), plotly.route(), pictures.route(runner.wires)]
     _, url, _ = blocks.launch(
         server_name=site.host,
         server_port=site.port,

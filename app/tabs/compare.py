@@ -165,7 +165,8 @@ class Tab:
         for picture in self.runner.run(str(request.session_hash), question, choices, pace):
             if not picture.running:
                 buttons = (gr.update(interactive=True), gr.update(interactive=False))
-            yield picture.value, *buttons, _kept(history, picture)
+            shown = gr.skip() if picture.value is None else picture.value
+            yield shown, *buttons, _kept(history, picture)
             buttons = (gr.skip(), gr.skip())
 
     def _stop(self, request: gr.Request) -> None:

@@ -45,6 +45,27 @@ def test_the_value_only_grows_and_the_last_picture_keeps_the_run(make_runner: Ma
     assert not runner.sessions.running("me")
 
 
+def test_while_the_page_fetches_the_lines_nothing_else_sends_them(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    pictures = runner.run("me", ask(), PAIR, 0.0)
+    first = next(pictures)
+    wire = runner.wires.find(read(first.value)[0]["id"])
+    assert wire is not None
+    wire.fetch(0)
+    reader = threading.Timer(0.1, lambda: wire.fetch(0))  # the page asks once more, for the end
+    reader.start()
+    [last] = pictures
+    assert (last.value, last.running, last.result is not None) == (None, False, True)
+    assert states(wire.text) == ["running", "done"]
+    assert len(runner.wires) == 0
+
+
+def test_a_run_that_nobody_fetches_has_all_of_its_value(make_runner: MakeRunner) -> None:
+    last = list(make_runner().run("me", ask(), PAIR, 0.0))[-1]
+    assert states(last.value) == ["running", "done"]
+    assert [message["live"] for message in read(last.value) if message["kind"] == "open"] == [True, True]
+
+
 def test_every_run_has_its_own_identity(make_runner: MakeRunner) -> None:
     runner = make_runner()
     first, second = (list(runner.run("me", ask(), PAIR, 0.0))[-1].value.splitlines()[0] for _ in range(2))

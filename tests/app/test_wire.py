@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from app import wire
+from app.pace import FRAME_SECONDS, HURRIED_FRAME_SECONDS
+from app.wire import FOLLOWED_SECONDS, Wire, Wires
+
+
+@dataclass
+class Steered:
+    passes_per_second: float = 0.0
+    stopped: bool = False
+
+    def rest(self, seconds: float) -> None:
+        raise AssertionError("nothing waits for a picture here")
+
+
+@dataclass
+class Clock:
+    now: float = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def line(clock: Clock) -> Wire:
+    made = Wire("run", Steered(), clock)
+    for text in ("one\ntwo\n", "three\n", "four\nfive\nsix\n"):
+        made.put(text)
+    return made
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_what_is_behind_the_lines_that_the_page_has(line: Wire, after: int) -> None:
+    assert line.fetch(after) == "".join(line.text.splitlines(keepends=True)[after:])
+
+
+def test_only_a_newline_ends_a_line(clock: Clock) -> None:
+    made = Wire("run", Steered(), clock)
+    made.put('"a\u2028b\x85c"\nsecond\n')
+    assert made.fetch(1) == "second\n"
+
+
+def test_nobody_follows_who_has_not_asked_for_a_while(line: Wire, clock: Clock) -> None:
+    assert not line.followed
+    line.fetch(0)
+    clock.now += FOLLOWED_SECONDS
+    assert line.followed
+    clock.now += 0.1
+    assert not line.followed
+
+
+def test_a_page_that_follows_has_a_moment_to_fetch_the_end(line: Wire) -> None:
+    assert not line.emptied()  # nobody follows
+    line.fetch(0)
+    assert line.emptied()
+    line.put("seven\n")
+    other = threading.Timer(0.05, line.fetch, [6])
+    other.start()
+    assert line.emptied()
+    other.join()
+
+
+def test_the_end_waits_no_longer_than_that(line: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "PATIENCE_SECONDS", 0.01)
+    line.fetch(0)
+    line.put("seven\n")
+    assert not line.emptied()
+
+
+def test_the_page_asks_again_when_there_may_be_another_picture() -> None:
+    assert Wire("run", Steered(0.0)).again_seconds == HURRIED_FRAME_SECONDS
+    assert Wire("run", Steered(12.0)).again_seconds == FRAME_SECONDS
+
+
+def test_a_wire_is_there_while_its_run_goes_on() -> None:
+    wires = Wires()
+    made = wires.open("run", Steered())
+    assert wires.find("run") is made
+    wires.close(made)
+    assert wires.find("run") is None
+    assert len(wires) == 0
