@@ -11,9 +11,11 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from app.load_test.memory import resident_megabytes
 from app.page_test.alone import Alone, Speed, shown_speeds
+from app.page_test.cores import only, shared_out
 from app.page_test.visit import Streamed, Visit, visit
 from app.server import options
 from app.trial import served
@@ -29,19 +31,32 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--tokens", type=int, default=512, metavar="N", help="tokens of each lane (default: 512)")
     command.add_argument("--runs", type=int, default=20, metavar="N", help="runs of the page (default: 20)")
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="of them compared with none (default: 5)")
+    command.add_argument(
+        "--apart", action="store_true", help="the last core is the browser's alone, as if it were on another machine"
+    )
     return command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 0 when no task of the page was too long."""
+    """Measure and print; 0, 1 when a task of the page was too long, or 2 for bad input."""
     given, for_the_app = parser().parse_known_args(arguments)
-    alone = Alone(options.read(for_the_app))
-    began = time.monotonic()
-    with served(for_the_app, "app.page_test.endless") as (url, pid), visit() as page:
+    try:
+        of_the_app, of_the_browser = shared_out(given.apart)
+    except ValueError as error:
+        sys.stderr.write(f"app.page_test: {error}\n")
+        return 2
+    alone = Alone(options.read(for_the_app), of_the_app)
+    with ExitStack() as stack:
+        began = time.monotonic()
+        with only(of_the_app):
+            url, pid = stack.enter_context(served(for_the_app, "app.page_test.endless"))
         up = time.monotonic() - began
+        with only(of_the_browser):
+            page = stack.enter_context(visit())
+        opened = time.monotonic()
         usable = page.open(url)
         page.ready()
-        ready = time.monotonic() - began
+        ready = up + time.monotonic() - opened
         page.set_up(given.tokens)
         warm = page.run()
         alone.speeds(warm.document)

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from app.page_test.cores import only
 from app.page_test.endless import Endless
 from app.race import LanePass, race
 from app.runs.reading import read
@@ -36,15 +37,20 @@ def shown_speeds(document: Mapping[str, Any]) -> list[Speed]:
 
 
 class Alone:
-    """Decodes what a run asked for, by itself, with what the app would load and as it would."""
+    """Decodes what a run asked for, by itself, with what the app would load and as it would, on the app's cores."""
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: Options, cores: frozenset[int]) -> None:
+        self._cores = cores
         self._sources = chosen.sources
         self._loaded: dict[str, Checkpoint] = {}
         self._load = Endless(chosen.device, chosen.threads)
 
     def speeds(self, document: Mapping[str, Any]) -> list[Speed]:
         """What each lane of the run takes without a page, the lanes taking turns as they do there."""
+        with only(self._cores):
+            return self._speeds(document)
+
+    def _speeds(self, document: Mapping[str, Any]) -> list[Speed]:
         from mars.decoding import DECODERS
 
         run = read(json.dumps(document))

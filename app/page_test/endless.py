@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from app.placement import Loader
 from app.server import hosting, options, serving
-from mars.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
 
 
 class Endless(Loader):

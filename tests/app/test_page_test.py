@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from app.page_test.__main__ import main
+from app.page_test.cores import only, shared_out
+
+affine = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not keep programs on cores")
+
+
+@affine
+def test_app_and_browser_share_the_cores_or_have_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5})
+    assert shared_out(False) == ({0, 2, 5}, {0, 2, 5})
+    assert shared_out(True) == ({0, 2}, {5})
+
+
+@affine
+def test_one_core_cannot_be_kept_apart(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
+    assert main(["--apart"]) == 2
+    assert "needs two cores" in capsys.readouterr().err
+
+
+def test_a_system_without_such_a_choice_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert shared_out(False) == (frozenset(), frozenset())
+    with pytest.raises(ValueError, match="needs Linux"):
+        shared_out(True)
+    with only(()):
+        pass
+
+
+@affine
+def test_the_choice_of_cores_ends_with_its_context() -> None:
+    before = os.sched_getaffinity(0)
+    with only({min(before)}):
+        assert os.sched_getaffinity(0) == {min(before)}
+    assert os.sched_getaffinity(0) == before
