@@ -3,26 +3,6 @@
 
 const ENDINGS = { length: "cut at the length limit", cancelled: "stopped" };
 
-// From now on each of these passes shows the proposal at which it ended: a portion at a time, over all lanes, because the
-// whole text is laid out anew with each.
-const KEPT_AT_ONCE = 60;
-const KEEPING_GAP = 40; // milliseconds
-const toKeep = [];
-
-function keepGhosts(rows) {
-  const waiting = toKeep.length > 0;
-  toKeep.push(...rows);
-  if (!waiting) keepSome();
-}
-
-function keepSome() {
-  for (const row of toKeep.slice(0, KEPT_AT_ONCE)) row.classList.add("kept");
-  setTimeout(() => {
-    toKeep.splice(0, KEPT_AT_ONCE);
-    if (toKeep.length) keepSome();
-  }, KEEPING_GAP);
-}
-
 class LaneView {
   // `lane` is the lane of the message that opened the run; `facts` gets what each token and ghost stands for.
   constructor(lane, facts, tips) {
