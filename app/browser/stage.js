@@ -2,6 +2,7 @@
 // update go into the page at once, and nothing is measured for them; charts and "lens:counts" follow the beat.
 
 const ENDED = new Set(["done", "stopped", "failed"]);
+const ROOM_ABOVE = 0.66; // of the window's height
 
 class Stage {
   constructor(root) {
@@ -12,6 +13,9 @@ class Stage {
     this.news = new News(() => this.stepThrough());
     this.track = make("div", "lens-lanes");
     put(root, this.news.root, this.track, legend(root));
+    this.sizes = new ResizeObserver(() => this.keepBelow());
+    this.knobs = null;
+    this.keepBelow();
     this.pointer = new Pointer(this, new TokenCard(root));
     this.tip = new Tip(root, this.tips);
     this.beat = new Beat(() => this.draw());
@@ -47,6 +51,7 @@ class Stage {
     this.news.open(this.lanes);
     this.root.dataset.run = message.id;
     this.feed.follow(message.live ? message.id : null);
+    this.keepBelow();
   }
 
   state({ state, sentence }) {
@@ -115,11 +120,27 @@ class Stage {
     document.dispatchEvent(new CustomEvent("lens:counts", { detail }));
   }
 
+  // Bring the texts into view: with the knobs and what the lanes are set to above them, where that leaves them room.
   reveal() {
-    const low = this.track.getBoundingClientRect().bottom > window.innerHeight;
+    if (this.track.getBoundingClientRect().bottom <= window.innerHeight) return;
+    const { knobs } = this;
+    const text = this.track.querySelector(".lens-text") ?? this.track;
+    const below = text.getBoundingClientRect().top - (knobs?.getBoundingClientRect().top ?? 0);
+    const narrow = window.matchMedia("(max-width: 800px)").matches;
+    const top = narrow || below > window.innerHeight * ROOM_ABOVE ? this.root : knobs;
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const top = window.matchMedia("(max-width: 800px)").matches ? this.root : document.querySelector(".lens-controls");
-    if (low) top?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+    top?.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
+  }
+
+  // The heads of the lanes stick under the row of knobs, where that sticks itself.
+  keepBelow() {
+    if (!this.knobs?.isConnected) {
+      this.knobs = document.querySelector(".lens-controls"); // Gradio builds the page more than once
+      this.sizes.disconnect();
+      if (this.knobs) this.sizes.observe(this.knobs);
+    }
+    const sticks = this.knobs && getComputedStyle(this.knobs).position === "sticky";
+    this.root.style.setProperty("--lens-top", sticks ? `${this.knobs.offsetHeight - 1}px` : "0px");
   }
 
   stepThrough() {
@@ -127,18 +148,7 @@ class Stage {
   }
 }
 
-// The heads of the lanes stick under the row of knobs, where that sticks itself.
-function followKnobs(root, knobs) {
-  const set = () => {
-    const sticks = getComputedStyle(knobs).position === "sticky";
-    root.style.setProperty("--lens-top", sticks ? `${knobs.offsetHeight - 1}px` : "0px");
-  };
-  new ResizeObserver(set).observe(knobs);
-}
-
 const stage = new Stage(element.querySelector(".lens-stage"));
-const knobs = document.querySelector(".lens-controls");
-if (knobs) followKnobs(stage.root, knobs);
 stage.read(props.value);
 // In a task of its own: Gradio has done enough in this one.
 watch("value", () => setTimeout(() => stage.read(props.value)));
