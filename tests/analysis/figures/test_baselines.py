@@ -1,0 +1,57 @@
+"""What runs are compared with: for speed, and for accuracy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis import figures
+from analysis.claims.book import Book
+
+
+def test_speed_ups_are_over_the_autoregressive_run_of_the_same_turn(of: Any, table: pd.DataFrame) -> None:
+    for batch_size in (1, 4):
+        row = of(table, "sliding_window", timed=True, batch_size=batch_size)
+        assert row["speedup"] == pytest.approx(1.5)
+        assert row["speedup_low"] == pytest.approx(1.5)
+    untimed = of(table, "sliding_window", threshold=0.5)
+    assert pd.isna(untimed["speedup"])
+    assert pd.isna(untimed["tokens_per_second"])
+
+
+def test_the_ar_baseline_is_an_sft_model_on_the_same_problems(of: Any, fabricate: Any) -> None:
+    mars = fabricate.model("mars-b8")
+    runs = [
+        fabricate.run(accuracy=0.5),
+        fabricate.run({**fabricate.model("larger", "sft", None, None), "parameters": 2000}),
+        fabricate.run(mars, "sliding_window", problems=20),
+        fabricate.run(mars, "sliding_window", problems=60),
+    ]
+    entry, rows = fabricate.run(problems=100)
+    runs.append(({**entry, "id": "of-another-seed", "seed": 8}, rows))
+    table = figures.measure(fabricate.store(runs))
+    part, more = of(table, "sliding_window", problems=20), of(table, "sliding_window", problems=60)
+    assert part["baseline"] == runs[0][0]["id"]
+    assert part["ar_accuracy"] == 1.0  # the first 20 problems of a family are among those that are right
+    assert pd.isna(more["ar_accuracy"])
+    assert of(table, "autoregressive", model__name="larger")["baseline"] == runs[1][0]["id"]
+
+
+def test_the_ar_baseline_is_the_model_that_the_claims_compare_with(of: Any, fabricate: Any) -> None:
+    """Not the compute-matched one, although it has most runs; and not a sampled run."""
+    start, mars = fabricate.model("plain", "sft", None, None), fabricate.model("mars-b8")
+    double = {**fabricate.model("double", "sft", None, None), "examples": 2 * mars["examples"]}
+    runs = [
+        *(fabricate.run(double, batch_size=size) for size in (1, 4, 16)),
+        fabricate.run(start, problems=60, temperature=1.0),
+        fabricate.run(start),
+        fabricate.run(mars, "sliding_window"),
+    ]
+    store = fabricate.store(runs)
+    assert of(figures.measure(store), "sliding_window")["baseline"] == runs[-2][0]["id"]
+    book = Book(store)
+    [model] = book.models(lambda model: model.stage == "mars")
+    assert book.start_of(model).fingerprint == start["fingerprint"]
+    assert book.compute_matched(model).fingerprint == double["fingerprint"]

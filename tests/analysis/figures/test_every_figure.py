@@ -1,0 +1,112 @@
+"""What holds of every figure: marks with ids, either ground, a sentence where it is empty, and text that stays text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from analysis import figures
+from analysis.runs import RunStore
+
+EVIL = "<i>&%{x}$y$"
+ESCAPED = "&lt;i&gt;&amp;&#37;{x}&#36;y&#36;"
+
+Draw = Callable[[RunStore, pd.DataFrame, pd.DataFrame, bool], go.Figure]
+DRAWN: dict[str, Draw] = {
+    "frontier": lambda store, table, by_family, dark: figures.frontier(table, dark=dark),
+    "frontier/speedup": lambda store, table, by_family, dark: figures.frontier(table, against="speedup", dark=dark),
+    "families": lambda store, table, by_family, dark: figures.families(by_family, dark=dark),
+    "scores": lambda store, table, by_family, dark: figures.scores(table, dark=dark),
+    "ablation": lambda store, table, by_family, dark: figures.ablation(table, dark=dark),
+    "caching": lambda store, table, by_family, dark: figures.caching(table, dark=dark),
+    "acceptance": lambda store, table, by_family, dark: figures.acceptance(store, table, dark=dark),
+    "reliability": lambda store, table, by_family, dark: figures.reliability(store, table, dark=dark),
+    "equal accuracy": lambda store, table, by_family, dark: figures.equal_accuracy(table, points=10, dark=dark),
+    "efficiency": lambda store, table, by_family, dark: figures.efficiency(table, dark=dark),
+}
+every_figure = pytest.mark.parametrize("name", DRAWN)
+
+
+@pytest.fixture(scope="module")
+def drawn(store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame) -> dict[str, go.Figure]:
+    """Every figure of the whole table, light."""
+    return {name: draw(store, table, by_family, False) for name, draw in DRAWN.items()}
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from strings(part)
+
+
+@every_figure
+def test_every_mark_carries_the_id_of_its_run(name: str, drawn: dict[str, go.Figure], table: pd.DataFrame) -> None:
+    known, figure = set(table["id"]), drawn[name]
+    assert figure.data
+    for trace in figure.data:
+        if trace.hoverinfo == "skip":
+            continue
+        if isinstance(trace, go.Heatmap):
+            assert trace.customdata.shape == trace.z.shape
+            assert set(trace.customdata.ravel()) - {""} <= known
+        else:
+            assert len(trace.customdata) == len(trace.hovertext) == len(trace.x)
+            assert set(trace.customdata) <= known
+
+
+@every_figure
+def test_figures_have_a_transparent_ground_and_differ_in_their_template_only(
+    name: str, drawn: dict[str, go.Figure], store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame
+) -> None:
+    light, dark = (json.loads(f.to_json()) for f in (drawn[name], DRAWN[name](store, table, by_family, True)))
+    template, other = light["layout"].pop("template"), dark["layout"].pop("template")
+    assert light == dark
+    assert template != other
+    assert template["layout"]["paper_bgcolor"] == template["layout"]["plot_bgcolor"] == "rgba(0,0,0,0)"
+    assert light["layout"]["uirevision"]
+    assert light["layout"]["legend"]["orientation"] == "h"
+
+
+@every_figure
+def test_an_empty_selection_gives_a_sentence(
+    name: str, store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame
+) -> None:
+    figure = DRAWN[name](store, table.iloc[:0], by_family.iloc[:0], False)
+    assert not figure.data
+    assert len(figure.layout.annotations[0].text) > 20
+    assert figure.layout.uirevision
+
+
+@pytest.fixture(scope="module")
+def evil(fabricate: Any) -> tuple[RunStore, pd.DataFrame, pd.DataFrame]:
+    """A store whose names are markup, and its tables."""
+    model, ar = fabricate.model(EVIL), fabricate.model(f"{EVIL}ar", "sft", None, None)
+    place = {"batch_size": 4, "group": EVIL}
+    runs = [fabricate.run(ar), fabricate.run(ar, **place), fabricate.run(model, "self_speculative", gain=2.0)]
+    runs += [fabricate.run(model, "sliding_window", threshold=0.9, score=score) for score in ("probability", "margin")]
+    runs += [fabricate.run(model, "sliding_window", threshold=threshold) for threshold in (None, 0.95)]
+    runs += [fabricate.run(model, decoder, threshold=0.95, **place) for decoder in ("sliding_window", "block_cached")]
+    runs += [fabricate.run(model, EVIL, tasks=(EVIL,))]
+    store = fabricate.store(
+        [({**entry, "hardware": EVIL, "date": EVIL}, rows) for entry, rows in runs],
+        {runs[2][0]["id"]: fabricate.proposals()},
+    )
+    families = ("logic", EVIL)
+    return store, figures.measure(store), figures.measure(store, families=families, measures=("tokens_per_forward",))
+
+
+@every_figure
+def test_no_text_of_a_run_is_markup(name: str, evil: tuple[RunStore, pd.DataFrame, pd.DataFrame]) -> None:
+    written = json.loads(DRAWN[name](*evil, False).to_json())
+    shown = [*strings(written["layout"])]
+    for trace in written["data"]:
+        shown += strings({field: value for field, value in trace.items() if field not in ("legendgroup", "customdata")})
+    assert any(ESCAPED in text for text in shown)
+    assert not [text for text in shown if "<i>" in text or "%{x}" in text or "$y$" in text]

@@ -1,0 +1,54 @@
+"""The table: measures with their intervals, and below them what was published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis import figures
+from analysis.runs import RunStore
+from analysis.stats import accuracy, tokens_per_forward
+
+
+def test_measures_are_those_of_the_statistics(of: Any, store: RunStore, table: pd.DataFrame) -> None:
+    row = of(table, "sliding_window", threshold=0.5)
+    rows = store.rows(row["id"])
+    for name, expected in (("accuracy", accuracy(rows)), ("tokens_per_forward", tokens_per_forward(rows))):
+        assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(
+            (expected.value, expected.low, expected.high)
+        )
+    assert (row["gained"], row["lost"], row["loss"]) == (0, 24, pytest.approx(30))
+    assert row["loss_low"] < 30 < row["loss_high"]
+
+
+def test_values_that_differ_by_rounding_alone_are_one(fabricate: Any) -> None:
+    place = {"batch_size": 4, "group": "plan/decoders"}
+    runs = [fabricate.run(problems=150, **place), fabricate.run(fabricate.model("m"), problems=150, **place)]
+    runs.append(fabricate.run(fabricate.model("m"), "sliding_window", problems=150, gain=2.0, **place))
+    assert set(figures.measure(fabricate.store(runs))["speedup"]) == {1.0}
+
+
+def test_published_rows_have_no_intervals_and_are_called_published(table: pd.DataFrame) -> None:
+    theirs = table[table["source"] == "published"]
+    assert len(theirs) > 50
+    assert theirs[["accuracy_low", "tokens_per_forward_low", "speedup_low", "ar_accuracy"]].isna().all(axis=None)
+    assert theirs["series"].str.startswith("published (arXiv 2604.07023)").all()
+    assert not theirs["series"].str.contains("nan").any()
+    assert theirs["hover"].str.contains("another model, another task").all()
+    assert not theirs["series"].str.contains("nan").any()
+    sweep = theirs[theirs["id"].str.startswith("published.threshold_sweep.") & (theirs["decoder"] == "sliding_window")]
+    assert (sweep.groupby("series")["settings.block_size"].nunique() == 1).all()
+
+
+def test_a_published_threshold_of_one_is_one_token_mode(table: pd.DataFrame) -> None:
+    theirs = table[(table["source"] == "published") & (table["settings.threshold"] == 1)]
+    assert len(theirs)
+    assert theirs["threshold"].isna().all()
+    assert theirs["hover"].str.contains("one-token mode").all()
+
+
+def test_a_store_without_runs_gives_an_empty_table(published: pd.DataFrame) -> None:
+    assert figures.measure(RunStore()).empty
+    assert len(figures.measure(RunStore(), published)) == len(published)

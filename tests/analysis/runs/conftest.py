@@ -1,0 +1,128 @@
+"""A run as docs/runs.md describes it, stores on disk that have it, and ways to damage them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.runs import read_runs, write_run
+from mars.config import DecodingSettings
+
+MODEL = {
+    "name": "mars-b8",
+    "fingerprint": "0123456789abcdef",
+    "parameters": 12,
+    "stage": "mars",
+    "block_size": 8,
+    "sft_loss": True,
+    "examples": 100,
+}
+ENTRY: dict[str, Any] = {
+    "id": "mars-b8.sliding_window@0.9.b2.0a",
+    "model": MODEL,
+    "draft": None,
+    "decoder": "sliding_window",
+    "settings": asdict(DecodingSettings(threshold=0.9)),
+    "tasks": ["logic", "code"],
+    "problems": 2,
+    "seed": 3,
+    "batch_size": 2,
+    "dtype": "float32",
+    "device": "cpu",
+    "timed": False,
+    "group": None,
+    "command": "python",
+    "commit": None,
+    "hardware": "a processor",
+    "threads": 1,
+    "processes": 1,
+    "torch": "2",
+    "transformers": "5",
+    "python": "3.11",
+    "date": "2026-11-21T13:00:00+00:00",
+    "plan": "smoke",
+}
+ROWS = pd.DataFrame(
+    {
+        "task": ["logic", "code", "code", "logic"],
+        "number": [0, 1, 0, 1],
+        "correct": [True, False, True, True],
+        "tokens": [4, 6, 5, 5],
+        "passes": [2, 2, 5, 1],
+        "seconds": [0.5, 0.5, 0.5, 0.5],
+        "model_seconds": [0.25, 0.25, 0.25, 0.25],
+        "finish_reason": ["stop", "length", "stop", "stop"],
+        "acceptance_lengths": [[0, 2], [0, 0, 2], [5], [0, 0, 0, 0, 1]],
+        "text": ["a", "é\n", "", "<b>"],
+    }
+)
+PROPOSALS = pd.DataFrame(
+    {"task": ["code", "logic"], "number": [1, 0], "depth": [1, 2], "score": [0.5, 0.25], "agrees": [True, False]}
+)
+
+
+@pytest.fixture
+def entry() -> Callable[..., dict[str, Any]]:
+    """`entry(id, **changes)`: the entry of a run with 2 problems of each of 2 families, or one that differs from it."""
+
+    def changed(run: str = str(ENTRY["id"]), **changes: Any) -> dict[str, Any]:
+        return {**deepcopy(ENTRY), "id": run, **changes}
+
+    return changed
+
+
+@pytest.fixture
+def rows() -> pd.DataFrame:
+    """The rows of that run, not in the order of the store."""
+    return ROWS.copy()
+
+
+@pytest.fixture
+def proposals() -> pd.DataFrame:
+    """The mask proposals of that run."""
+    return PROPOSALS.copy()
+
+
+@pytest.fixture
+def put(entry: Any, rows: pd.DataFrame, proposals: pd.DataFrame) -> Callable[..., Path]:
+    """`put(folder, id)`: that run in the store; returns the path of its rows."""
+
+    def written(folder: Path, run: str = str(ENTRY["id"])) -> Path:
+        write_run(folder, entry(run), rows, proposals)
+        return folder / f"{run}.parquet"
+
+    return written
+
+
+@pytest.fixture
+def change_index() -> Callable[[Path, Callable[[Any], object]], None]:
+    """`change_index(folder, change)`: the index as `change` leaves it."""
+
+    def changed(folder: Path, change: Callable[[Any], object]) -> None:
+        index = folder / "index.json"
+        data = json.loads(index.read_text())
+        change(data)
+        index.write_text(json.dumps(data))
+
+    return changed
+
+
+@pytest.fixture
+def only_problem() -> Callable[[Path], str]:
+    """`only_problem(folder)`: the one sentence about the store; the run `good` beside what is off is still read."""
+
+    def found(folder: Path) -> str:
+        store = read_runs(folder)
+        assert [each["id"] for each in store.entries] == ["good"]
+        assert store.rows("good")["tokens"].sum() == 20
+        [problem] = store.problems
+        return problem
+
+    return found

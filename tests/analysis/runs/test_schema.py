@@ -1,0 +1,82 @@
+"""The fields of an entry, and its hash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.runs.schema import setting_hash
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("id", "../good", "id must be a plain file name"),
+        ("id", ".hidden", "id must be a plain file name"),
+        ("id", "a/b", "id must be a plain file name"),
+        ("id", ["a"], "id must be a plain file name"),
+        ("model", "mars", "model must be an object, got 'mars'"),
+        ("model.fingerprint", "xyz", "model.fingerprint must be 16 hexadecimal digits"),
+        ("model.stage", "dpo", "model.stage must be one of sft, mars, block_diffusion or null, got 'dpo'"),
+        ("model.stage", ["sft"], "model.stage must be one of"),
+        ("model.parameters", True, "model.parameters must be a whole number >= 1, got True"),
+        ("draft", 3, "draft must be an object"),
+        ("harness", "gsm8k", "harness must be an object where it is there, got 'gsm8k'"),
+        ("settings", None, "settings must be an object"),
+        ("settings.threshold", float("nan"), "settings.threshold must be like 0.95, got nan"),
+        ("settings.block_size", "8", "settings.block_size must be like 8, got '8'"),
+        ("settings.block_size", 1000, "settings: block_size must be between 1 and 64, got 1000"),
+        ("settings.luck", 1, "settings: "),
+        ("tasks", [], "tasks must be a list of names, each once"),
+        ("tasks", "logic", "tasks must be a list of names"),
+        ("problems", 0, "problems must be a whole number >= 1, got 0"),
+        ("batch_size", 2.0, "batch_size must be a whole number >= 1, got 2.0"),
+        ("seed", -1, "seed must be a whole number >= 0, got -1"),
+        ("device", "tpu", "device must be cpu or cuda"),
+        ("timed", 1, "timed must be true or false"),
+        ("timed", True, "group must be a name in timed runs and null in others"),
+        ("date", "yesterday", "date must be a date and time"),
+        ("date", "2026-11-21T13:00:00", "date must be a date and time with its zone"),
+        ("threads", None, "threads must be a whole number >= 1"),
+        ("plan", "", "plan must be a word or null"),
+    ],
+)
+def test_a_field_that_is_off(
+    put: Any, change_index: Any, only_problem: Any, path: str, value: object, words: str, tmp_path: Path
+) -> None:
+    put(tmp_path, "bad")
+    put(tmp_path, "good")
+
+    def change(data: dict[str, Any]) -> None:
+        *outer, last = path.split(".")
+        place = data["runs"][0]
+        for name in outer:
+            place = place[name]
+        place[last] = value
+
+    change_index(tmp_path, change)
+    assert f"index.json: runs[0].{words}" in only_problem(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["id", "decoder", "plan", "model.name", "timed"])
+def test_a_field_that_is_missing(put: Any, change_index: Any, only_problem: Any, path: str, tmp_path: Path) -> None:
+    put(tmp_path, "bad")
+    put(tmp_path, "good")
+
+    def change(data: dict[str, Any]) -> None:
+        place = data["runs"][0]
+        for name in path.split(".")[:-1]:
+            place = place[name]
+        del place[path.split(".")[-1]]
+
+    change_index(tmp_path, change)
+    problem = only_problem(tmp_path)
+    assert f"runs[0].{path} " in problem
+
+
+def test_the_hash_is_that_of_the_setting(entry: Any) -> None:
+    assert setting_hash(entry()) == setting_hash(entry("other", date="2027-01-01T00:00:00+00:00", commit="f00"))
+    assert setting_hash(entry()) != setting_hash(entry(batch_size=4))
+    assert setting_hash(entry()) != setting_hash(entry(settings={**entry()["settings"], "threshold": None}))
