@@ -18,7 +18,7 @@ STOP = 2
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
 
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
-# Between two passes that write, these make drafts: test_speculative.py and test_block_diffusion.py have what happens.
+# Between two passes that write, these make drafts: the folders of their names have what happens.
 DRAFTING = ("speculative", "block_diffusion")
 each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name not in DRAFTING])
 

@@ -1,0 +1,134 @@
+"""Which proposals become the drafts of the next pass, what they gain, and what a miss costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from mars.metrics import Tally, output_ids
+from mars.records import ForwardPass
+from mars.scripted import ScriptedModel
+
+STOP, MASK = 2, 31
+Run = Callable[..., list[ForwardPass]]
+Make = Callable[..., Any]
+Read = Callable[..., list]
+LAYOUTS = pytest.mark.parametrize("layout", ["linear", "quadratic"])
+
+
+def test_linear_drafts_are_the_sure_ones_from_the_left(
+    run: Run, unsure: Make, windows: Read, seen: Read, reply: list[int]
+) -> None:
+    """The records show what all K masks proposed."""
+    for probabilities, drafts in [
+        ((1.0, 0.51, 0.51, 0.51), 3),
+        ((1.0, 0.9, 0.51, 0.49), 2),
+        ((1.0, 0.51, 0.49, 0.9), 1),
+        ((1.0, 0.49, 1.0, 1.0), 0),
+        ((0.2, 1.0, 1.0, 1.0), 3),
+    ]:
+        model = unsure(probabilities)
+        passes = seen(run(model, [[3]], layout="linear", block_size=4))
+        assert passes[0] == (0, reply[:4], 1)
+        assert windows(model)[:2] == [[3, *[MASK] * 3], [*reply[: 1 + drafts], *[MASK] * 3]]
+        assert passes[1] == (1, reply[1 : drafts + 5], 1 + drafts)
+
+
+@pytest.mark.parametrize("score", ["margin", "entropy"])
+@LAYOUTS
+def test_drafts_do_not_depend_on_the_score(run: Run, unsure: Make, seen: Read, layout: str, score: str) -> None:
+    """Sureness is a probability even where the records say something else."""
+    chances = [((1.0, 0.9, 0.51, 0.49), (0.5, 0.99, 0.9, 0.3)), ((1.0, 0.51, 1.0, 0.6), (1.0, 0.6, 0.9, 0.3))]
+    for probabilities in chances:
+        plain, other = unsure(*probabilities), unsure(*probabilities)
+        records = run(plain, [[3, 4], [5]], layout=layout, block_size=4)
+        scored = run(other, [[3, 4], [5]], layout=layout, block_size=4, score=score)
+        assert plain.calls == other.calls
+        assert seen(records) == seen(scored)
+        assert records[1].rows[0].proposals[1].score != scored[1].rows[0].proposals[1].score
+
+
+@LAYOUTS
+def test_proposals_past_the_accepted_prefix_are_the_drafts_of_the_next_pass(
+    run: Run, wrong_at: Make, windows: Read, seen: Read, reply: list[int], layout: str
+) -> None:
+    """Unless linear missed: then there are none."""
+    model = wrong_at(4)
+    records = run(model, [[3, 4]], layout=layout)
+    passes, missed, read = seen(records), False, windows(model)
+    for number, ((start, proposals, accepted), (after, following, gained)) in enumerate(pairwise(passes[:-1])):
+        missed = layout == "linear" and number > 0 and not missed and accepted < 3
+        drafts = [] if missed else proposals[accepted : accepted + 2]
+        assert after == start + accepted
+        assert read[number + 1][1 : len(drafts) + 1] == drafts
+        assert set(read[number + 1][len(drafts) + 1 :]) == {MASK}
+        right = [draft == token for draft, token in zip(drafts, following, strict=False)]
+        assert gained == 1 + (right.index(False) if False in right else len(right))
+    assert output_ids(records) == reply
+
+
+def test_all_drafts_right_gains_one_more_than_drafts_in_each_pass(run: Run, seen: Read, reply: list[int]) -> None:
+    for layout in ("linear", "quadratic"):
+        passes = seen(run(ScriptedModel([reply]), [[3, 4]], layout=layout))
+        assert passes == [
+            (0, [5, 6, 7], 1),
+            (1, [6, 7, 8, 9, 10], 3),
+            (4, [9, 10, 11, 12, 13], 3),
+            (7, [12, 13, STOP, STOP, STOP], 3),
+        ]
+
+
+@LAYOUTS
+def test_the_extra_proposal_is_one_draft_more(run: Run, layout: str) -> None:
+    plain, extra = (
+        Tally.of(run(ScriptedModel([[5] * 30]), [[3]], layout=layout, max_new_tokens=25, extra_proposal=extra))
+        for extra in (False, True)
+    )
+    assert (max(plain.acceptance_lengths), max(extra.acceptance_lengths)) == (3, 4)
+
+
+def test_after_a_miss_linear_has_no_drafts(run: Run, wrong_at: Make, windows: Read, seen: Read, sources: Read) -> None:
+    """What the columns behind the wrong draft for position 4 say is shown and not used, though right by luck."""
+    model = wrong_at(4)
+    records = run(model, [[3, 4]], layout="linear")
+    assert seen(records)[1:5] == [
+        (1, [6, 7, 8, 20, 10], 3),
+        (4, [9, 10, 11], 1),
+        (5, [10, 11, 12], 1),
+        (6, [11, 12, 13, STOP, STOP], 3),
+    ]
+    assert windows(model)[1:5] == [
+        [5, 6, 7, MASK, MASK],
+        [8, 20, 10, MASK, MASK],
+        [9, MASK, MASK],
+        [10, 11, 12, MASK, MASK],
+    ]
+    assert sources(records)[2:5] == [
+        ["clean", "draft", "draft", "mask", "mask"],
+        ["clean", "draft", "draft"],
+        ["clean", "mask", "mask"],
+    ]
+
+
+def test_a_row_that_missed_waits_for_no_other(run: Run, reply: list[int]) -> None:
+    """Beside it a row goes on with drafts, and both write what they write alone."""
+
+    def script(row: int, position: int, masks: int) -> tuple[int, float]:
+        token = reply[position] if position < len(reply) else STOP
+        return (20 if masks and row == 0 and position == 4 else token), 0.9
+
+    model = ScriptedModel(script)
+    records = run(model, [[3, 4], [3, 4]], layout="linear")
+    third = [call.ids for call in model.calls if call.keep][3]
+    assert third == [[0, 0, 9, MASK, MASK], [11, 12, 13, MASK, MASK]]
+    assert [output_ids(records, row) for row in range(2)] == [reply] * 2
+
+
+def test_after_a_miss_quadratic_drafts_what_masks_say_that_read_the_accepted_prefix(
+    run: Run, wrong_at: Make, seen: Read
+) -> None:
+    passes = seen(run(wrong_at(5), [[3, 4]], layout="quadratic"))
+    assert passes[1:4] == [(1, [6, 7, 8, 9, 20], 3), (4, [9, 10, 11, 12], 2), (6, [11, 12, 13, STOP, STOP], 3)]
