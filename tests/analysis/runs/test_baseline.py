@@ -56,7 +56,12 @@ def test_size(other: int, alike: bool) -> None:
 
 @pytest.mark.parametrize(
     ("decoder", "threshold", "one"),
-    [("autoregressive", 0.9, True), ("block_cached", None, True), ("block_cached", 1.0, False), ("jacobi", None, False)],
+    [
+        ("autoregressive", 0.9, True),
+        ("block_cached", None, True),
+        ("block_cached", 1.0, False),
+        ("jacobi", None, False),
+    ],
 )
 def test_one_token_mode(decoder: str, threshold: float | None, one: bool) -> None:
     assert writes_one_token(decoder, threshold) is one
