@@ -1,0 +1,113 @@
+"""What the Compare tab draws of passes: bands of tokens, and the card of each token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+Mount = Callable[..., "Page"]
+
+
+def test_a_pass_is_a_band_whose_depth_is_its_number_of_tokens(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks"))
+    for number, count in enumerate((1, 2, 3, 4, 5, 6, 8, 9, 30), 1):
+        play.feed(tab, play.passed("b", number, [play.token("x")] * count))
+    shares = (
+        "[...document.querySelectorAll('.lens-text .lens-pass')].map(pass => getComputedStyle(pass).backgroundColor)"
+    )
+    depths = tab.evaluate(shares)
+    shown = [sorted(set(depths), key=depths.index).index(depth) for depth in depths]
+    assert shown == [0, 1, 2, 3, 3, 4, 4, 5, 5]
+    marks = (
+        "[...document.querySelectorAll('.lens-text .lens-token')].map(each => getComputedStyle(each).borderLeftWidth)"
+    )
+    assert tab.evaluate(marks)[:6] == ["2px", "2px", "0px", "2px", "0px", "0px"]
+
+
+def test_kinds_of_token_differ_in_shape_and_their_score_is_the_length_of_the_line(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks"))
+    tokens = play.token("clean", 1.0), play.token("mask", 0.5, "mask"), play.token("draft", 0.5, "draft")
+    play.feed(tab, play.passed("b", 1, tokens))
+    look = "node => ['backgroundImage', 'backgroundSize'].map(name => getComputedStyle(node)[name])"
+    looks = [each.evaluate(look) for each in tab.locator(".lens-text .lens-token").all()]
+    assert len({image for image, _ in looks}) == 3
+    assert "1 * (100% - 3px)" in looks[0][1] or looks[0][1].startswith("calc(100% - 3px)")
+    assert all("50%" in size or "0.5 *" in size for _, size in looks[1:])
+
+
+def test_entropy_is_surer_when_it_is_lower(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks", choice={"score": "entropy"}))
+    play.feed(tab, play.passed("b", 1, [play.token("sure", 0.0), play.token("unsure", 2.0, "mask")], threshold=2.5))
+    sure = [
+        each.evaluate("node => Number(node.style.getPropertyValue('--sure'))")
+        for each in tab.locator(".lens-text .lens-token").all()
+    ]
+    assert sure == [1.0, 0.135]
+    tab.locator(".lens-text .lens-token").last.hover()
+    assert "Entropy 2.0000 nats · τ 2.50" in tab.inner_text(".lens-card")
+    assert "its entropy is not above τ" in tab.inner_text(".lens-card")
+
+
+def test_a_token_opens_a_card_with_what_else_was_likely(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.sample(tab)
+    tab.locator("[data-lane=b] .lens-pass").first.locator(".lens-token").last.hover()
+    card = tab.locator(".lens-card")
+    assert card.locator("p").all_inner_texts() == [
+        "Pass 1 · position 2 of 4",
+        "Score 0.9700 · τ 0.95",
+        "Read from masks; kept because its score reached τ. The pass ends here: “ghost” had 0.6000 < τ.",
+    ]
+    assert [item.split() for item in card.locator("li").all_inner_texts()] == [
+        ["·two", "0.970"],
+        ["other", "<", "0.001"],
+    ]
+    assert card.locator("li.said").inner_text().startswith("·two")
+    wide, narrow = (
+        item.evaluate("node => getComputedStyle(node).getPropertyValue('--share')") for item in card.locator("li").all()
+    )
+    assert (wide, narrow) == ("97%", "0.04%")
+    tab.mouse.move(0, 0)
+    assert card.is_hidden()
+
+
+def test_arrow_keys_walk_through_tokens_and_the_rejected_that_are_shown(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.sample(tab)
+    tab.focus("[data-lane=b] .lens-text")
+    walked = []
+    for key in ["Home", *["ArrowRight"] * 7]:
+        tab.keyboard.press(key)
+        walked.append(tab.inner_text(".lens-card-where"))
+    places = [(number, place) for number in (1, 2) for place in (1, 2, 3, 4)]
+    assert walked == [f"Pass {one} · position {two} of 4" + " · not accepted" * (two > 2) for one, two in places]
+    assert tab.evaluate("document.activeElement.closest('[aria-hidden=true]')") is None
+    tab.keyboard.press("Home")
+    assert tab.locator(".lens-ghosts:not([aria-hidden=true])").count() == 0
+    tab.keyboard.press("Escape")
+    assert tab.locator(".lens-card").is_hidden()
+    tab.get_by_role("switch").click()
+    tab.focus("[data-lane=b] .lens-text")
+    tab.keyboard.press("End")
+    assert tab.inner_text(".lens-card-where") == "Pass 2 · position 2 of 4"
+
+
+def test_a_tapped_token_leads_to_step_through_once_the_run_is_over(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.sample(tab)
+    tab.locator("[data-lane=b] .lens-token").last.click()
+    assert tab.locator(".lens-card-step").is_hidden()
+    play.finish(tab, "a", "b")
+    tab.locator("[data-lane=b] .lens-token").first.click()
+    tab.click(".lens-card-step")
+    assert tab.evaluate("window.wish") == {"run": "run", "lane": "b", "number": 1}
