@@ -29,7 +29,7 @@ class Wire:
         self._changed = threading.Condition()
         self._texts: list[str] = []
         self._ends: list[int] = []
-        self._fetched = 0
+        self._had = 0
         self._asked: float | None = None
 
     @property
@@ -55,21 +55,21 @@ class Wire:
             self._ends.append(self._lines() + text.count("\n"))
 
     def fetch(self, after: int) -> str:
-        """The lines behind the first `after`, which the page has; nothing where it has all."""
+        """The lines behind the first `after`, which the page has by now; nothing where it has all."""
         with self._changed:
             self._asked = self._now()
             place = bisect_right(self._ends, after)
             texts = self._texts[place:]
             if texts and (within := after - (self._ends[place - 1] if place else 0)):
                 texts[0] = texts[0].split("\n", within)[within]
-            self._fetched = max(self._fetched, self._lines())
+            self._had = max(self._had, min(after, self._lines()))
             self._changed.notify_all()
             return "".join(texts)
 
     def emptied(self) -> bool:
-        """Whether the page that follows has fetched all lines; waits a little for it."""
+        """Whether the page that follows says that it has all lines; waits a little for it."""
         with self._changed:
-            return self.followed and self._changed.wait_for(lambda: self._fetched == self._lines(), PATIENCE_SECONDS)
+            return self.followed and self._changed.wait_for(lambda: self._had == self._lines(), PATIENCE_SECONDS)
 
     def _lines(self) -> int:
         return self._ends[-1] if self._ends else 0

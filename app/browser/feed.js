@@ -15,25 +15,31 @@ class Feed {
   }
 
   async next(run) {
-    const root = String(window.gradio_config?.root ?? ".").replace(/\/+$/, "");
     while (run === this.run) {
       const began = performance.now();
       const after = this.lines.heard;
-      let answer, text;
-      try {
-        answer = await fetch(`${root}/pictures/${run}?after=${after}`);
-        text = answer.status === 200 ? await answer.text() : null; // 204: the run is over
-      } catch {
-        text = null;
-      }
+      const answer = await this.ask(run, after);
       if (run !== this.run) return;
-      if (text === null) return this.follow(null);
-      if (text) {
-        this.lines.more(after, text);
+      if (!answer) return this.follow(null);
+      if (answer.text) {
+        this.lines.more(after, answer.text);
         this.drawn();
       }
-      const again = Number(answer.headers.get("x-lens-again")) || 200;
-      await new Promise((resolve) => setTimeout(resolve, Math.max(0, began + again - performance.now())));
+      if (run !== this.run) return this.ask(run, this.lines.heard); // it has ended: nobody need send anything again
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, began + answer.again - performance.now())));
+    }
+  }
+
+  // The lines behind the first `after`, and after how many milliseconds to ask again; null where there is no such run, or
+  // something else answers for it.
+  async ask(run, after) {
+    const root = String(window.gradio_config?.root ?? ".").replace(/\/+$/, "");
+    try {
+      const answer = await fetch(`${root}/pictures/${run}?after=${after}`);
+      const again = Number(answer.headers.get("x-lens-again"));
+      return answer.status === 200 && again > 0 ? { text: await answer.text(), again } : null;
+    } catch {
+      return null;
     }
   }
 }

@@ -7,7 +7,7 @@ let keeping = false;
 
 function keepGhosts(rows) {
   toKeep.push(...rows);
-  if (!keeping) keepSome();
+  if (!keeping && toKeep.length) keepSome();
 }
 
 function keepSome() {

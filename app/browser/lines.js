@@ -35,7 +35,8 @@ class Lines {
 
   take(line, text, from, end) {
     if (line !== this.heard) return;
+    const message = JSON.parse(text.slice(from, end));
     this.heard++;
-    this.hear(JSON.parse(text.slice(from, end)));
+    this.hear(message);
   }
 }

@@ -52,7 +52,7 @@ def test_while_the_page_fetches_the_lines_nothing_else_sends_them(make_runner: M
     wire = runner.wires.find(read(first.value)[0]["id"])
     assert wire is not None
     wire.fetch(0)
-    reader = threading.Timer(0.1, lambda: wire.fetch(0))  # the page asks once more, for the end
+    reader = threading.Timer(0.3, lambda: wire.fetch(wire.text.count("\n")))  # the page says that it has the end
     reader.start()
     [last] = pictures
     assert (last.value, last.running, last.result is not None) == (None, False, True)

@@ -63,17 +63,23 @@ def test_nobody_follows_who_has_not_asked_for_a_while(line: Wire, clock: Clock) 
 def test_a_page_that_follows_has_a_moment_to_fetch_the_end(line: Wire) -> None:
     assert not line.emptied()  # nobody follows
     line.fetch(0)
-    assert line.emptied()
-    line.put("seven\n")
     other = threading.Timer(0.05, line.fetch, [6])
     other.start()
     assert line.emptied()
     other.join()
 
 
-def test_the_end_waits_no_longer_than_that(line: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("after", [0, 5])
+def test_what_was_sent_is_not_yet_there(line: Wire, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     monkeypatch.setattr(wire, "PATIENCE_SECONDS", 0.01)
-    line.fetch(0)
+    line.fetch(after)
+    assert not line.emptied()
+
+
+def test_nobody_has_lines_that_are_yet_to_come(line: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "PATIENCE_SECONDS", 0.01)
+    line.fetch(100)
+    assert line.emptied()
     line.put("seven\n")
     assert not line.emptied()
 

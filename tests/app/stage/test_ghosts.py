@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app import stream
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -84,3 +86,20 @@ def test_a_rejected_proposal_says_why(
         assert tab.inner_text(".lens-card-where") == f"Pass 1 · position {place + 2} of 3 · not accepted"
         assert tab.inner_text(".lens-card-reason") == reason
         assert tab.locator(".lens-alternatives").is_hidden()
+
+
+def test_long_lanes_that_end_together_show_the_refused_of_every_pass_in_the_end(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks"), play.lane("c", "masks"))
+    ghosts = [["ghost", 0.6, "mask"], [" two", 0.3, "mask"]]
+    for key in "bc":
+        play.feed(
+            tab, *(play.passed(key, number, [play.token("x")], ghosts, threshold=0.9) for number in range(1, 100))
+        )
+    play.feed(tab, stream.lane_end("b", "stop", ""))
+    play.feed(tab, stream.lane_end("c", "stop", ""))
+    shown = (
+        "[...document.querySelectorAll('.lens-text .lens-ghost')].filter(ghost => ghost.getClientRects().length).length"
+    )
+    tab.wait_for_function(f"{shown} === 198")
+    assert tab.locator(".lens-ghosts.kept").count() == 198

@@ -128,3 +128,32 @@ def test_the_frame_of_a_lane_survives_the_way_gradio_puts_styles_in(mount: Mount
     play.sample(tab)
     frame = "node => ['Top', 'Right', 'Bottom', 'Left'].map(side => getComputedStyle(node)[`border${side}Width`])"
     assert tab.locator("[data-lane=a]").evaluate(frame) == ["4px", "1px", "1px", "1px"]
+
+
+def test_the_counters_stick_below_the_knobs_that_are_in_the_page_now(mount: Mount, play: Any) -> None:
+    tab = mount()
+    tab.evaluate("""() => {
+        const knobs = document.querySelector(".lens-controls");
+        const later = knobs.cloneNode(true); // as Gradio does when it builds the page again
+        later.style.height = "90px";
+        knobs.replaceWith(later);
+    }""")
+    play.sample(tab)
+    knobs = tab.locator(".lens-controls").bounding_box()
+    assert knobs is not None
+    expected = f"{knobs['height'] - 1:.0f}px"
+    assert tab.locator(".lens-stage").evaluate("node => node.style.getPropertyValue('--lens-top')") == expected
+
+
+@pytest.mark.parametrize("height", [900, 700, 450])
+def test_a_run_brings_the_texts_into_view(mount: Mount, play: Any, height: int) -> None:
+    tab = mount(1280, height)
+    tab.evaluate("document.querySelector('.lens-controls').insertAdjacentHTML('beforebegin', '<p style=height:400px>')")
+    tab.evaluate("document.querySelector('.staging').style.minHeight = '2000px'")
+    play.sample(tab)
+    knobs = tab.locator(".lens-controls").bounding_box()
+    assert knobs is not None
+    assert knobs["y"] == pytest.approx(0, abs=2)
+    text = tab.locator(".lens-text").first.bounding_box()
+    assert text is not None
+    assert text["y"] < height
