@@ -10,6 +10,7 @@ from app import assets, problems
 from app.address import Found, check_question, message, read
 from app.lane_choice import OWN
 from app.tabs.lane_row import AT_DEFAULT
+from app.tabs.parts import QUIET
 
 if TYPE_CHECKING:
     from gradio.components import Component
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from app.tabs.compare import Tab
     from app.tabs.lane_settings import LaneControls
 
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 _READ = f"""() => {{
 {assets.script("address-read.js")}
 return [JSON.stringify(lensRead().views[LENS_FIRST_TAB] ?? {{}})];
@@ -29,14 +29,14 @@ _COUNTED = "(count) => { window.lensAddress?.settings.give('lanes', count); }"
 def wire(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     """Let the masthead write the settings of `tab` into the address, and set them as an address says."""
     parts = tab.addressable
-    tab.count.input(None, tab.count, None, js=_COUNTED, **_QUIET)
+    tab.count.input(None, tab.count, None, js=_COUNTED, **QUIET)
     changes = [part.change for part in parts.values()]
-    gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **_QUIET)
+    gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **QUIET)
     outputs = [masthead, tab.problem, tab.answer, *parts.values()]
     restoring = Restoring(tab)
     for event in (page.load, masthead.submit):
-        restored = event(restoring.restore, masthead, outputs, js=_READ, **_QUIET)
-        tab.settle(restored.then(tab.steer, tab.threshold, tab.reading, **_QUIET))
+        restored = event(restoring.restore, masthead, outputs, js=_READ, show_progress_on=masthead, **QUIET)
+        tab.settle(restored.then(tab.steer, tab.threshold, tab.reading, **QUIET))
 
 
 class Restoring:

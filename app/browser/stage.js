@@ -51,11 +51,10 @@ class Stage {
     this.news.open(this.lanes);
     this.root.dataset.run = message.id;
     this.feed.follow(message.live ? message.id : null);
-    this.keepBelow();
   }
 
   state({ state, sentence }) {
-    if (state === "running" && this.root.dataset.state !== "running") this.reveal();
+    if (state === "running" && this.root.dataset.state !== "running") requestAnimationFrame(() => this.reveal());
     this.root.dataset.state = state;
     if (ENDED.has(state)) this.feed.follow(null);
     this.news.status.textContent = sentence;
@@ -122,6 +121,7 @@ class Stage {
 
   // Bring the texts into view: with the knobs and what the lanes are set to above them, where that leaves them room.
   reveal() {
+    this.keepBelow();
     if (this.track.getBoundingClientRect().bottom <= window.innerHeight) return;
     const { knobs } = this;
     const text = this.track.querySelector(".lens-text") ?? this.track;

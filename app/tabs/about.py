@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import gradio as gr
 
 from app import about
+from app.tabs.parts import QUIET
 
 NO_CLAIMS = "No claim has been tested here yet."
 LEAD = (
@@ -30,7 +31,7 @@ def build(page: gr.Blocks, sources: Mapping[str, str]) -> None:
         _title("This machine")
         machine = _prose("", "about-machine")
         _titled("How to cite", about.section("README.md", "How to cite"), "about-cite")
-    page.load(about.machine, outputs=machine, show_progress="hidden", api_visibility="private")
+    page.load(about.machine, outputs=machine, **QUIET)
 
 
 def _titled(title: str, text: str, name: str) -> None:

@@ -16,7 +16,7 @@ from app import assets
 from app.lane_choice import LaneChoice, choice_of
 from app.runs.checks import fields, shown
 from app.tabs.lane_settings import LaneControls
-from app.tabs.parts import refusing
+from app.tabs.parts import QUIET, refusing
 
 Pick = Callable[[Any, Any], tuple[Any, ...]]
 
@@ -37,7 +37,7 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
         with refusing():
             return answer(event._data, lane, len(problem), pick)
 
-    return listener.submit(take, None, [*lane.components, *problem], show_progress="hidden", api_visibility="private")
+    return listener.submit(take, None, [*lane.components, *problem], **QUIET)
 
 
 def answer(asked: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:

@@ -14,12 +14,12 @@ from app.board.scorer import Scorer
 from app.runs.checks import mapping
 from app.sentences import complete
 from app.tabs import compare
+from app.tabs.parts import QUIET
 from app.tabs.threshold import threshold_of
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
 <p>New problems with known answers, written by the lanes above with their settings. τ acts while they write.</p>
 </header>"""
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def build(comparing: compare.Tab) -> Board:
@@ -59,10 +59,10 @@ class Board:
         """Connect every event."""
         shown = [self.view, self.score, self.stop]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.lane_inputs]
-        run: dict[str, Any] = {"concurrency_limit": None, **_QUIET}
+        run: dict[str, Any] = {"concurrency_limit": None, **QUIET}
         self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
         self.view.submit(self._again, lanes, shown, **run)
-        self.stop.click(self._stop, queue=False, **_QUIET)
+        self.stop.click(self._stop, queue=False, **QUIET)
 
     def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> Iterator[tuple[Any, ...]]:
         yield from self._fill({"task": task, "count": count, "first": problems.new_seed()}, lanes, request)

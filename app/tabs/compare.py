@@ -20,13 +20,12 @@ from app.sessions import FULL_SPEED
 from app.tabs import asked, lane_row, threshold
 from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
-from app.tabs.parts import refusing
+from app.tabs.parts import QUIET, refusing
 from app.tabs.question import Asking, pick
 from mars.tasks import Problem
 
 PACES = [("Slow", 3.0), ("Readable", 12.0), ("Full speed", FULL_SPEED)]
 KEPT_RUNS = 20
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> Tab:
@@ -106,13 +105,11 @@ class Tab:
             [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs],
             [self.stage, self.run, self.stop, self.history],
             concurrency_limit=None,
-            **_QUIET,
+            **QUIET,
         )
-        self.stop.click(self._stop, queue=False, **_QUIET)
-        self.threshold.input(
-            self.steer, self.threshold, self.reading, queue=False, trigger_mode="always_last", **_QUIET
-        )
-        self.pace.input(self._set_pace, self.pace, queue=False, trigger_mode="always_last", **_QUIET)
+        self.stop.click(self._stop, queue=False, **QUIET)
+        self.threshold.input(self.steer, self.threshold, self.reading, queue=False, trigger_mode="always_last", **QUIET)
+        self.pace.input(self._set_pace, self.pace, queue=False, trigger_mode="always_last", **QUIET)
         for changed in self.row.wire(self.threshold, self.steer, self.reading):
             self._introduce_after(changed.then)
         self._introduce_after(asked.build(self.lanes[1], self.asking.shown, pick).then)
@@ -121,11 +118,11 @@ class Tab:
 
     def settle(self, event: Any) -> None:
         """After `event`, which has set the controls, let the browser choose how many lanes fit, and introduce them."""
-        self._introduce_after(event.then(None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **_QUIET).then)
+        self._introduce_after(event.then(None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET).then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
         inputs = [self.threshold, *self.lane_inputs]
-        listen(self._introduce, inputs, self.stage, concurrency_limit=None, **_QUIET)
+        listen(self._introduce, inputs, self.stage, concurrency_limit=None, **QUIET)
 
     def _introduce(self, request: gr.Request, slider: float, *lanes: Any) -> Iterator[Any]:
         if self.runner.sessions.running(str(request.session_hash)):

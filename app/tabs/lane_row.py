@@ -11,11 +11,11 @@ from gradio.components import Component
 from app.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice
 from app.runs.checks import shown
 from app.tabs.lane_settings import LaneControls
+from app.tabs.parts import QUIET
 from mars.config import DEFAULT_THRESHOLD
 
 FEWEST = 2
 WIDE = 1200  # pixels from which three lanes stand side by side
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
 """The preset whose name says where the slider stands."""
 CHOOSE_COUNT = f"""() => {{
@@ -75,16 +75,22 @@ class LaneRow:
         changed = list[Any]()
         for lane in self.lanes:
             preset = lane.preset
-            chosen = preset.input(lane.preset_updates, preset, lane.components, **_QUIET)
-            moved = chosen.then(_at_preset, [preset, slider], slider, **_QUIET).then(steer, slider, reading, **_QUIET)
+            chosen = preset.input(lane.preset_updates, preset, lane.components, show_progress_on=preset, **QUIET)
+            moved = chosen.then(_at_preset, [preset, slider], slider, **QUIET).then(steer, slider, reading, **QUIET)
             others = [component.input for component in lane.components if component is not preset]
             by_hand = gr.on(
-                others, lane.changed, lane.components, lane.components, trigger_mode="always_last", **_QUIET
+                others,
+                lane.changed,
+                lane.components,
+                lane.components,
+                show_progress_on=preset,
+                trigger_mode="always_last",
+                **QUIET,
             )
-            lane.fold.expand(lane.unfolded, lane.components, lane.components, **_QUIET)
+            lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **QUIET)
             changed += [moved, by_hand]
         presets: list[Component] = [lane.preset for lane in self.lanes]
-        slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **_QUIET)
+        slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **QUIET)
         return changed
 
 

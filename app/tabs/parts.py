@@ -1,14 +1,22 @@
-"""Small components that tabs share."""
+"""What tabs share: small components, and how their events behave."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import gradio as gr
 
 from app import assets
 from app.sentences import complete
+
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+"""Events of the page alone, without Gradio's signs of progress.
+
+One that sets many components names one of them with `show_progress_on` all the same: Gradio keeps a state of progress
+for each component that was ever named, or set by an event that names none, and copies all of them at every event.
+"""
 
 
 @contextmanager

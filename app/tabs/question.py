@@ -9,9 +9,7 @@ import gradio as gr
 from gradio.components import Component
 
 from app import problems
-from app.tabs.parts import plain
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+from app.tabs.parts import QUIET, plain
 
 
 class Asking:
@@ -40,11 +38,11 @@ class Asking:
     def wire(self) -> None:
         """Connect the controls with each other."""
         for button, task, seed in self._examples:
-            button.click(partial(pick, task, seed), outputs=self.shown, **_QUIET)
-        self._new.click(_new, self.family, self.shown, **_QUIET)
+            button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
+        self._new.click(_new, self.family, self.shown, **QUIET)
         for changed in (self.family, self.seed):
-            changed.input(pick, [self.family, self.seed], self.shown, trigger_mode="always_last", **_QUIET)
-        self.prompt.input(None, outputs=self.answer, js="() => ''", **_QUIET)
+            changed.input(pick, [self.family, self.seed], self.shown, trigger_mode="always_last", **QUIET)
+        self.prompt.input(None, outputs=self.answer, js="() => ''", **QUIET)
 
     def _draw(self) -> None:
         families = problems.family_choices()

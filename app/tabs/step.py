@@ -16,8 +16,7 @@ from app.runs import replay as replays
 from app.runs.reading import MAX_BYTES, RunFileError, read
 from app.runs.run import Run, to_json
 from app.runs.shipped import shipped
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+from app.tabs.parts import QUIET
 
 
 def keeper() -> gr.HTML:
@@ -32,7 +31,7 @@ def keeper() -> gr.HTML:
 
 def keep(kept: gr.HTML, ended: Any, history: gr.State) -> None:
     """After the event `ended`, give the newest run of `history` to the keeper."""
-    ended.then(_newest, history, kept, **_QUIET)
+    ended.then(_newest, history, kept, **QUIET)
 
 
 def build() -> None:
@@ -49,7 +48,7 @@ def build() -> None:
         shipped=offers,
         largest=MAX_BYTES,
     )
-    view.submit(_answer, None, view, **_QUIET)
+    view.submit(_answer, None, view, **QUIET)
 
 
 def read_run(text: str) -> dict[str, Any]:

@@ -6,17 +6,15 @@ What the tab asks travels as an event, and the answers as its component's value,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import gradio as gr
 
 from app import assets
 from app.runner import Runner
 from app.server.plotly import ADDRESS
+from app.tabs.parts import QUIET
 from app.tradeoffs.answers import Desk
 from app.tradeoffs.library import Library
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def build(runner: Runner, library: Library | None = None) -> None:
@@ -34,4 +32,4 @@ def build(runner: Runner, library: Library | None = None) -> None:
         yield from desk.answer(event._data, str(request.session_hash))
 
     # The next question may come before Gradio has closed the books on the one before.
-    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **_QUIET)
+    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
