@@ -80,6 +80,7 @@ def ask(method: str, path: str, rules: Rules | None = None, **options: Any) -> h
         ("POST", f"{API}/call/generate"),
         ("GET", f"{API}/call/generate/0a1b"),
         ("GET", f"{API}/heartbeat/a1b2c3"),
+        ("GET", f"/pictures/{'0a' * 16}?after=7"),
     ],
 )
 def test_what_the_page_uses_passes(method: str, path: str) -> None:
@@ -104,6 +105,12 @@ def test_what_the_page_uses_passes(method: str, path: str) -> None:
         f"{API}/runs",
         f"{API}/mcp/",
         f"{API}/heartbeat/{'x' * 65}",
+        "/pictures",
+        "/pictures/",
+        f"/pictures/{'0a' * 17}",
+        f"/pictures/{'0G' * 16}",
+        f"/pictures/{'0a' * 16}/..",
+        f"/pictures/../{'0a' * 16}",
         "/monitoring",
         "/monitoring/summary",
         "/docs",
@@ -126,6 +133,7 @@ def test_uploads_and_mcp_are_there_where_they_are_wanted() -> None:
 
 def test_a_method_that_an_address_does_not_take_is_refused() -> None:
     assert ask("PUT", "/config").status_code == 405
+    assert ask("POST", f"/pictures/{'0a' * 16}").status_code == 405
 
 
 @pytest.mark.parametrize("path", ["/", f"{API}/queue/join", "/nothing"])
