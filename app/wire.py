@@ -17,6 +17,7 @@ from app.pace import Pacing, frame_seconds
 FOLLOWED_SECONDS = 2.5
 """A page that has not asked for so long is gone, hidden, or cannot."""
 PATIENCE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 0.5  # a run that waits in line has news now and then
 
 
 class Wire:
@@ -31,6 +32,7 @@ class Wire:
         self._ends: list[int] = []
         self._had = 0
         self._asked: float | None = None
+        self._put = now()
 
     @property
     def text(self) -> str:
@@ -40,8 +42,8 @@ class Wire:
 
     @property
     def again_seconds(self) -> float:
-        """How long there is hardly anything new after what was just fetched."""
-        return frame_seconds(self._pacing)
+        """When to ask again: after a picture, or where nothing has come for a while, half as long as that."""
+        return max(frame_seconds(self._pacing), min(LONGEST_PAUSE_SECONDS, (self._now() - self._put) / 2))
 
     @property
     def followed(self) -> bool:
@@ -51,6 +53,7 @@ class Wire:
     def put(self, text: str) -> None:
         """Append whole lines."""
         with self._changed:
+            self._put = self._now()
             self._texts.append(text)
             self._ends.append(self._lines() + text.count("\n"))
 

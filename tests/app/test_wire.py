@@ -7,7 +7,7 @@ import pytest
 
 from app import wire
 from app.pace import FRAME_SECONDS, HURRIED_FRAME_SECONDS
-from app.wire import FOLLOWED_SECONDS, Wire, Wires
+from app.wire import FOLLOWED_SECONDS, LONGEST_PAUSE_SECONDS, Wire, Wires
 
 
 @dataclass
@@ -84,9 +84,13 @@ def test_nobody_has_lines_that_are_yet_to_come(line: Wire, monkeypatch: pytest.M
     assert not line.emptied()
 
 
-def test_the_page_asks_again_when_there_may_be_another_picture() -> None:
-    assert Wire("run", Steered(0.0)).again_seconds == HURRIED_FRAME_SECONDS
-    assert Wire("run", Steered(12.0)).again_seconds == FRAME_SECONDS
+@pytest.mark.parametrize(("pace", "frame"), [(0.0, HURRIED_FRAME_SECONDS), (12.0, FRAME_SECONDS)])
+def test_the_page_asks_again_when_there_may_be_another_picture(clock: Clock, pace: float, frame: float) -> None:
+    made = Wire("run", Steered(pace), clock)
+    for quiet, again in ((0.0, frame), (0.08, frame), (0.6, 0.3), (60.0, LONGEST_PAUSE_SECONDS)):
+        made.put("line\n")
+        clock.now += quiet
+        assert made.again_seconds == pytest.approx(again)
 
 
 def test_a_wire_is_there_while_its_run_goes_on() -> None:
