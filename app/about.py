@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from app import libraries
+
 ROOT = Path(__file__).parents[1]
 LONGEST_CARD = 100_000
 PACKAGES = ("mars-lens", "torch", "transformers", "gradio", "plotly", "pandas")
@@ -50,6 +52,7 @@ def readable(markdown: str) -> str:
 
 def machine() -> str:
     """Versions and hardware, as a Markdown table; reads torch, so ask for it when the page is up."""
+    libraries.read()
     import torch
 
     from mars.provenance import commit, hardware

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from app import libraries
+
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
@@ -46,6 +48,7 @@ class Loader:
         Raises:
             CheckpointError: one sentence that names the file at fault and what to do.
         """
+        libraries.read()
         import torch
 
         from mars.checkpoint import load_checkpoint

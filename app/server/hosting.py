@@ -27,7 +27,7 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
     runner = Runner(models, Device(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
     blocks = page.build(runner, chosen.choice)
     url = serving.launch(blocks, runner, chosen.site, page.looks())
-    for name in pinned:  # only now: libraries that two threads import at once can come out half made
+    for name in pinned:  # only now: what the page imports is not read by two threads at once (app/libraries.py)
         models.request(name)
     sys.stdout.write(f"MARS Lens is at {url}\n")
     sys.stdout.flush()
