@@ -32,6 +32,12 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--runs", type=int, default=20, metavar="N", help="runs of the page (default: 20)")
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="of them compared with none (default: 5)")
     command.add_argument(
+        "--pace",
+        choices=("Slow", "Readable", "Full speed"),
+        default="Full speed",
+        help="how fast the page shows the passes (default: Full speed)",
+    )
+    command.add_argument(
         "--apart", action="store_true", help="the last core is the browser's alone, as if it were on another machine"
     )
     return command
@@ -57,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         usable = page.open(url)
         page.ready()
         ready = up + time.monotonic() - opened
-        page.set_up(given.tokens)
+        page.set_up(given.tokens, given.pace)
         warm = page.run()
         alone.speeds(warm.document)
         streamed, heaps, pairs = _runs(page, alone, given.runs, given.pairs)
@@ -65,13 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tasks = [length for run in streamed for length in run.long_tasks]
     sys.stdout.write(
         f"address after {up:.1f} s, page usable {usable:.2f} s after the request, ready after {ready:.1f} s\n"
-        f"{len(streamed)} runs, {len(warm.document['lanes'])} lanes, {given.tokens} tokens each: "
+        f"{len(streamed)} runs, {len(warm.document['lanes'])} lanes, {given.tokens} tokens each, {given.pace}: "
         f"{statistics.median(run.seconds for run in streamed):.2f} s from the click to the last picture (median)\n"
         f"tasks over {LONGEST_TASK_MS:.0f} ms while streaming: {len(tasks)}"
         + (f", longest {max(tasks):.0f} ms\n" if tasks else "\n")
         + f"page's memory after run 1, {len(heaps) // 2}, {len(heaps)}: "
         f"{heaps[0]:.1f}, {heaps[len(heaps) // 2 - 1]:.1f}, {heaps[-1]:.1f} MB; the app's: {resident:.0f} MB\n"
-        + "".join(_cost(warm, place, pairs) for place in range(len(warm.document["lanes"])))
+        + "".join(_cost(warm, place, pairs) for place in range(len(warm.document["lanes"])) if pairs)
     )
     return 1 if tasks else 0
 

@@ -63,9 +63,9 @@ class Visit:
         """Wait until the lanes have their checkpoints."""
         self._tab.wait_for_selector("[data-state=idle]")
 
-    def set_up(self, tokens: int) -> None:
-        """Lanes at full speed, with this length limit."""
-        self._tab.locator("#pace label", has_text="Full speed").click()
+    def set_up(self, tokens: int, pace: str = "Full speed") -> None:
+        """Lanes with this length limit, at a pace of the page."""
+        self._tab.locator("#pace label", has_text=pace).click()
         self._tab.fill("#limit input", str(tokens))
         self._tab.keyboard.press("Tab")
 
