@@ -1,0 +1,61 @@
+"""What the gate makes of the answers of the app behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from app.server.rules import API
+
+Ask = Callable[..., httpx.Response]
+
+
+@pytest.mark.parametrize("path", ["/", f"{API}/queue/join", "/nothing"])
+def test_every_answer_has_the_headers(ask: Ask, path: str) -> None:
+    found = ask("GET", path).headers
+    assert found["x-content-type-options"] == "nosniff"
+    assert found["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'self'" in found["content-security-policy"]
+
+
+def test_a_page_has_a_policy_of_its_own_and_arrives_whole(ask: Ask) -> None:
+    found = ask("GET", "/")
+    assert "script-src 'self' 'unsafe-eval' 'sha256-" in found.headers["content-security-policy"]
+    assert found.text == "<script>1</script>"
+    assert found.headers["content-length"] == str(len(found.content))
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 418, 422, 500])
+def test_what_failed_is_told_in_our_words(ask: Ask, status: int) -> None:
+    found = ask("GET", f"{API}/info?status={status}")
+    assert found.status_code == status
+    assert "secret" not in found.text
+    assert found.json()["detail"]
+
+
+def test_the_sentence_of_an_event_is_passed_on_and_its_silence_replaced(ask: Ask) -> None:
+    assert ask("POST", f"{API}/run/predict?error=a+sentence").json()["error"] == "a sentence"
+    assert "lacks something" in ask("POST", f"{API}/run/predict").json()["error"]
+
+
+def test_what_a_login_and_the_queue_say_is_passed_on(ask: Ask) -> None:
+    assert "secret" in ask("POST", "/login?status=400").text
+    assert "secret" in ask("GET", f"{API}/queue/status?status=503").text
+
+
+def test_an_event_that_failed_without_a_word_gets_a_sentence_and_a_broken_stream_its_end(ask: Ask) -> None:
+    found = ask("GET", f"{API}/queue/data").text
+    assert "secret" not in found
+    assert "null" not in found
+    assert "lacks something" in found
+    assert '{"error":"a sentence"}' in found
+    assert len(found) < 2000, "a refusal that quotes a long value is cut short"
+    assert [json.loads(line[6:])["output"]["error"][:6] for line in found.split("\n\n")[:3]] == [
+        "The re",
+        "a sent",
+        "Value:",
+    ]
+    assert "lacks something" in ask("GET", f"{API}/call/generate/1").text
