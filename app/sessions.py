@@ -9,6 +9,8 @@ from mars.config import ScoreName
 from mars.control import Control
 
 FULL_SPEED = 0.0
+PACES = {"Slow": 3.0, "Readable": 12.0, "Full speed": FULL_SPEED}
+"""Passes per second, by the names of the page."""
 
 
 class LiveRun:

@@ -24,6 +24,11 @@ function clear(node) {
   return node;
 }
 
+// An address of the app's own, also where a proxy shows the page below a path.
+function ours(path) {
+  return `${String(window.gradio_config?.root ?? ".").replace(/\/+$/, "")}/${path}`;
+}
+
 function decimals(value, places) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 }

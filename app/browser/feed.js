@@ -33,9 +33,8 @@ class Feed {
   // The lines behind the first `after`, and after how many milliseconds to ask again; null where there is no such run, or
   // something else answers for it.
   async ask(run, after) {
-    const root = String(window.gradio_config?.root ?? ".").replace(/\/+$/, "");
     try {
-      const answer = await fetch(`${root}/pictures/${run}?after=${after}`);
+      const answer = await fetch(ours(`pictures/${run}?after=${after}`));
       const again = Number(answer.headers.get("x-lens-again"));
       return answer.status === 200 && again > 0 ? { text: await answer.text(), again } : null;
     } catch {

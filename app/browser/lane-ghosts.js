@@ -1,5 +1,6 @@
-// From now on each of these passes shows the proposal at which it ended: a portion at a time, over all lanes, because the
-// whole text is laid out anew with each.
+// The rejected proposals of lanes that have ended: each pass keeps the one at which it ended. They are shown a portion at a
+// time, over all lanes, because each time the whole text is laid out anew.
+
 const KEPT_AT_ONCE = 60;
 const KEEPING_GAP = 40; // milliseconds
 const toKeep = [];

@@ -1,5 +1,6 @@
-// The stage: reads the growing value, line by line, and draws it. The value starts anew with every run. All lines of one
-// update go into the page at once, and nothing is measured for them; charts and "lens:counts" follow the beat.
+// The stage: draws lines of JSON, which come in its growing value and, of a live run, from the feed. The value starts anew
+// with every run. All lines that come at once go into the page at once, and nothing is measured for them; charts and
+// "lens:counts" follow the beat.
 
 const ENDED = new Set(["done", "stopped", "failed"]);
 const ROOM_ABOVE = 0.66; // of the window's height

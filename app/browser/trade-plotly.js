@@ -3,8 +3,7 @@
 function plotly(address) {
   window.lensPlotly ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    const root = String(window.gradio_config?.root ?? ".").replace(/\/+$/, "");
-    script.src = `${root}/${address}`;
+    script.src = ours(address);
     script.addEventListener("load", () => resolve(window.Plotly));
     script.addEventListener("error", () => {
       window.lensPlotly = undefined;

@@ -18,6 +18,7 @@ from app.page_test.alone import Alone, Speed, shown_speeds
 from app.page_test.cores import only, shared_out
 from app.page_test.visit import Streamed, Visit, visit
 from app.server import options
+from app.sessions import PACES
 from app.trial import served
 
 LONGEST_TASK_MS = 50.0
@@ -33,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="of them compared with none (default: 5)")
     command.add_argument(
         "--pace",
-        choices=("Slow", "Readable", "Full speed"),
+        choices=tuple(PACES),
         default="Full speed",
         help="how fast the page shows the passes (default: Full speed)",
     )

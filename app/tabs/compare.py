@@ -16,7 +16,7 @@ from app.runner import Picture, Runner
 from app.runs.checks import number
 from app.runs.run import Run
 from app.sentences import complete
-from app.sessions import FULL_SPEED
+from app.sessions import FULL_SPEED, PACES
 from app.tabs import asked, lane_row, threshold
 from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
@@ -24,7 +24,6 @@ from app.tabs.parts import QUIET, refusing
 from app.tabs.question import Asking, pick
 from mars.tasks import Problem
 
-PACES = [("Slow", 3.0), ("Readable", 12.0), ("Full speed", FULL_SPEED)]
 KEPT_RUNS = 20
 
 
@@ -89,7 +88,11 @@ class Tab:
             self.reading, self.threshold = threshold.build()
         with gr.Row(elem_classes="lens-knobs"):
             self.pace = gr.Radio(
-                PACES, value=PACES[1][1], label="Pace · clocks count model time", elem_id="pace", min_width=10
+                list(PACES.items()),
+                value=PACES["Readable"],
+                label="Pace · clocks count model time",
+                elem_id="pace",
+                min_width=10,
             )
             self.count = lane_row.build_count()
             self.limit = gr.Number(192, label="Length limit", precision=0, elem_id="limit", min_width=10)
@@ -145,7 +148,7 @@ class Tab:
         *lanes: Any,
     ) -> Iterator[tuple[Any, ...]]:
         try:
-            pace = number(pace, "The pace", FULL_SPEED, max(value for _, value in PACES))
+            pace = number(pace, "The pace", FULL_SPEED, max(PACES.values()))
             choices = self.read_lanes(*lanes)
             known = problem if problem is not None and problem.prompt == prompt else None
             question = Question(
@@ -176,7 +179,7 @@ class Tab:
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
-            pace = number(value, "The pace", FULL_SPEED, max(value for _, value in PACES))
+            pace = number(value, "The pace", FULL_SPEED, max(PACES.values()))
             self.runner.sessions.set_pace(str(request.session_hash), pace)
 
     def _leave(self, request: gr.Request) -> None:

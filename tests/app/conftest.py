@@ -184,6 +184,22 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     assert complaints == []
 
 
+@pytest.fixture(scope="module")
+def run_scripts(chromium: Browser) -> Iterator[Callable[[str, str], Page]]:
+    """`run_scripts(source, "name, name")`: a blank page, no server, where these names of the source are at hand."""
+    tabs: list[Page] = []
+
+    def run_scripts(source: str, names: str) -> Page:
+        tab = chromium.new_page()
+        tabs.append(tab)
+        tab.evaluate(f"window.eval({json.dumps(f'{source};Object.assign(window, {{{names}}})')})")
+        return tab
+
+    yield run_scripts
+    for tab in tabs:
+        tab.close()
+
+
 @pytest.fixture(scope="session")
 def write_lane(make_checkpoint: Callable[..., Checkpoint]) -> Callable[..., dict[str, Any]]:
     """`write_lane(engine, decoder, prompt, settings)`: what it writes, as the lane of a run file."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,7 @@ from mars.window import Window
 
 if TYPE_CHECKING:
     import torch
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 Write = Callable[..., tuple[Any, list[Window]]]
@@ -58,13 +57,8 @@ class WatchedRows(DiffusingRows):
 
 
 @pytest.fixture(scope="module")
-def scripts(chromium: Browser) -> Iterator[Page]:
-    """A blank page with the scripts; no server."""
-    tab = chromium.new_page()
-    names = "ColumnReader, SteppedLane, filledWhen, sees, wouldAccept, thresholdless"
-    tab.evaluate(f"window.eval({json.dumps(SCRIPT + f';Object.assign(window, {{{names}}})')})")
-    yield tab
-    tab.close()
+def scripts(run_scripts: Callable[..., Page]) -> Page:
+    return run_scripts(SCRIPT, "ColumnReader, SteppedLane, filledWhen, sees, wouldAccept, thresholdless")
 
 
 @pytest.fixture
