@@ -75,8 +75,8 @@ class LaneView {
   end(message) {
     if (message.tail) this.waiting.append(message.tail);
     this.ending.textContent = ENDINGS[message.reason] ?? "";
-    this.root.classList.add("ended");
     this.flush();
+    this.newest?.classList.remove("newest"); // of the last pass alone: a class of the lane is a new style for all its text
     keepGhosts(this.text.querySelectorAll(".lens-ghosts"));
   }
 

@@ -76,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{statistics.median(run.seconds for run in streamed):.2f} s from the click to the last picture (median)\n"
         f"tasks over {LONGEST_TASK_MS:.0f} ms while streaming: {len(tasks)}"
         + (f", longest {max(tasks):.0f} ms\n" if tasks else "\n")
-        + f"page's memory after run 1, {len(heaps) // 2}, {len(heaps)}: "
-        f"{heaps[0]:.1f}, {heaps[len(heaps) // 2 - 1]:.1f}, {heaps[-1]:.1f} MB; the app's: {resident:.0f} MB\n"
+        + f"page's memory after run {', '.join(map(str, heaps))}: "
+        f"{', '.join(f'{heap:.1f}' for heap in heaps.values())} MB; the app's: {resident:.0f} MB\n"
         + "".join(_cost(warm, place, pairs) for place in range(len(warm.document["lanes"])) if pairs)
     )
     return 1 if tasks else 0
@@ -86,12 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 Pair = tuple[list[Speed], list[Speed]]
 
 
-def _runs(page: Visit, alone: Alone, runs: int, pairs: int) -> tuple[list[Streamed], list[float], list[Pair]]:
-    streamed, heaps, found = [], [], []
-    for number in range(runs):
+def _runs(page: Visit, alone: Alone, runs: int, pairs: int) -> tuple[list[Streamed], dict[int, float], list[Pair]]:
+    streamed, found = list[Streamed](), list[Pair]()
+    heaps = dict.fromkeys(sorted({1, max(1, runs // 2), runs}), 0.0)
+    for number in range(1, runs + 1):
         streamed.append(page.run())
-        heaps.append(page.heap_megabytes())
-        if number < pairs:
+        if number in heaps:  # not each time: a forced collection makes the next one come early, in the run that follows
+            heaps[number] = page.heap_megabytes()
+        if number <= pairs:
             document = streamed[-1].document
             found.append((shown_speeds(document), alone.speeds(document)))
     return streamed, heaps, found

@@ -43,6 +43,26 @@ def test_streaming_only_appends_and_measures_nothing(mount: Mount, play: Any) ->
     assert tab.locator("[data-lane=c] .lens-text .lens-token").count() == 87
 
 
+def test_nothing_around_a_text_changes_its_class_which_would_style_the_whole_text_anew(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("a", "ar"), play.lane("b", "masks"))
+    tab.evaluate(
+        """() => {
+        window.changed = [];
+        const note = (changes) => changed.push(...changes.map(({ target }) => target.className));
+        const observer = new MutationObserver(note);
+        for (let node = document.querySelector(".lens-text"); node; node = node.parentElement) {
+            observer.observe(node, { attributeFilter: ["class"] });
+        }
+        }"""
+    )
+    for number in range(1, 5):
+        play.feed(tab, *(play.passed(key, number, [play.token("x")], [["ghost", 0.6, "mask"]]) for key in "ab"))
+    play.finish(tab, "a", "b")
+    tab.wait_for_selector("[data-state=done]")
+    assert tab.evaluate("changed") == []
+
+
 def test_passes_arrive_without_motion_which_would_draw_the_page_sixty_times_a_second(mount: Mount, play: Any) -> None:
     tab = mount(reduced_motion="no-preference")
     play.sample(tab)
