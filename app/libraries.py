@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _one_at_a_time = threading.Lock()
+_whole = threading.Event()
 
 
 def read() -> None:
@@ -14,7 +18,26 @@ def read() -> None:
     for this before the first late import of a thread that may run while no checkpoint has been loaded yet.
     """
     with _one_at_a_time:
-        import mars.checkpoint
-        import mars.decoding
-        import mars.provenance
-        import mars.service  # noqa: F401 - the last of them; each later import of any finds it whole
+        if _whole.is_set():
+            return
+        with uncollected():
+            import mars.checkpoint
+            import mars.decoding
+            import mars.provenance
+            import mars.service  # noqa: F401 - the last of them; each later import of any finds it whole
+        _whole.set()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """What is there at the end is for good: Python's collector of garbage waits, and passes it over ever after.
+
+    With all that the libraries keep, each of its full rounds would stop every thread for a quarter of a second. For the
+    start of the app alone: what is of no use later would be kept too.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

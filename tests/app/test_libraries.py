@@ -28,6 +28,24 @@ def test_whoever_may_come_before_the_first_checkpoint_asks_for_them(monkeypatch:
         about.machine()
 
 
+def test_no_round_of_the_garbage_collector_goes_over_them_again() -> None:
+    code = """
+import gc
+from app import libraries
+libraries.read()
+kept = gc.get_freeze_count()
+mine = [[]]
+libraries.read()
+assert gc.isenabled()
+assert kept > 100_000, kept
+assert gc.get_freeze_count() <= kept, "what came later is frozen too"
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+
+
 def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one thread reads, others wait."""
     held = threading.Lock()
