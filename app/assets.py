@@ -15,8 +15,8 @@ STYLES = tuple(
 STAGE_SCRIPTS = tuple(
     f"{name}.js"
     for name in (
-        "dom lines feed beat token token-reasons card lane-pass lane-histogram lane-counters lane-history lane-ghosts "
-        "lane tip legend pointer news stage"
+        "dom hover lines feed beat token token-reasons card lane-pass lane-histogram lane-counters lane-history "
+        "lane-ghosts lane tip legend pointer news stage"
     ).split()
 )
 VIEW_STYLES = tuple(

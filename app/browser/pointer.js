@@ -7,8 +7,7 @@ class Pointer {
     this.pinned = false;
     this.inspected = null;
     const { root } = stage;
-    root.addEventListener("mouseover", (event) => this.show(event.target, false));
-    root.addEventListener("mouseleave", () => this.show(null, false));
+    whenHovered(root, (target, moved) => this.hover(target, moved));
     root.addEventListener("mousedown", (event) => this.press(event));
     root.addEventListener("click", (event) => this.show(event.target, true));
     root.addEventListener("focusin", (event) => this.show(event.target, true));
@@ -20,6 +19,11 @@ class Pointer {
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.leave();
     });
+  }
+
+  hover(target, moved) {
+    const here = target instanceof Element && target.closest(".lens-card, .chosen");
+    this.show(moved || here ? target : null, false);
   }
 
   // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.

@@ -10,8 +10,7 @@ class Tip {
     this.root.hidden = true;
     this.button = null;
     this.stays = false;
-    host.addEventListener("mouseover", (event) => this.hover(event.target));
-    host.addEventListener("mouseleave", () => this.hover(null));
+    whenHovered(host, (target, moved) => this.hover(target, moved));
     host.addEventListener("focusin", (event) => this.hold(event.target));
     host.addEventListener("click", (event) => this.hold(event.target));
     host.addEventListener("focusout", () => this.close());
@@ -26,10 +25,10 @@ class Tip {
   }
 
   // A tip opened by focus or by a tap stays; one opened by hovering goes with the pointer, unless that is on the tip.
-  hover(target) {
+  hover(target, moved) {
     if (target instanceof Element && target.closest(".lens-tip")) return;
     const button = this.buttonOf(target);
-    if (button) this.open(button, this.stays && button === this.button);
+    if (button && (moved || button === this.button)) this.open(button, this.stays && button === this.button);
     else if (!this.stays) this.close();
   }
 

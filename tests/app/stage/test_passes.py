@@ -81,6 +81,26 @@ def test_a_token_opens_a_card_with_what_else_was_likely(mount: Mount, play: Any)
     assert card.is_hidden()
 
 
+def test_what_comes_under_a_resting_pointer_opens_nothing_until_it_moves(mount: Mount, play: Any) -> None:
+    tab = mount(height=500)
+    play.sample(tab)
+    card, tip = tab.locator(".lens-card"), tab.locator(".lens-tip")
+    for aim, shown in (("[data-lane=b] .lens-token", card), ("[data-lane=b] .lens-counter-speedup", tip)):
+        tab.evaluate("window.scrollTo(0, 0)")
+        tab.mouse.move(0, 0)
+        tab.evaluate("document.body.style.padding = '600px 0'")
+        box = tab.locator(aim).first.bounding_box()
+        assert box is not None
+        x, y = box["x"] + box["width"] / 2, 250.0
+        tab.mouse.move(x, y)
+        tab.evaluate(f"window.scrollBy(0, {box['y'] + box['height'] / 2 - y})")
+        tab.wait_for_function("([x, y]) => document.elementFromPoint(x, y).closest('[data-lane=b]')", arg=[x, y])
+        tab.wait_for_timeout(300)
+        assert shown.is_hidden()
+        tab.mouse.move(x + 1, y)
+        assert shown.is_visible()
+
+
 def test_arrow_keys_walk_through_tokens_and_the_rejected_that_are_shown(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)
