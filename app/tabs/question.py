@@ -10,6 +10,7 @@ from gradio.components import Component
 
 from app import problems
 from app.tabs.parts import QUIET, plain
+from mars.tasks import Problem
 
 
 class Asking:
@@ -42,7 +43,9 @@ class Asking:
         self._new.click(_new, self.family, self.shown, **QUIET)
         for changed in (self.family, self.seed):
             changed.input(pick, [self.family, self.seed], self.shown, trigger_mode="always_last", **QUIET)
-        self.prompt.input(None, outputs=self.answer, js="() => ''", **QUIET)
+        self.prompt.change(  # Gradio's input event does not come when text is pasted or cut
+            _answer, [self.prompt, self.problem], self.answer, queue=False, trigger_mode="always_last", **QUIET
+        )
 
     def _draw(self) -> None:
         families = problems.family_choices()
@@ -62,6 +65,10 @@ def pick(task: Any, seed: object) -> tuple[Any, ...]:
     except ValueError as error:
         return gr.skip(), gr.skip(), gr.skip(), gr.skip(), str(error)
     return problem.prompt, problem, problem.task, problem.seed, problems.known_answer(problem)
+
+
+def _answer(prompt: str, problem: Problem | None) -> str:
+    return problems.known_answer(problem) if problem is not None and problem.prompt == prompt else ""
 
 
 def _new(task: str) -> tuple[Any, ...]:

@@ -282,6 +282,21 @@ def test_new_problems_come_by_family_and_seed(served: Any, visit: Visit) -> None
     tab.wait_for_function("document.querySelector('#known-answer strong').textContent === ''")
 
 
+def test_the_known_answer_goes_when_a_prompt_is_pasted_and_comes_back_with_the_problem(
+    served: Any, visit: Visit
+) -> None:
+    tab = visit(served.url)
+    prompt = tab.locator("#prompt textarea")
+    before, answer = prompt.input_value(), tab.inner_text("#known-answer strong")
+    assert answer
+    for pasted, wanted in (("another question", ""), (before, answer)):
+        prompt.select_text()
+        prompt.evaluate("(box, text) => document.execCommand('insertText', false, text)", pasted)  # no key is pressed
+        tab.wait_for_function(
+            "wanted => document.querySelector('#known-answer strong').textContent === wanted", arg=wanted
+        )
+
+
 def test_a_phone_stacks_the_lanes_and_never_scrolls_sideways(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 390, 844)
     run(tab)
