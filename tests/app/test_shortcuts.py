@@ -125,14 +125,13 @@ def test_keys_can_be_switched_off_for_good(served: Any, visit: Visit) -> None:
     assert tab.locator("html.lens-projector").count() == 1
 
 
-@pytest.mark.parametrize("name", ["compare", "step", "learn", "about"])
-def test_the_focus_is_visible_wherever_the_tab_key_leads(served: Any, visit: Visit, name: str) -> None:
-    tab = visit(served.url)
-    tab.click(f"#tab-{name}-button")
-    if name == "step":
-        tab.wait_for_selector(".step-top[data-ready]")
-        tab.select_option(".step-choice", index=1)
-        tab.wait_for_selector(".step-column")
+@pytest.mark.parametrize("name", ["compare", "step", "tradeoffs", "learn", "about"])
+def test_the_focus_is_visible_wherever_the_tab_key_leads(
+    site: Any, visit: Visit, open_tab: Callable[[Page, str], None], name: str
+) -> None:
+    tab = visit(site.url)
+    if name != "compare":
+        open_tab(tab, name)
     tab.focus(".lens-link")
     reached, hidden = [], []
     for _ in range(120):

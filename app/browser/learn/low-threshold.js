@@ -1,6 +1,6 @@
 PAGES.push({
   id: "low-threshold",
-  title: "What goes wrong at a low τ",
+  title: "What goes wrong at a low\u00a0τ",
   text: [
     "A lower τ gains more tokens a pass. But an accepted token stays: what comes after must build on it, right or " +
       "wrong. Neighbouring masks do not see each other's answers either, so two of them can be plausible alone and " +
