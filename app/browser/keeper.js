@@ -4,16 +4,26 @@
 
 const MOST_RUNS = 12;
 const keeper = {
-  runs: new Map(), // by id, the newest last
+  // By id, the newest last. Documents stay text: a dozen of them as objects would be most of what the browser must look
+  // through whenever it collects its garbage.
+  runs: new Map(),
   live: new Map(), // by lane, of one run
   wish: null, // the last "lens:step" that nobody has fulfilled
   follow(counts) {
     if ([...this.live.values()].some(({ run }) => run !== counts.run)) this.live.clear();
     this.live.set(counts.lane, counts);
   },
+  get newest() {
+    return [...this.runs.values()].at(-1);
+  },
+  open(id) {
+    const kept = this.runs.get(id);
+    return kept && JSON.parse(kept.text);
+  },
   add(run, text) {
-    this.runs.delete(run.id);
-    this.runs.set(run.id, run);
+    const { id, title, date, question } = run;
+    this.runs.delete(id);
+    this.runs.set(id, { id, title, date, question, text });
     if (this.runs.size > MOST_RUNS) this.runs.delete(this.runs.keys().next().value);
     remember(text);
     document.dispatchEvent(new CustomEvent("lens:run", { detail: run }));

@@ -59,7 +59,7 @@ class Shelf {
 
   async pick(value, place = {}) {
     this.coming = true;
-    const run = value.startsWith("shipped:") ? await this.read("shipped", value.slice(8)) : this.keeper.runs.get(value);
+    const run = value.startsWith("shipped:") ? await this.read("shipped", value.slice(8)) : this.keeper.open(value);
     this.coming = false;
     if (run) this.show(value, run, place);
   }
@@ -106,17 +106,18 @@ class Shelf {
 
   // Show what "lens:step" asked for, as soon as it is there.
   fulfil() {
-    const { wish, runs } = this.keeper;
-    if (!wish || !runs.has(wish.run)) return;
+    const { wish } = this.keeper;
+    const run = wish && this.keeper.open(wish.run);
+    if (!run) return;
     this.keeper.wish = null;
-    this.show(wish.run, runs.get(wish.run), wish);
+    this.show(wish.run, run, wish);
   }
 
   // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded. That
   // one is checked like any file: an earlier version may have kept it.
   async begin() {
-    const newest = [...this.keeper.runs.values()].at(-1);
-    if (newest) this.show(newest.id, newest);
+    const { newest } = this.keeper;
+    if (newest) this.show(newest.id, this.keeper.open(newest.id));
     this.fulfil();
     const text = newest ? null : recall();
     const run = text && (await this.read("read", text));
@@ -141,6 +142,7 @@ function megabytes(bytes) {
   return `${decimals(bytes / 1e6, 1)} MB`;
 }
 
+// `run` is a document, or what the keeper says of one.
 function nameOf(run) {
   const words = run.title || run.question.prompt.trim().replace(/\s+/g, " ");
   const time = new Date(run.date).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ _RUN = """() => new Promise((resolve) => {
   }).observe(stage, { attributes: true, attributeFilter: ["data-state"] });
   document.querySelector("#run").click();
 })"""
-_LAST_RUN = "[...document.querySelector('.lens-keeper').keeper.runs.values()].at(-1)"
+_LAST_RUN = "document.querySelector('.lens-keeper').keeper.newest.text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Visit:
         tab.wait_for_selector("#run:enabled")
         tab.wait_for_timeout(300)
         tasks = [length for start, length in tab.evaluate("window.lensTasks") if began <= start <= ended]
-        return Streamed((ended - began) / 1000, tasks, tab.evaluate(_LAST_RUN))
+        return Streamed((ended - began) / 1000, tasks, json.loads(tab.evaluate(_LAST_RUN)))
 
     def heap_megabytes(self) -> float:
         """What the page's scripts hold, after a collection."""
