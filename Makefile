@@ -13,10 +13,12 @@ BIN := $(VENV)/bin
 demo: setup
 	$(BIN)/python -m app
 
-# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower.
+# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower. Two
+# processes (pytest-xdist) instead; a file's tests stay together, for they share a browser or a server.
 test: setup-tests
 	@.ci/chromium
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin
+	@.ci/node
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check
@@ -36,6 +38,7 @@ setup:
 
 setup-tests:
 	@.ci/setup $(VENV) requirements-eval.txt
+	@.ci/setup-data $(VENV) requirements-nltk.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -7,20 +7,23 @@ import json
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import gradio as gr
+from pydantic import Field
 
-from app.generation import Wanted
-from app.generation import generate as generated
-from app.runner import Runner
-from app.runs.checks import items, text
-from app.sentences import without_paths
+from app.compare.generation import Wanted
+from app.compare.generation import generate as generated
+from app.compare.runner import Runner
+from app.models.sentences import without_paths
 from app.tabs.parts import refusing
+from mars import decoders
 from mars.config import DEFAULT_THRESHOLD
+from mars.schema import checked
 
 RUNS = Path(__file__).parents[1] / "assets" / "runs"
-MOST_COLUMNS = 200
+Header = Annotated[str, Field(strict=True, max_length=100)]
+COLUMNS = Annotated[list[Header], Field(max_length=200)]
 
 
 def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
@@ -30,7 +33,7 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
         prompt: str,
         request: gr.Request,
         checkpoint: str = checkpoint,
-        decoder: str = "sliding_window",
+        decoder: str = decoders.USUAL,
         threshold: float | None = DEFAULT_THRESHOLD,
         block_size: int | None = None,
         max_new_tokens: int = 192,
@@ -43,12 +46,12 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
         Args:
             prompt: What the person says.
             checkpoint: A name that the app offers.
-            decoder: autoregressive, sliding_window, self_speculative or another one of the library.
+            decoder: One of DECODERS.
             threshold: Proposals after the first are accepted while their score meets it; null is one token a pass.
             block_size: How many tokens a pass proposes; null is the block size that the checkpoint was trained with.
             max_new_tokens: The longest answer.
             seed: For temperatures above 0: the same seed draws the same text.
-            draft: The name of the smaller checkpoint that drafts, for the decoder speculative.
+            draft: The name of the smaller checkpoint that drafts, for DRAFTED.
             settings: Further decoding settings by name, such as temperature, top_p, score or alternatives.
         """
         given = {
@@ -73,8 +76,14 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
         with refusing():
             return table(folder, columns)
 
+    generate.__doc__ = _named(str(generate.__doc__))
     gr.api(generate, api_name="generate", concurrency_limit=None)
     gr.api(runs, api_name="runs", concurrency_limit=None)
+
+
+def _named(text: str) -> str:
+    """The description of an endpoint with the names of the decoders in it."""
+    return text.replace("DECODERS", decoders.names()).replace("DRAFTED", decoders.names(decoders.drafted()))
 
 
 def table(folder: Path, columns: object = None) -> dict[str, Any]:
@@ -89,7 +98,7 @@ def table(folder: Path, columns: object = None) -> dict[str, Any]:
     found = _read(read_runs, folder, _stamp(folder))
     if columns is None:
         return found
-    wanted = [text(name, "columns", 100) for name in items(columns, "columns", MOST_COLUMNS)]
+    wanted = checked(COLUMNS, columns, "columns")
     headers: list[str] = found["headers"]
     if unknown := [name for name in wanted if name not in headers]:
         raise ValueError(f"columns must be among {', '.join(headers)}, got {unknown[0]!r}")

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 
-from app import api, assets, masthead, restoring, theme
-from app.runner import Runner
-from app.tabs import about, board, compare, learn, step, tradeoffs
+from app import api
+from app.browser import bundle
+from app.compare.runner import Runner
+from app.models.pairs import Pair, given
+from app.runs.shared import SharedRuns
+from app.tabs import about, board, compare, deep_link, learn, masthead, sharing, step, theme, tradeoffs
 
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, several decoders, every forward pass visible"
 
 
-def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
-    """The page for `runner`; `choice` is the checkpoint of each lane at the start."""
+def build(
+    runner: Runner,
+    choice: dict[str, str],
+    pairs: Sequence[Pair] = (),
+    note: str = "",
+    shared: SharedRuns | None = None,
+) -> gr.Blocks:
+    """The page for `runner`; `choice` is the checkpoint of each lane at the start.
+
+    `pairs` are those that a person can choose between, the one of `choice` first (by default there is no other); `note`
+    is a sentence for the person about that choice. `shared` is where runs are saved for links to them.
+    """
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         bar = masthead.build(TITLE, SUBTITLE)
         kept = step.keeper()
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
-                comparing = compare.build(page, runner, choice)
-                board.build(comparing)
+                comparing = compare.build(page, runner, pairs or [given(**choice)], note)
+                comparing.offer(board.build(comparing).section)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
-                step.build()
+                step.build(shared)
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):
-                tradeoffs.build(runner)
+                tradeoffs.build(page, runner)
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
+        sharing.build(comparing.history, shared)
         masthead.know(bar, tabs)
-        restoring.wire(page, bar, comparing)
+        deep_link.connect(page, bar, comparing)
         step.keep(kept, comparing.ended, comparing.history)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)
@@ -41,4 +56,4 @@ def build(runner: Runner, choice: dict[str, str]) -> gr.Blocks:
 
 def looks() -> dict[str, Any]:
     """Theme and style sheet, as Gradio's `launch` takes them."""
-    return {"theme": theme.build(), "css": assets.styles()}
+    return {"theme": theme.build(), "css": bundle.styles()}

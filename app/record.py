@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app import problems
-from app.lane import Lane
-from app.runs.keeping import keep
-from app.runs.lane_records import lane_settings
-from app.runs.run import Asked, to_json
+from app.compare import problems
+from app.compare.finished import keep
+from app.compare.lane import Lane
+from app.runs.run import ProblemName, RunQuestion, to_json
+from mars import decoders
 from mars.config import DecodingSettings
+from mars.control import Control
+from mars.schema import checked
 from mars.tasks import TASKS
 
 ALTERNATIVES = 5
@@ -85,11 +87,10 @@ def _record(options: argparse.Namespace) -> int:
     lanes = [_write(lane, prompt, options.device, options.takes) for lane in specified]
     for lane in lanes:
         lane.right = problems.is_right(problem, lane.text) if problem else None
-    asked = Asked(
+    asked = RunQuestion(
         prompt=prompt,
         max_new_tokens=options.max_new_tokens,
-        task=problem.task if problem else None,
-        seed=problem.seed if problem else None,
+        problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
     )
     run = keep(uuid4().hex, asked, lanes, title=options.title, note=options.note)
     options.output.write_text(to_json(run) + "\n", encoding="utf-8")
@@ -115,7 +116,8 @@ class _Specified:
     def settings(self, trained_block_size: int | None) -> DecodingSettings:
         """The settings, with the checkpoint's block size unless another is given."""
         default = {"block_size": trained_block_size} if trained_block_size else {}
-        return lane_settings({**default, **self.given}, f"--lane {self.title}")
+        found: DecodingSettings = checked(DecodingSettings, {**default, **self.given}, f"--lane {self.title}")
+        return found
 
 
 def _value(text: str) -> Any:
@@ -127,17 +129,17 @@ def _value(text: str) -> Any:
 
 def _write(specified: _Specified, prompt: str, device: str, takes: int) -> Lane:
     """The fastest of so many takes."""
+    decoders.check_name(specified.decoder, "a lane's decoder")
     from mars.checkpoint import load_checkpoint  # late: torch takes seconds, and a wrong option is said before
     from mars.decoding import DECODERS
 
-    if specified.decoder not in DECODERS:
-        raise ValueError(f"a lane's decoder must be one of {', '.join(DECODERS)}, got {specified.decoder!r}")
     checkpoint = load_checkpoint(specified.checkpoint, device=device)
     settings, ids = specified.settings(checkpoint.block_size), checkpoint.encode(prompt)
     found = []
     for _ in range(max(1, takes)):
         lane = Lane(specified.key, specified.title, specified.decoder, checkpoint, settings, len(ids))
-        for record in DECODERS[lane.decoder](checkpoint.engine, [ids], settings):
+        control = Control(settings.threshold, settings.score, trace=True)
+        for record in DECODERS[lane.decoder](checkpoint.engine, [ids], settings, control):
             lane.add(record)
         lane.end()
         found.append(lane)

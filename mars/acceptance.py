@@ -57,7 +57,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class HostAcceptResult:
     """What one pass proposes and how much of it is accepted, on the host: one entry a row, then one a proposal.
 
     `drafts` is how many drafts each row has for the next pass, 0 for methods that count none.
@@ -72,15 +72,22 @@ class Judgement:
 
 @torch.inference_mode()
 def read(
-    logits_RWV: torch.Tensor, positions_RW: torch.Tensor, *, score: ScoreName, sampling: Sampling, alternatives: int
+    logits_RWV: torch.Tensor,
+    positions_RW: torch.Tensor,
+    *,
+    score: ScoreName,
+    sampling: Sampling,
+    alternatives: int,
+    ids_RW: torch.Tensor | None = None,
 ) -> Read:
-    """Propose one token in each column and score it.
+    """Propose one token in each column and score it; with `ids_RW` these are the proposals.
 
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
     `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
     probabilities_RWV = logits_RWV.softmax(-1)
-    ids_RW = pick(logits_RWV, positions_RW, sampling)
+    if ids_RW is None:
+        ids_RW = pick(logits_RWV, positions_RW, sampling)
     scores_RW = SCORES[score](probabilities_RWV, ids_RW).double()
     count = min(alternatives, logits_RWV.shape[-1] - 1)
     if not count:
@@ -142,7 +149,7 @@ def _prefix(
     return going_RD.cumprod(1).sum(1).add_(1).minimum(room_R)
 
 
-def to_host(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None = None) -> Judgement:
+def to_host(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None = None) -> HostAcceptResult:
     """Bring what was accepted and read to the host, in one transfer.
 
     Raises:
@@ -155,10 +162,10 @@ def to_host(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None 
         ids_RWA, probabilities_RWA = read.alternatives
         columns += [ids_RWA.flatten(1).double(), probabilities_RWA.flatten(1).double()]
         count = ids_RWA.shape[-1]
-    return _judgement(torch.cat(columns, 1).tolist(), read.ids_RW.shape[1], count)
+    return _host_result(torch.cat(columns, 1).tolist(), read.ids_RW.shape[1], count)
 
 
-def _judgement(table: list[list[float]], width: int, count: int) -> Judgement:
+def _host_result(table: list[list[float]], width: int, count: int) -> HostAcceptResult:
     ids = [[int(value) for value in row[2 : 2 + width]] for row in table]
     scores = [row[2 + width : 2 + 2 * width] for row in table]
     if any(math.isnan(value) for row in scores for value in row):
@@ -167,7 +174,7 @@ def _judgement(table: list[list[float]], width: int, count: int) -> Judgement:
     alternatives = [none] * len(table)
     if count:
         alternatives = [_alternatives(row[2 + 2 * width :], width, count) for row in table]
-    return Judgement([int(row[0]) for row in table], [int(row[1]) for row in table], ids, scores, alternatives)
+    return HostAcceptResult([int(row[0]) for row in table], [int(row[1]) for row in table], ids, scores, alternatives)
 
 
 def _alternatives(flat: list[float], width: int, count: int) -> list[Alternatives]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from mars.schema import STRICT
 
 ScoreName = Literal["probability", "margin", "entropy"]
-LayoutName = Literal["auto", "linear", "quadratic"]
+LayoutName = Literal["auto", "linear", "quadratic", "tree"]
+
+SCORES: tuple[str, ...] = get_args(ScoreName)
+LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 
 DEFAULT_THRESHOLD = 0.95
 MAX_BLOCK_SIZE = 64
@@ -19,61 +23,289 @@ MAX_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodingSettings:
-    """How a decoder runs.
+class Setting:
+    """What is true of one field of `DecodingSettings`: what people call it, which values it takes, how it is asked for.
+
+    `about` is its help on a command line, where `option` is its name without the dashes; "" offers none. `control` is
+    what asks for it on the page. `note` is how a lane says it when it is not the default, `figure` how the name of a
+    series does, "{}" standing for the value. `code` is its letter, or word, in the name of a decoder in a benchmark.
+    """
+
+    title: str
+    about: str = ""
+    option: str = ""
+    metavar: str | None = None
+    control: Literal["threshold", "number", "choice", "switch", "none"] = "none"
+    choices: tuple[str, ...] = ()
+    lowest: float | None = None
+    above: float | None = None
+    highest: float | None = None
+    step: float = 1
+    note: str = ""
+    figure: str = ""
+    code: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """The range in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.above is not None:
+            return f"above {self.above:g} and at most {self.highest:g}"
+        if self.highest is None:
+            return f">= {self.lowest}"
+        if self.highest == math.inf:
+            return f"a finite number >= {self.lowest}"
+        return f"between {self.lowest} and {self.highest}"
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError unless `value` is one that the field `name` takes; a threshold depends on its score."""
+        if self.choices:
+            fits = value in self.choices
+        else:
+            fits = (self.lowest is None or value >= self.lowest) and (self.above is None or value > self.above)
+            fits = fits and (self.highest is None or value <= self.highest) and value != math.inf
+        if not fits:
+            got = repr(value) if self.choices else value
+            raise ValueError(f"{name} must be {self.allowed}, got {got}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodSettings:
+    """How a decoder proposes and accepts tokens, whatever the checkpoint and the length of the text.
 
     `threshold` is the one at the start (None: one-token mode); a `Control` can change it while text is written.
-    `extra_proposal` also offers the prediction of the last mask, the B+1-th of the window. `alternatives` is how many
-    top-k candidates each proposal records. `use_cache=False` recomputes the whole prefix in every pass: the slow twin.
+    `extra_proposal` also offers the prediction of the last mask, the B+1-th of the window.
 
     `temperature` 0 takes the most probable token; above 0 tokens are drawn, from the smallest set whose mass reaches
     `top_p`, with noise that depends only on `seed`, the position and the token (`mars.sampling`). `layout` is where the
     exact decoder puts its masks: after the last draft (linear), after every prefix of the drafts (quadratic), or what
     the load suggests (auto). `cache_block_size` is how many tokens are written before a decoder that delays it commits
-    them to the cache. `draft_tokens` is how many tokens a pass of `speculative` or `jacobi` verifies. `continuation`
-    lets `speculative` go on after the verified prefix with the target's own masks, accepted by `threshold`.
+    them to the cache. `draft_tokens` is how many drafts or guesses a pass verifies. `continuation` goes on after the
+    verified prefix with the target's own masks, accepted by `threshold`.
     """
 
-    block_size: int = 8
-    threshold: float | None = DEFAULT_THRESHOLD
-    score: ScoreName = "probability"
-    max_new_tokens: int = 192
-    extra_proposal: bool = False
-    alternatives: int = 0
-    use_cache: bool = True
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
-    layout: LayoutName = "auto"
-    cache_block_size: int = 32
-    draft_tokens: int = 4
-    continuation: bool = False
+    __pydantic_config__ = STRICT
+
+    threshold: float | None = field(
+        default=DEFAULT_THRESHOLD,
+        metadata={
+            "setting": Setting(
+                title="Own τ",
+                about="proposals after the first are accepted while their score meets it; none is one-token mode",
+                option="threshold",
+                metavar="T",
+                control="threshold",
+                step=0.01,
+                note="τ {:.2f}",
+                figure="τ {:g}",
+                code="@",
+            )
+        },
+    )
+    score: ScoreName = field(
+        default="probability",
+        metadata={
+            "setting": Setting(
+                title="Score",
+                about="probability (default), margin or entropy",
+                option="score",
+                metavar="NAME",
+                control="choice",
+                choices=SCORES,
+                note="by {}",
+                figure="{}",
+            )
+        },
+    )
+    extra_proposal: bool = field(
+        default=False,
+        metadata={
+            "setting": Setting(
+                title="Offer the last mask too",
+                about="also offer the prediction of the last mask, the B+1-th",
+                option="extra-proposal",
+                control="switch",
+                note="last mask offered",
+                figure="B+1 proposals",
+            )
+        },
+    )
+    temperature: float = field(
+        default=0.0,
+        metadata={
+            "setting": Setting(
+                title="Temperature",
+                about="above 0 tokens are drawn; 0 takes the most probable one",
+                option="temperature",
+                metavar="X",
+                control="number",
+                lowest=0,
+                highest=math.inf,
+                step=0.1,
+                note="temperature {:g}",
+                figure="temperature {}",
+            )
+        },
+    )
+    top_p: float = field(
+        default=1.0,
+        metadata={
+            "setting": Setting(
+                title="Top-p",
+                about="draw from the smallest set of tokens whose mass reaches P; 1 draws from all",
+                option="top-p",
+                metavar="P",
+                control="number",
+                above=0,
+                highest=1,
+                step=0.05,
+                note="top-p {:g}",
+                figure="top_p {}",
+            )
+        },
+    )
+    seed: int = field(
+        default=0,
+        metadata={
+            "setting": Setting(
+                title="Sampling seed",
+                about="the same seed draws the same text, whatever the batch",
+                option="sampling-seed",
+                metavar="S",
+                control="number",
+                lowest=0,
+                highest=MAX_SEED,
+                figure="seed {}",
+            )
+        },
+    )
+    layout: LayoutName = field(
+        default="auto",
+        metadata={
+            "setting": Setting(
+                title="Layout",
+                about="where the masks stand: behind the last draft (linear), behind every prefix of the drafts "
+                "(quadratic), behind the likely ones (tree), or wherever pays most, one-token passes included (auto, "
+                "the default)",
+                option="layout",
+                control="choice",
+                choices=LAYOUTS,
+                note="{} layout",
+                figure="{}",
+                code="layout",
+            )
+        },
+    )
+    cache_block_size: int = field(
+        default=32,
+        metadata={
+            "setting": Setting(
+                title="Cache block",
+                about="tokens that are written before they enter the cache",
+                option="cache-block-size",
+                metavar="N",
+                control="number",
+                lowest=1,
+                highest=MAX_CACHE_BLOCK_SIZE,
+                note="cache block {}",
+                figure="cache block {}",
+                code="c",
+            )
+        },
+    )
+    draft_tokens: int = field(
+        default=4,
+        metadata={
+            "setting": Setting(
+                title="Draft tokens",
+                about="drafts or guesses that a pass verifies",
+                option="draft-tokens",
+                metavar="K",
+                control="number",
+                lowest=1,
+                highest=MAX_DRAFT_TOKENS,
+                note="{} draft tokens",
+                figure="K {}",
+                code="k",
+            )
+        },
+    )
+    continuation: bool = field(
+        default=False,
+        metadata={
+            "setting": Setting(
+                title="Go on with masks",
+                about="after the verified tokens, accept proposals of the target's masks by --threshold",
+                option="continuation",
+                control="switch",
+                note="going on with masks",
+                figure="continuation",
+                code="continuation",
+            )
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingSettings(MethodSettings):
+    """How a decoder runs: `MethodSettings`, and what belongs to the checkpoint, the text and the record.
+
+    `block_size` is how many tokens a pass proposes. `alternatives` is how many top-k candidates each proposal records.
+    `use_cache=False` recomputes the whole prefix in every pass: the slow twin.
+    """
+
+    block_size: int = field(
+        default=8,
+        metadata={
+            "setting": Setting(
+                title="Block size",
+                about="tokens proposed per pass, the first included",
+                option="block-size",
+                metavar="B",
+                control="number",
+                lowest=1,
+                highest=MAX_BLOCK_SIZE,
+                note="block size {}",
+                figure="B {}",
+                code="b",
+            )
+        },
+    )
+    max_new_tokens: int = field(
+        default=192,
+        metadata={
+            "setting": Setting(
+                title="Length limit",
+                about="most tokens written",
+                option="max-new-tokens",
+                metavar="N",
+                control="number",
+                lowest=1,
+                figure="max_new_tokens {}",
+            )
+        },
+    )
+    alternatives: int = field(
+        default=0,
+        metadata={
+            "setting": Setting(title="Alternatives", lowest=0, highest=MAX_ALTERNATIVES, figure="alternatives {}")
+        },
+    )
+    use_cache: bool = field(default=True, metadata={"setting": Setting(title="Cache", figure="no cache")})
 
     def __post_init__(self) -> None:
-        _check_range("block_size", self.block_size, 1, MAX_BLOCK_SIZE)
-        _check_choice("score", self.score, get_args(ScoreName))
-        if self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens must be >= 1, got {self.max_new_tokens}")
-        _check_range("alternatives", self.alternatives, 0, MAX_ALTERNATIVES)
-        if not 0.0 <= self.temperature < math.inf:
-            raise ValueError(f"temperature must be a finite number >= 0, got {self.temperature}")
-        if not 0.0 < self.top_p <= 1.0:
-            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
-        _check_range("seed", self.seed, 0, MAX_SEED)
-        _check_choice("layout", self.layout, get_args(LayoutName))
-        _check_range("cache_block_size", self.cache_block_size, 1, MAX_CACHE_BLOCK_SIZE)
-        _check_range("draft_tokens", self.draft_tokens, 1, MAX_DRAFT_TOKENS)
+        for name, setting in SETTINGS.items():
+            if isinstance(DEFAULTS[name], bool) or name == "threshold":
+                continue
+            setting.check(name, getattr(self, name))
         check_threshold(self.threshold, self.score)
 
 
-def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name} must be between {lowest} and {highest}, got {value}")
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+SETTINGS: dict[str, Setting] = {found.name: found.metadata["setting"] for found in fields(DecodingSettings)}
+"""Of each field of `DecodingSettings`, by name."""
+DEFAULTS: dict[str, Any] = {found.name: found.default for found in fields(DecodingSettings)}
+METHOD_FIELDS = tuple(found.name for found in fields(MethodSettings))
 
 
 def check_threshold(threshold: float | None, score: ScoreName = "probability") -> None:

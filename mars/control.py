@@ -1,4 +1,4 @@
-"""What a person may change while a decoder runs: the threshold, and whether it goes on."""
+"""What is asked of a run: the threshold and whether it goes on, which may change meanwhile, and what it records."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ class Control:
     """Read by the decoder once before each pass; written from any thread.
 
     A change of `threshold` acts from the next pass on. After `stop()` the decoder ends every unfinished row with
-    finish reason "cancelled" before its next model call.
+    finish reason "cancelled" before its next model call. `free` says that nobody asked for a threshold or a decoder, so
+    that a policy may choose both (mars/decoding/controller.py). With `trace` the records say what each pass did
+    (`mars.records.Trace`); nothing else changes.
     """
 
-    def __init__(self, threshold: float | None, score: ScoreName = "probability") -> None:
+    def __init__(
+        self, threshold: float | None, score: ScoreName = "probability", *, free: bool = False, trace: bool = False
+    ) -> None:
         check_threshold(threshold, score)
+        self.free = free
+        self.trace = trace
         self._score: ScoreName = score
         self._threshold = threshold
         self._stop = threading.Event()

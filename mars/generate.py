@@ -11,6 +11,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from mars import decoders
+from mars.control import Control
 from mars.metrics import Tally
 from mars.options import add_decoding_options, decoding_settings
 from mars.records import ForwardPass, to_json
@@ -71,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m mars.generate",
         description="Write the answer to one prompt: the text to stdout, a summary to stderr.",
-        epilog=EPILOG,
+        epilog=f"decoders:\n{decoders.described()}\n\n{EPILOG}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -80,24 +82,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--records", type=Path, metavar="FILE.jsonl", help="write the record of every pass, one JSON object a line"
     )
+    parser.add_argument(
+        "--trace", action="store_true", help="with --records, say what each pass read, who saw whom, and its reasons"
+    )
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     if not options.prompt.strip():
         raise ValueError("--prompt is empty: say what the model should answer")
+    if options.trace and options.records is None:
+        raise ValueError("--trace needs --records FILE.jsonl, where it is written")
     decoding_settings(options, None)  # a wrong setting is said before the weights are read
     if options.records is not None and not options.records.parent.is_dir():
         raise ValueError(f"--records {options.records} cannot be written: there is no folder {options.records.parent}")
+    decoders.check_name(options.decoder, "--decoder")
     # Imported late, so that --help and a wrong option answer at once.
+    from mars.checkpoint.loading import load
     from mars.decoding import DECODERS
-    from mars.loading import load
 
-    if options.decoder not in DECODERS:
-        raise ValueError(f"--decoder must be one of {', '.join(DECODERS)}, got {options.decoder!r}")
     checkpoint = load(options)
     settings = decoding_settings(options, checkpoint.block_size)
-    passes = DECODERS[options.decoder](checkpoint.engine, [checkpoint.encode(options.prompt)], settings)
+    control = Control(settings.threshold, settings.score, trace=options.trace)
+    passes = DECODERS[options.decoder](checkpoint.engine, [checkpoint.encode(options.prompt)], settings, control)
     with _open(options.records) as records:
         tally, phases = _write(passes, checkpoint, records)
     sys.stderr.write(_summary(tally, phases, checkpoint))

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.generation import GenerateDecoderOnlyOutput
 
+from mars import decoders
 from mars.decoding import DECODERS
 from mars.engine import Engine
+from mars.engine.adapter import Adapter
 from mars.hub_arguments import (
     DEFAULT_NEW_TOKENS,
     OWN,
+    find_adapter,
     find_engine,
     find_mask,
     read_config,
@@ -47,10 +51,11 @@ def generate(
     *,
     input_ids: torch.Tensor | None = None,
     attention_mask: torch.Tensor | None = None,
-    decoder: str = "sliding_window",
+    decoder: str = decoders.USUAL,
     seed: int | None = None,
     tokenizer: Any = None,
     assistant_model: PreTrainedModel | None = None,
+    adapter: str | Path | Adapter | None = None,
     streamer: Any = None,
     **options: Any,
 ) -> torch.Tensor | MarsOutput:
@@ -62,10 +67,12 @@ def generate(
         ValueError: one sentence: an option is unknown or out of range, the prompts are empty, padded on the right or
             too long, or the model cannot do what the decoder needs.
     """
-    if decoder not in DECODERS:
-        raise ValueError(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
+    decoders.check_name(decoder)
     refuse_block_diffusion(model, decoder)
     own = {name: options.pop(name) for name in OWN if name in options}
+    found = find_adapter(adapter, options)
+    if found is not None and own.get("block_size") is None:
+        own["block_size"] = found.block_size
     options = {name: value for name, value in options.items() if name not in IGNORED}
     config, bounded = read_config(model, generation_config, options)
     stops = stop_tokens(config)
@@ -74,8 +81,8 @@ def generate(
     pad = _pad_token(config, stops, len(prompts))
     if streamer is not None and len(prompts) > 1:
         raise ValueError(f"a streamer takes one prompt, got {len(prompts)}")
-    mask = find_mask(model, config, tokenizer, decoder)
-    engine: Engine = _with_assistant(find_engine(model, stops, mask), decoder, assistant_model, stops)
+    mask = find_mask(model, config, tokenizer, decoder) if found is None else None
+    engine: Engine = _with_assistant(find_engine(model, stops, mask, found), decoder, assistant_model, stops)
     passes = DECODERS[decoder](engine, prompts, settings)
     records = list(passes if streamer is None else _streamed(passes, ids, streamer))
     sequences = _sequences(ids, [output_ids(records, row) for row in range(len(prompts))], pad)
@@ -121,12 +128,13 @@ def _pad_token(config: GenerationConfig, stops: frozenset[int], rows: int) -> in
 
 
 def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | None, stops: frozenset[int]) -> Engine:
-    if decoder != "speculative":
+    if not decoders.TABLE[decoder].draft:
         if assistant is not None:
-            raise ValueError(f"assistant_model is for decoder='speculative', got decoder={decoder!r}")
+            drafted = " or ".join(repr(found.name) for found in decoders.drafted())
+            raise ValueError(f"assistant_model is for decoder={drafted}, got decoder={decoder!r}")
         return engine
     if assistant is None:
-        raise ValueError("decoder='speculative' needs assistant_model: a smaller model with the same vocabulary")
+        raise ValueError(f"decoder={decoder!r} needs assistant_model: a smaller model with the same vocabulary")
     from mars.decoding.pair import Pair
 
     return Pair(engine, find_engine(assistant, stops, None))

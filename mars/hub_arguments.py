@@ -6,24 +6,27 @@ import copy
 import logging
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
+from mars import decoders
 from mars.chat import MASK_TOKEN
-from mars.checkpoint import by_block_diffusion, mask_training, read_record
-from mars.config import MAX_SEED, DecodingSettings
+from mars.checkpoint.adapter import load_adapter
+from mars.checkpoint.checkpoint import by_block_diffusion, mask_training, read_record
+from mars.checkpoint.weights import load_tokenizer
+from mars.config import MAX_SEED, SETTINGS, DecodingSettings
 from mars.engine import ModelEngine
+from mars.engine.adapter import Adapter
+from mars.engine.network import weights_version
 from mars.options import DEFAULT_BLOCK_SIZE, DEFAULT_ENTROPY
-from mars.weights import load_tokenizer
 
-MASKLESS = {"autoregressive", "jacobi", "speculative"}
-OWN = (
-    *("block_size", "threshold", "score", "extra_proposal", "alternatives"),
-    *("layout", "cache_block_size", "draft_tokens", "continuation"),
-)
+FROM_CONFIG = {*decoders.SAMPLING, "max_new_tokens", "use_cache"}
+"""Settings that `generate` has names of its own for."""
+OWN = tuple(name for name in SETTINGS if name not in FROM_CONFIG)
 SUPPORTED = {"max_new_tokens", "max_length", "do_sample", "temperature", "top_p", "eos_token_id", "pad_token_id"}
 SUPPORTED |= {"bos_token_id", "use_cache", "return_dict_in_generate", "mask_token_id"}
 NEUTRAL_ONES = {"num_beams", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty", "typical_p"}
@@ -31,7 +34,19 @@ CHANGES_TEXT = ("repetition_penalty", "no_repeat_ngram_size", "min_new_tokens", 
 DEFAULT_NEW_TOKENS = 20
 
 _log = logging.getLogger(__name__)
-_engines: weakref.WeakKeyDictionary[PreTrainedModel, tuple[object, ModelEngine]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(slots=True)
+class _Known:
+    """The engine of a model's last call, what it depends on, and the one beside it with the last adapter."""
+
+    key: object
+    engine: ModelEngine
+    adapted: ModelEngine | None = None
+
+
+_engines: weakref.WeakKeyDictionary[PreTrainedModel, _Known] = weakref.WeakKeyDictionary()
+_adapters: dict[Path, tuple[tuple[tuple[str, int], ...], Adapter]] = {}
 
 
 def read_config(
@@ -116,11 +131,15 @@ def stop_tokens(config: GenerationConfig) -> frozenset[int]:
 def refuse_block_diffusion(model: PreTrainedModel, decoder: str) -> None:
     """Raise ValueError for its decoder, which is not offered here, and for models trained by it: none is causal."""
     folder = Path(model.name_or_path)
-    if decoder == "block_diffusion" or by_block_diffusion(read_record(folder), folder.name):
+    if decoders.TABLE[decoder].needs == "diffusion" or by_block_diffusion(read_record(folder), folder.name):
         raise ValueError(
             "custom_generate of MARS is for causal models: decode one trained by block diffusion with "
-            "python -m mars.generate --decoder block_diffusion"
+            f"python -m mars.generate --decoder {_diffusing()}"
         )
+
+
+def _diffusing() -> str:
+    return " or ".join(decoder.name for decoder in decoders.TABLE.values() if decoder.needs == "diffusion")
 
 
 def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, decoder: str) -> int | None:
@@ -140,30 +159,56 @@ def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, 
         found = tokenizer.get_vocab().get(MASK_TOKEN)
         if found is not None:
             return int(found)
-    if decoder in MASKLESS:
+    if decoders.TABLE[decoder].needs != "masks":
         return None
     raise ValueError(
         f"{decoder} needs a model trained to fill masks, and this one is not known to be: pass mask_token_id (or "
-        "tokenizer) if it was, or take decoder='autoregressive'"
+        f"tokenizer) if it was, or take decoder={decoders.BASELINE!r}"
     )
 
 
-def find_engine(model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None) -> ModelEngine:
-    """An engine on this model: the one of the last call, unless weights or tokens have changed since."""
+def find_adapter(adapter: str | Path | Adapter | None, options: Mapping[str, Any]) -> Adapter | None:
+    """The adapter of this call: one that is loaded, or that of a folder, which is read again when a file has changed.
+
+    Raises:
+        ValueError: the folder holds no adapter, or the call names a mask token too.
+    """
+    if adapter is None or isinstance(adapter, Adapter):
+        found = adapter
+    else:
+        folder = Path(adapter).expanduser().resolve()
+        stamp = tuple(sorted((str(file), file.stat().st_mtime_ns) for file in folder.glob("*.*")))
+        if _adapters.get(folder, ((), None))[0] != stamp or not stamp:
+            _adapters[folder] = stamp, load_adapter(folder)
+        found = _adapters[folder][1]
+    if found is not None and options.get("mask_token_id") is not None:
+        raise ValueError("an adapter brings masks of its own: pass adapter or mask_token_id, not both")
+    return found
+
+
+def find_engine(
+    model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None, adapter: Adapter | None = None
+) -> ModelEngine:
+    """An engine on this model: the one of the last call, unless weights, tokens or the adapter have changed since.
+
+    Calls with and without the adapter share the weights, in whatever layout.
+    """
     key = _key(model, stops, mask_token_id)
     known = _engines.get(model)
-    if known is not None and known[0] == key:
-        return known[1]
-    training = model.training
-    engine = ModelEngine(model, stop_token_ids=stops, mask_token_id=mask_token_id)
-    model.train(training)
-    _engines[model] = (_key(model, stops, mask_token_id), engine)
-    return engine
+    if known is None or known.key != key:
+        training = model.training
+        engine = ModelEngine(model, stop_token_ids=stops, mask_token_id=mask_token_id)
+        model.train(training)
+        known = _engines[model] = _Known(_key(model, stops, mask_token_id), engine)
+    if adapter is None:
+        return known.engine
+    if known.adapted is None or known.adapted.adapter is not adapter:
+        known.adapted = known.engine.with_adapter(adapter)
+    return known.adapted
 
 
 def _key(model: PreTrainedModel, stops: frozenset[int], mask_token_id: int | None) -> object:
-    versions = ((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())
-    return stops, mask_token_id, model.device, model.dtype, hash(tuple(versions))
+    return stops, mask_token_id, model.device, model.dtype, weights_version(model)
 
 
 def _training(model: PreTrainedModel) -> tuple[bool, int | None]:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from mars.config import DEFAULT_THRESHOLD, DecodingSettings, LayoutName
+from mars import decoders
+from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, DecodingSettings
+from mars.decoders import DecoderInfo
 
 DEFAULT_BLOCK_SIZE = 8
 DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
+SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
+TASKS_DECIDE = ("max_new_tokens", "temperature", "top_p")
+"""What a task has a value of its own for."""
+_SAID = {"block_size": "as trained, else 8", "temperature": "0", "top_p": "1"}
+_NEEDS = {
+    "causal": "any checkpoint",
+    "masks": "a MARS checkpoint",
+    "diffusion": "a checkpoint that was trained for it",
+}
 
 
 def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool = False) -> None:
@@ -18,91 +30,84 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
     With `tasks_decide`, --max-new-tokens, --temperature and --top-p are None by default: each task has its own.
     """
     add = parser.add_argument
-    add("--checkpoint", required=True, metavar="DIR", help="checkpoint folder or Hub id")
-    add("--draft", metavar="DIR", help="checkpoint folder or Hub id of the model that drafts, for speculative")
+    add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or the folder of an adapter")
+    drafted = decoders.names(decoders.drafted())
+    add("--draft", metavar="SOURCE", help=f"the same, of the model that drafts, for {drafted}")
+    add_base_options(parser)
+    add_invariant_option(parser)
+    add("--decoder", required=True, metavar="NAME", help=_decoder_help())
+    for name, setting in SETTINGS.items():
+        if setting.option:
+            _add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
     add(
-        "--decoder",
-        required=True,
-        metavar="NAME",
-        help="autoregressive, jacobi or (with --draft) speculative; for a MARS checkpoint also sliding_window, "
-        "block_cached or self_speculative; block_diffusion for a checkpoint that was trained for it",
+        "--dtype",
+        default="auto",
+        choices=("auto", "float32", "bfloat16"),
+        help="default: bfloat16 on CUDA, and on a CPU that is measured to be faster with it; tiny models float32",
     )
-    add(
-        "--threshold",
-        type=parse_threshold,
-        default=DEFAULT,
-        metavar="T",
-        help="proposals after the first are accepted while their score meets it; none is one-token mode "
-        f"(default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats); autoregressive, jacobi and "
-        "self_speculative ignore it",
-    )
-    add("--score", default="probability", metavar="NAME", help="probability (default), margin or entropy")
-    add(
-        "--block-size",
-        type=int,
-        metavar="B",
-        help="tokens proposed per pass; self_speculative has B-1 drafts (default: as trained, else 8)",
-    )
-    add("--extra-proposal", action="store_true", help="also offer the prediction of the last mask, the B+1-th")
-    _add_writing_options(parser, tasks_decide)
-    _add_method_options(parser)
-    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="default: bfloat16 on CUDA only")
     add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
 
 
-def _add_writing_options(parser: argparse.ArgumentParser, tasks_decide: bool) -> None:
-    defaults = DecodingSettings()
+def add_base_options(parser: argparse.ArgumentParser) -> None:
+    """Add --base and --allow-other-base, which say what model an adapter runs on; others have no use for them."""
     add = parser.add_argument
-    for option, default, shown, metavar, what in (
-        ("--max-new-tokens", defaults.max_new_tokens, defaults.max_new_tokens, "N", "most tokens written"),
-        ("--temperature", defaults.temperature, 0, "X", "above 0 tokens are drawn; 0 takes the most probable one"),
-        ("--top-p", defaults.top_p, "1, from all", "P", "draw from the smallest set of tokens whose mass reaches P"),
-    ):
-        add(
-            option,
-            type=type(default),
-            default=None if tasks_decide else default,
-            metavar=metavar,
-            help=f"{what} (default: {'as the task says' if tasks_decide else shown})",
-        )
-    add(
-        "--sampling-seed",
-        type=int,
-        default=defaults.seed,
-        metavar="S",
-        help="the same seed draws the same text, whatever the batch (default: 0)",
+    add("--base", metavar="SOURCE", help="the base of an adapter (default: the one that it was trained on)")
+    add("--allow-other-base", action="store_true", help="run an adapter on a base with other weights as well")
+
+
+def add_invariant_option(parser: argparse.ArgumentParser) -> None:
+    """Add --invariant and --no-invariant; None where neither is given."""
+    parser.add_argument(
+        "--invariant",
+        action=argparse.BooleanOptionalAction,
+        help="on a CPU, give a token the same logits bit for bit whatever shares its pass, so that exact decoding "
+        "writes what autoregressive decoding does (default: for bfloat16)",
     )
 
 
-def _add_method_options(parser: argparse.ArgumentParser) -> None:
-    defaults = DecodingSettings()
-    add = parser.add_argument
-    add(
-        "--layout",
-        default=defaults.layout,
-        choices=get_args(LayoutName),
-        help="where self_speculative puts its masks: behind the last draft (linear), behind every prefix of the drafts "
-        "(quadratic), or wherever pays most, one-token passes included (auto, the default)",
-    )
-    add(
-        "--cache-block-size",
-        type=int,
-        default=defaults.cache_block_size,
-        metavar="N",
-        help=f"tokens that block_cached writes before it caches them (default: {defaults.cache_block_size})",
-    )
-    add(
-        "--draft-tokens",
-        type=int,
-        default=defaults.draft_tokens,
-        metavar="K",
-        help=f"drafts or guesses that a pass of speculative or jacobi verifies (default: {defaults.draft_tokens})",
-    )
-    add(
-        "--continuation",
-        action="store_true",
-        help="speculative: after the verified tokens, accept proposals of the target's masks by --threshold",
-    )
+def _decoder_help() -> str:
+    """The names of the table, by the model that they need."""
+    table = list(decoders.TABLE.values())
+    parts = [
+        f"for {words}: {decoders.names(found)}"
+        for needs, words in _NEEDS.items()
+        if (found := [decoder for decoder in table if decoder.needs == needs and not decoder.draft])
+    ]
+    return "; ".join([*parts, f"with --draft: {decoders.names(decoders.drafted())}"])
+
+
+def _add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool) -> None:
+    setting, default = SETTINGS[name], DEFAULTS[name]
+    options: dict[str, Any] = {}
+    if isinstance(default, bool):
+        options["action"] = "store_true"
+    elif setting.control == "threshold":
+        options |= {"type": parse_threshold, "default": DEFAULT, "metavar": setting.metavar}
+    else:
+        options |= {"type": type(default), "default": None if by_task or name == "block_size" else default}
+        options |= {"metavar": setting.metavar} if setting.metavar else {"choices": setting.choices}
+    parser.add_argument(f"--{setting.option}", help=_help(name, by_task=by_task), **options)
+
+
+def _help(name: str, *, by_task: bool) -> str:
+    """What a setting is, its default, and which decoders read it, or which ignore it where these are fewer."""
+    setting, default = SETTINGS[name], DEFAULTS[name]
+    if setting.control == "threshold":
+        said = f" (default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats)"
+    elif isinstance(default, bool | str):
+        said = ""
+    else:
+        said = f" (default: {'as the task says' if by_task else _SAID.get(name, default)})"
+    return f"{setting.about}{said}{_readers(decoders.reading(name))}"
+
+
+def _readers(readers: Sequence[DecoderInfo]) -> str:
+    others = [decoder for decoder in decoders.TABLE.values() if decoder not in readers]
+    if not readers or not others:
+        return ""
+    if len(others) < len(readers):
+        return f"; ignored by {decoders.names(others)}"
+    return f"; for {decoders.names(readers)}"
 
 
 def parse_threshold(text: str) -> float | str | None:
@@ -119,6 +124,17 @@ def parse_threshold(text: str) -> float | str | None:
         raise argparse.ArgumentTypeError(f"must be a number or none, got {text!r}") from None
 
 
+def whole(lowest: int, highest: int) -> Callable[[str], int]:
+    """What reads an option that is a whole number in this range, for `argparse`."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and lowest <= int(text) <= highest):
+            raise argparse.ArgumentTypeError(f"must be a whole number from {lowest} to {highest}, got {text!r}")
+        return int(text)
+
+    return parse
+
+
 def decoding_settings(options: argparse.Namespace, trained_block_size: int | None) -> DecodingSettings:
     """The settings that parsed `options` ask for, with the checkpoint's block size unless another is given.
 
@@ -131,17 +147,7 @@ def decoding_settings(options: argparse.Namespace, trained_block_size: int | Non
     block_size = options.block_size
     if block_size is None:
         block_size = trained_block_size or DEFAULT_BLOCK_SIZE
-    return DecodingSettings(
-        block_size=block_size,
-        threshold=threshold,
-        score=options.score,
-        max_new_tokens=options.max_new_tokens,
-        extra_proposal=options.extra_proposal,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        seed=options.sampling_seed,
-        layout=options.layout,
-        cache_block_size=options.cache_block_size,
-        draft_tokens=options.draft_tokens,
-        continuation=options.continuation,
-    )
+    given = {
+        name: getattr(options, setting.option.replace("-", "_")) for name, setting in SETTINGS.items() if setting.option
+    }
+    return DecodingSettings(**{**given, "threshold": threshold, "block_size": block_size})

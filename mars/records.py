@@ -6,14 +6,41 @@ No torch here: saved runs are read, drawn and measured without it.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from mars.schema import STRICT, checked, parse
 
 Source = Literal["clean", "mask", "draft", "random"]
+Reads = Literal["clean", "mask", "draft", "random", "absent"]
+"""What a column reads: as `Source`, or the place of a draft that was not there."""
+Reason = Literal[
+    "first",  # it read only real tokens: the autoregressive token, always accepted
+    "right",  # accepted: all drafts that it read were what the model itself says
+    "met",  # accepted or filled: its score meets the threshold
+    "rule",  # the decoder's own rule decided, against what the threshold says of its score
+    "below",  # refused: its score does not meet the threshold
+    "behind",  # behind a refused one
+    "wrong draft",  # refused: it read a draft that was not what the model says
+    "ended",  # behind the end of the sequence
+    "kept",  # a draft, which the next pass verifies
+    "unsure",  # not sure enough to be a draft
+    "surest",  # filled: the surest of the masks
+    "filled",  # filled by an earlier pass
+    "open",  # still a mask
+]
+"""Why a proposal was accepted or not; the last three and "met" are of passes that fill a block."""
 Phase = Literal["prefill", "decode", "verify", "denoise", "commit", "draft"]
 FinishReason = Literal["stop", "length", "cancelled"]
+
+MAX_TOKEN_ID = 2**31 - 1
+ROUNDING = 1e-6  # a probability in float32 may exceed 1 by this much
+TokenId = Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]
+Count = Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]
+Probability = Annotated[float, Field(ge=0, le=1 + ROUNDING)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +51,86 @@ class Proposal:
     prefix token, a mask, a draft token, or Jacobi noise. `alternatives` are the top-k (token id, probability) pairs.
     """
 
-    token_id: int
-    score: float
+    __pydantic_config__ = STRICT
+
+    token_id: TokenId
+    score: Annotated[float, Field(ge=-ROUNDING)]
     source: Source
-    alternatives: tuple[tuple[int, float], ...] = ()
+    alternatives: tuple[tuple[TokenId, Probability], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Columns of a pass that read the same kind of thing and stand one behind the other, with the ids that they read.
+
+    `after` is the column that the first of them stands behind, None where it stands behind the cached tokens alone.
+    """
+
+    __pydantic_config__ = STRICT
+
+    reads: Reads
+    ids: tuple[TokenId, ...]
+    after: Count | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a pass did for one row, column by column, as the model was given it.
+
+    Columns are counted over the `spans`. One sees the `cached` tokens before the window, what the column that it stands
+    behind sees, and itself; with `block`, which is a number of positions, it sees all columns of its own block and of
+    those before. `columns` has for each proposal the column that it was read off, `reasons` why it was accepted or not.
+    """
+
+    __pydantic_config__ = STRICT
+
+    cached: Count
+    spans: tuple[Span, ...]
+    columns: tuple[Count, ...]
+    reasons: tuple[Reason, ...]
+    block: Count = 0
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """What each column read."""
+        return tuple(token_id for span in self.spans for token_id in span.ids)
+
+    @property
+    def reads(self) -> tuple[Reads, ...]:
+        """What kind of thing each column read."""
+        return tuple(span.reads for span in self.spans for _ in span.ids)
+
+    @property
+    def after(self) -> tuple[int | None, ...]:
+        """The column that each one stands behind."""
+        found: list[int | None] = []
+        for span in self.spans:
+            found += [span.after, *range(len(found), len(found) + len(span.ids) - 1)]
+        return tuple(found)
+
+    @property
+    def branches(self) -> bool:
+        """Whether the columns form a tree, and not a chain or a block."""
+        return not self.block and any((-1 if other is None else other) != n - 1 for n, other in enumerate(self.after))
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Where each column stands in the sequence, 0 the first token of the prompt."""
+        found: list[int] = []
+        for other in self.after:
+            found.append(self.cached if other is None else found[other] + 1)
+        return tuple(found)
+
+    def sees(self, column: int) -> frozenset[int]:
+        """The columns that this one sees."""
+        positions = self.positions
+        if self.block:
+            mine = positions[column] // self.block
+            return frozenset(number for number, other in enumerate(positions) if other // self.block <= mine)
+        after, found = self.after, {column}
+        while (other := after[column]) is not None:
+            found.add(column := other)
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +139,51 @@ class RowPass:
 
     `start` is the position in the response of `proposals[0]`; `accepted` the length of the accepted prefix, 0 in
     prefill, commit and draft passes and in denoise passes that leave masks, never in others; `threshold` the one in
-    force in this very pass (None: one-token mode).
+    force in this very pass (None: one-token mode). `trace` says what the pass did, None unless asked for
+    (`mars.control.Control`).
     """
 
-    row: int
-    start: int
+    __pydantic_config__ = STRICT
+
+    row: Count
+    start: Count
     proposals: tuple[Proposal, ...]
-    accepted: int
+    accepted: Count
     threshold: float | None
     finish_reason: FinishReason | None = None
+    trace: Trace | None = None
 
     @property
     def accepted_ids(self) -> tuple[int, ...]:
         """Token ids of the accepted prefix."""
         return tuple(proposal.token_id for proposal in self.proposals[: self.accepted])
+
+
+def _check_row(row: RowPass) -> RowPass:
+    if row.accepted > len(row.proposals):
+        raise ValueError(f"accepted must be <= the number of proposals, got {row.accepted} of {len(row.proposals)}")
+    if row.trace is not None:
+        _check_trace(row.trace, len(row.proposals))
+    return row
+
+
+def _check_trace(trace: Trace, proposals: int) -> None:
+    before = 0
+    if not trace.spans or not all(span.ids for span in trace.spans):
+        raise ValueError("trace: spans must be at least one, each with at least one of ids")
+    for span in trace.spans:
+        if span.after is not None and span.after >= before:
+            raise ValueError(
+                f"trace: after must be a column before its span, which is column {before}, got {span.after}"
+            )
+        before += len(span.ids)
+    if max(trace.columns, default=0) >= before:
+        raise ValueError(f"trace: columns must be less than {before}, which there are, got {max(trace.columns)}")
+    if len(trace.columns) != proposals or len(trace.reasons) != proposals:
+        raise ValueError(
+            f"trace must have a column and a reason for each of {proposals} proposals, got {len(trace.columns)} and "
+            f"{len(trace.reasons)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +196,13 @@ class ForwardPass:
     positions forwarded over all rows, masks and drafts included.
     """
 
-    index: int
+    __pydantic_config__ = STRICT
+
+    index: Count
     phase: Phase
-    seconds: float
-    query_tokens: int
-    rows: tuple[RowPass, ...]
+    seconds: Annotated[float, Field(ge=0)]
+    query_tokens: Count
+    rows: tuple[Annotated[RowPass, AfterValidator(_check_row)], ...]
 
 
 def to_json(record: ForwardPass) -> str:
@@ -80,20 +216,18 @@ def from_json(line: str) -> ForwardPass:
     Raises:
         ValueError: names the field that is missing, misspelt or of the wrong kind.
     """
-    try:
-        data = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"record is not JSON: {error}") from error
-    return from_object(data)
+    record: ForwardPass = parse(ForwardPass, line, "record")
+    return record
 
 
 def from_object(data: Any) -> ForwardPass:
-    """The record that a parsed JSON object holds, where records are part of a larger document.
+    """The record that a parsed JSON object holds.
 
     Raises:
         ValueError: names the field that is missing, misspelt or of the wrong kind.
     """
-    return _forward_pass(data)
+    record: ForwardPass = checked(ForwardPass, data, "record")
+    return record
 
 
 def read_jsonl(lines: Iterable[str]) -> Iterator[ForwardPass]:
@@ -108,79 +242,3 @@ def read_jsonl(lines: Iterable[str]) -> Iterator[ForwardPass]:
                 yield from_json(line)
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
-
-
-def _forward_pass(data: Any) -> ForwardPass:
-    fields = _fields(data, "record", {"index", "phase", "seconds", "query_tokens", "rows"})
-    return ForwardPass(
-        index=_integer(fields["index"], "index"),
-        phase=_choice(fields["phase"], "phase", get_args(Phase)),
-        seconds=_number(fields["seconds"], "seconds"),
-        query_tokens=_integer(fields["query_tokens"], "query_tokens"),
-        rows=tuple(_row_pass(row) for row in _list(fields["rows"], "rows")),
-    )
-
-
-def _row_pass(data: Any) -> RowPass:
-    fields = _fields(data, "row", {"row", "start", "proposals", "accepted", "threshold", "finish_reason"})
-    proposals = tuple(_proposal(item) for item in _list(fields["proposals"], "proposals"))
-    accepted = _integer(fields["accepted"], "accepted")
-    if accepted > len(proposals):
-        raise ValueError(f"accepted must be <= the number of proposals, got {accepted} of {len(proposals)}")
-    threshold, reason = fields["threshold"], fields["finish_reason"]
-    return RowPass(
-        row=_integer(fields["row"], "row"),
-        start=_integer(fields["start"], "start"),
-        proposals=proposals,
-        accepted=accepted,
-        threshold=None if threshold is None else _number(threshold, "threshold"),
-        finish_reason=None if reason is None else _choice(reason, "finish_reason", get_args(FinishReason)),
-    )
-
-
-def _proposal(data: Any) -> Proposal:
-    fields = _fields(data, "proposal", {"token_id", "score", "source", "alternatives"})
-    pairs = []
-    for pair in _list(fields["alternatives"], "alternatives"):
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise ValueError("alternatives must be [token_id, probability] pairs")
-        pairs.append((_integer(pair[0], "alternatives"), _number(pair[1], "alternatives")))
-    return Proposal(
-        token_id=_integer(fields["token_id"], "token_id"),
-        score=_number(fields["score"], "score"),
-        source=_choice(fields["source"], "source", get_args(Source)),
-        alternatives=tuple(pairs),
-    )
-
-
-def _fields(data: Any, what: str, names: set[str]) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise ValueError(f"{what} must be an object, got {type(data).__name__}")
-    if set(data) != names:
-        missing, extra = sorted(names - set(data)), sorted(set(data) - names)
-        raise ValueError(f"{what} must have the fields {sorted(names)}; missing {missing}, unknown {extra}")
-    return data
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{name} must be a list, got {type(value).__name__}")
-    return value
-
-
-def _integer(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
-    return value
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
-
-
-def _choice(value: Any, name: str, choices: tuple[Any, ...]) -> Any:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return value

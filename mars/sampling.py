@@ -75,6 +75,11 @@ def pick(logits_RWV: torch.Tensor, positions_RW: torch.Tensor, sampling: Samplin
     """
     if not sampling.active:
         return logits_RWV.argmax(-1)
+    if logits_RWV.device.type == "cpu":  # elsewhere the number of rows that draw is not known without waiting for it
+        drawing_N = (sampling.temperature_R > 0).nonzero()[:, 0]
+        if len(drawing_N) < len(logits_RWV):
+            drawn_NW = pick(logits_RWV[drawing_N], positions_RW[drawing_N], sampling.select(drawing_N))
+            return logits_RWV.argmax(-1).index_copy_(0, drawing_N, drawn_NW)
     noise_RWV = gumbel(sampling.seed_R, positions_RW, logits_RWV.shape[-1])
     return filtered(logits_RWV, sampling).add(noise_RWV).argmax(-1)
 

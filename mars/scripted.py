@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from mars.engine import Clock
-from mars.window import Window
+from mars.engine.engine import Clock
+from mars.engine.window import Window
 
 Script = Callable[[int, int, int], tuple[int, float]]
 """(row, position in the response, masks read) -> (token id, its probability); no masks read: the real prefix."""
@@ -135,6 +135,8 @@ class ScriptedRows:
     with one that writes the first slot of its place again, but for a window that reads the whole row once more.
     """
 
+    states: None = None
+
     def __init__(self, model: ScriptedModel, rows: int, capacity: int):
         self._model = model
         self._capacity = capacity
@@ -165,6 +167,12 @@ class ScriptedRows:
     def move(self, source: int, target: int) -> None:
         """Put what row `source` has cached into row `target`; another may begin at `source`."""
         self._rows[target], self._rows[source] = self._rows[source], _ScriptedRow()
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Put the first tokens that row `source` has cached into row `target` as well, which begins with them."""
+        known = {slot: found for slot, found in self._rows[source].tokens.items() if slot <= tokens}
+        self._rows[target] = _ScriptedRow(number=self._begun, tokens=known)
+        self._begun += 1
 
     def _write(
         self, place: int, ids: list[int], slots: list[int], positions: list[int], asked: int | None

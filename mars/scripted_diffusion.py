@@ -15,9 +15,9 @@ from typing import cast
 
 import torch
 
-from mars.engine import Clock
+from mars.engine.engine import Clock
+from mars.engine.window import Window
 from mars.scripted import Call, ScriptedModel
-from mars.window import Window
 
 
 class Diffusing:
@@ -46,6 +46,8 @@ class Diffusing:
 
 class DiffusingRows:
     """The rows of one run, numbered by the places in which they begin; a prompt ends where the first mask stands."""
+
+    states: None = None
 
     def __init__(self, engine: Diffusing, rows: int, capacity: int):
         self._engine = engine
@@ -77,6 +79,11 @@ class DiffusingRows:
         """Put what row `source` has cached into row `target`."""
         self._numbers[target] = self._numbers[source]
         self._tokens[target], self._tokens[source] = self._tokens[source], {}
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Put the first tokens that row `source` has cached into row `target` as well."""
+        self._numbers[target] = self._numbers[source]
+        self._tokens[target] = {slot: token for slot, token in self._tokens[source].items() if slot <= tokens}
 
     def _check(self, row: int, slot: int, seen: Sequence[int]) -> None:
         size, number = self._engine.block_size, self._numbers[row]

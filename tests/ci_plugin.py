@@ -12,6 +12,7 @@ import pytest
 TESTS = Path(__file__).parent
 NEEDED = {
     "app/*": "a browser test",
+    "performance/*": "a browser test",
     "analysis/harness/*": "a test of the evaluation harness",
     "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
 }

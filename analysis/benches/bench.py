@@ -1,10 +1,10 @@
-"""Contestants against each other on the clock, interleaved in one run, at several batch sizes.
+"""Decoders against each other on the clock, interleaved in one run, at several batch sizes.
 
-At each batch size every contestant first decodes all prompts once, uncounted. Then come the rounds: in each, every
-contestant decodes the same prompts, in an order that moves on by one from round to round, so that a machine that gets
+At each batch size every decoder first decodes all prompts once, uncounted. Then come the rounds: in each, every
+decoder decodes the same prompts, in an order that moves on by one from round to round, so that a machine that gets
 slower or faster does so for all. Speed-ups are ratios within a round.
 
-The batch size is how many rows decode at once. A contestant whose rows can join and leave between passes is given all
+The batch size is how many rows decode at once. A decoder whose rows can join and leave between passes is given all
 prompts, and the next one takes the place of a row that has ended; the others get them in batches that end with their
 longest row.
 """
@@ -55,8 +55,8 @@ class BenchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entrant:
-    """A contestant that is ready to run: how it decodes, and all its prompts as token ids.
+class BenchCase:
+    """A decoder that is ready to run: how it decodes, and all its prompts as token ids.
 
     `lossless`: its outputs must be those of the baseline. `comparable`: it has the baseline's weights. `continuous`: it
     takes in waiting prompts as rows end, so that it needs no batches.
@@ -78,14 +78,14 @@ class Entrant:
 
 
 def bench(
-    entrants: Sequence[Entrant], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
+    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
 ) -> list[Result]:
-    """Measure every contestant at every batch size; `progress` is told of each decoded round, warm-up included."""
+    """Measure every decoder at every batch size; `progress` is told of each decoded round, warm-up included."""
     # A full collection takes as long as a round of a small model; without what is there already it takes nothing.
     gc.collect()
     gc.freeze()
     try:
-        return _bench(entrants, plan, traffic, progress)
+        return _bench(cases, plan, traffic, progress)
     finally:
         gc.unfreeze()
 
@@ -97,28 +97,28 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
 
 
 def _bench(
-    entrants: Sequence[Entrant], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None
+    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None
 ) -> list[Result]:
     results: list[Result] = []
     for batch_size in plan.batch_sizes:
-        rounds: dict[str, list[Round]] = {entrant.label: [] for entrant in entrants}
+        rounds: dict[str, list[Round]] = {case.label: [] for case in cases}
         for number in range(-1, plan.repeats):
-            for entrant in rotated(entrants, max(number, 0)):
-                measured = entrant.round(batch_size)
+            for case in rotated(cases, max(number, 0)):
+                measured = case.round(batch_size)
                 if number >= 0:
-                    rounds[entrant.label].append(measured)
+                    rounds[case.label].append(measured)
                 if progress is not None:
                     progress(1)
         results += [
             result_of(
-                entrant.label,
+                case.label,
                 batch_size,
                 rounds,
                 traffic,
-                lossless=entrant.lossless,
-                comparable=entrant.comparable,
-                continuous=entrant.continuous,
+                lossless=case.lossless,
+                comparable=case.comparable,
+                continuous=case.continuous,
             )
-            for entrant in entrants
+            for case in cases
         ]
     return results

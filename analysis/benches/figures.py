@@ -1,4 +1,4 @@
-"""From the rounds of one contestant to its figures, and from two contestants' rounds to a speed-up."""
+"""From the rounds of one decoder to its figures, and from the rounds of two to a speed-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from statistics import median
 
 from analysis.benches.bandwidth import Traffic
-from analysis.decoding.contestants import BASELINE, GENERATE
+from analysis.decoding.decoder_specs import BASELINE, GENERATE
 from analysis.decoding.timed import Timed
 from analysis.stats import Estimate
 
@@ -18,9 +18,9 @@ Round = tuple[Timed, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One contestant at one batch size.
+    """One decoder at one batch size.
 
-    `figures` by name: medians over rounds with their intervals, None where a contestant has no such figure.
+    `figures` by name: medians over rounds with their intervals, None where a decoder has no such figure.
     `identical` counts the problems for which it wrote what the baseline wrote, token by token, in the first round.
     `continuous`: rows joined as others ended. `rounds` are (tokens, wall-clock seconds).
     """
@@ -45,7 +45,7 @@ def result_of(
     comparable: bool = True,
     continuous: bool = False,
 ) -> Result:
-    """The figures of contestant `label` from the rounds of all; pairs are those of one round.
+    """The figures of decoder `label` from the rounds of all; pairs are those of one round.
 
     `comparable`: it has the baseline's weights, so that its outputs can be held against the baseline's.
     """

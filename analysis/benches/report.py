@@ -1,4 +1,4 @@
-"""A benchmark as a table for people, as Markdown for the README, and as a dictionary for programs."""
+"""A benchmark as a table for people, as Markdown for docs/measured.md, and as a dictionary for programs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def lossless_sentence(results: Sequence[Result]) -> str:
     ]
     if broken:
         return f"NOT lossless: {'; '.join(broken)}. In bfloat16 near-ties may flip; in float32 this is a fault."
-    return "Every lossless contestant wrote exactly the tokens of autoregressive."
+    return "Every lossless decoder wrote exactly the tokens of autoregressive."
 
 
 def _notes(results: Sequence[Result], plan: BenchPlan) -> list[str]:
@@ -124,10 +124,10 @@ def _counts(results: Sequence[Result], plan: BenchPlan) -> str:
 
 
 def _lines(results: Sequence[Result], batch_size: int) -> list[tuple[str, ...]]:
-    """The heading and a line per contestant; a column that nobody has a value for is left out."""
+    """The heading and a line per decoder; a column that nobody has a value for is left out."""
     here = [result for result in results if result.batch_size == batch_size]
     shown = [name for name in COLUMNS if any(result.figures.get(name) for result in here)]
-    lines = [("contestant", *(COLUMNS[name][0] for name in shown), "identical")]
+    lines = [("decoder", *(COLUMNS[name][0] for name in shown), "identical")]
     for result in here:
         cells = [
             "–" if (estimate := result.figures.get(name)) is None else COLUMNS[name][1](estimate) for name in shown

@@ -18,11 +18,11 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import rotated
 from analysis.stats import Estimate
-from mars.engine import Engine, Rows
+from mars.checkpoint.weights import read_config
+from mars.engine.engine import Engine, Rows
+from mars.engine.window import Window
 from mars.metrics import COUNTED
 from mars.records import read_jsonl
-from mars.weights import read_config
-from mars.window import Window
 
 PASSES = 10
 _QWEN: dict[str, Any] = {"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "rope_theta": 1e6}

@@ -1,4 +1,7 @@
-"""`python -m analysis agree`: whether self_speculative writes what autoregressive does; exit code 1 if not."""
+"""`python -m analysis agree`: whether self_speculative writes what autoregressive does; exit code 1 if not.
+
+With --questions it is held against `generate` of transformers instead, as any other decoder (agree_questions.py).
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from typing import cast, get_args
 
 from tqdm import tqdm
 
+from analysis.commands import agree_questions
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
-from analysis.decoding.contestants import BASELINE
-from analysis.evaluations.agreement import EXACT, LARGEST_GAP, Agreement, agreements
+from analysis.decoding.decoder_specs import BASELINE
+from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
 from analysis.text_table import aligned
-from mars.checkpoint import load_checkpoint
+from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings, LayoutName
-from mars.options import DEFAULT_BLOCK_SIZE
+from mars.decoders import EXACT
+from mars.options import DEFAULT_BLOCK_SIZE, add_base_options, add_invariant_option
 from mars.tasks import TASKS
 
 HELP = "whether self_speculative writes what autoregressive writes"
@@ -34,7 +39,9 @@ NOTE = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add = parser.add_argument
-    add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="DIR", help=f"default: {DEFAULT_CHECKPOINT}")
+    add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"default: {DEFAULT_CHECKPOINT}")
+    add_base_options(parser)
+    add_invariant_option(parser)
     add("--problems", type=int, default=50, metavar="N", help="held-out problems of each family (default: 50)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
     add("--batch-sizes", default="1,8", metavar="N,N", help="rows that decode at once (default: 1,8)")
@@ -47,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="float32: every text must be identical; bfloat16: no gap may be wide (default: float32)",
     )
     add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    agree_questions.add_options(parser)
     add("--json", action="store_true", help="also print one JSON object, as the last line")
 
 
@@ -56,10 +64,12 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         ValueError: one sentence about the option or file at fault.
     """
+    if options.questions is not None:
+        return agree_questions.run(options, _parse_layouts(options.layouts), parse_sizes(options.batch_sizes))
     plan = Plan(problems=options.problems, seed=options.seed)
     layouts, batch_sizes = _parse_layouts(options.layouts), parse_sizes(options.batch_sizes)
     DecodingSettings(max_new_tokens=options.max_new_tokens)
-    checkpoint = load_checkpoint(options.checkpoint, dtype=options.dtype, device=options.device)
+    checkpoint = load_source(options.checkpoint, options)
     settings = DecodingSettings(
         block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE, max_new_tokens=options.max_new_tokens
     )

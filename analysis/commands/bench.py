@@ -13,18 +13,19 @@ from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchPlan, bench
 from analysis.benches.report import to_dict, to_markdown, to_text
 from analysis.commands import step_times
-from analysis.commands.entrants import Models, entrants_of
+from analysis.commands.bench_cases import Models, cases_of
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
-from analysis.decoding.contestants import (
-    Contestant,
+from analysis.decoding.decoder_specs import (
+    DecoderSpec,
     check_runnable,
-    default_contestants,
-    parse_contestants,
+    default_decoder_specs,
+    parse_decoder_specs,
     parse_threshold,
 )
-from mars.checkpoint import DTYPES
+from mars.checkpoint.checkpoint import DTYPES
+from mars.checkpoint.loading import drafted_names
 from mars.config import DecodingSettings
-from mars.options import DEFAULT_BLOCK_SIZE
+from mars.options import DEFAULT_BLOCK_SIZE, SOURCES, add_base_options, add_invariant_option
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 
@@ -32,14 +33,16 @@ HELP = "wall-clock speed of decoders against each other and against generate of 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add = parser.add_argument
-    add("--checkpoint", metavar="DIR", help=f"checkpoint folder or Hub id (default: {DEFAULT_CHECKPOINT})")
-    add("--ar", metavar="DIR", help="another checkpoint, decoded autoregressively as one more contestant")
-    add("--draft", metavar="DIR", help="a smaller checkpoint with the same vocabulary, which speculative needs")
+    add("--checkpoint", metavar="SOURCE", help=f"{SOURCES}, or an adapter (default: {DEFAULT_CHECKPOINT})")
+    add_base_options(parser)
+    add_invariant_option(parser)
+    add("--ar", metavar="SOURCE", help="another checkpoint, decoded autoregressively as one more decoder")
+    add("--draft", metavar="DIR", help=f"a smaller checkpoint with the same vocabulary, for {drafted_names()}")
     add(
         "--decoders",
         action="append",
         metavar="A,B",
-        help="contestants beside generate and autoregressive, such as sliding_window@0.9/b4, block_cached/c16, "
+        help="decoders beside generate and autoregressive, such as sliding_window@0.9/b4, block_cached/c16, "
         "self_speculative/linear or jacobi/k4; may be given again (default: all that the checkpoint can run)",
     )
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
@@ -47,8 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
-    add("--threshold", default="0.95", metavar="T", help="for contestants that name none (default: 0.95)")
-    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 on CUDA only")
+    add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
+    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")
     add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
     add("--markdown", action="store_true", help="print Markdown instead of plain text")
     add("--json", action="store_true", help="also print one JSON object, as the last line")
@@ -76,12 +79,12 @@ def run(options: argparse.Namespace) -> None:
     models = Models.load(options, source)
     checkpoint, device = models.checkpoint, models.checkpoint.engine.device
     settings = _settings(options, checkpoint.block_size)
-    contestants = _contestants(decoders, settings, models)
-    entrants = entrants_of(contestants, models, settings, plan.sample())
+    specs = _specs(decoders, settings, models)
+    cases = cases_of(specs, models, settings, plan.sample())
     traffic = Traffic.of(models.plain)
-    total = len(entrants) * (plan.repeats + 1) * len(plan.batch_sizes)
+    total = len(cases) * (plan.repeats + 1) * len(plan.batch_sizes)
     with tqdm(total=total, unit="round", file=sys.stderr) as bar:
-        results = bench(entrants, plan, traffic, bar.update)
+        results = bench(cases, plan, traffic, bar.update)
     sys.stdout.write((to_markdown if options.markdown else to_text)(results, plan) + "\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, device)}.\n")
     if options.json:
@@ -91,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
             "ar": options.ar,
             "draft": options.draft,
             "settings": asdict(settings),
-            "contestants": {contestant.label: dict(contestant.changes) for contestant in contestants},
+            "contestants": {spec.label: dict(spec.changes) for spec in specs},
             "traffic": asdict(traffic),
             **described_run(checkpoint.dtype, device),
         }
@@ -110,14 +113,14 @@ def _check_settings(options: argparse.Namespace, decoders: str | None) -> None:
     """Say what is wrong with the settings before any weights are read."""
     settings = _settings(options, None)
     if decoders is not None:
-        for contestant in parse_contestants(decoders, settings.threshold):
-            contestant.settings(settings)
+        for spec in parse_decoder_specs(decoders, settings.threshold):
+            spec.settings(settings)
 
 
-def _contestants(text: str | None, settings: DecodingSettings, models: Models) -> list[Contestant]:
+def _specs(text: str | None, settings: DecodingSettings, models: Models) -> list[DecoderSpec]:
     masks, draft = models.checkpoint.supports_masks, models.paired is not None
     if text is None:
-        return default_contestants(settings.threshold, masks=masks, draft=draft)
-    contestants = parse_contestants(text, settings.threshold)
-    check_runnable(contestants, models.checkpoint.name, masks=masks, draft=draft)
-    return contestants
+        return default_decoder_specs(settings.threshold, masks=masks, draft=draft)
+    specs = parse_decoder_specs(text, settings.threshold)
+    check_runnable(specs, models.checkpoint.name, masks=masks, draft=draft)
+    return specs

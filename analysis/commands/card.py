@@ -11,9 +11,11 @@ from tqdm import tqdm
 
 from analysis.evaluations.card import Row, model_card
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
-from mars.checkpoint import Checkpoint, load_checkpoint
+from mars import decoders
+from mars.checkpoint import Checkpoint
+from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
-from mars.options import DEFAULT_BLOCK_SIZE
+from mars.options import DEFAULT_BLOCK_SIZE, add_base_options
 from mars.provenance import provenance
 
 HELP = "measure a checkpoint and write its model card, README.md, into its folder"
@@ -26,6 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--checkpoint", required=True, metavar="DIR", help="folder of a checkpoint trained with python -m mars.training"
     )
+    add_base_options(parser)
     add("--baseline", metavar="DIR", help="AR checkpoint to measure on the same problems, as the first row")
     add("--thresholds", default=_THRESHOLDS, metavar="T,T", help=f"for a MARS checkpoint (default: {_THRESHOLDS})")
     add("--problems", type=int, default=100, metavar="N", help="held-out problems of each family (default: 100)")
@@ -42,13 +45,13 @@ def run(options: argparse.Namespace) -> None:
         ValueError: one sentence about the option or file at fault.
     """
     plan = Plan(problems=options.problems, seed=options.seed, batch_size=options.batch_size)
-    checkpoint = load_checkpoint(options.checkpoint, dtype=options.dtype)
+    checkpoint = load_source(options.checkpoint, options)
     if not checkpoint.record:
         raise ValueError(f"{options.checkpoint} has no mars.json; cards are written for checkpoints trained here")
     rows = [_row(checkpoint, threshold, plan, options) for threshold in _thresholds(checkpoint, options.thresholds)]
     baseline = None
     if options.baseline:
-        ar = load_checkpoint(options.baseline, dtype=options.dtype)
+        ar = load_source(options.baseline, options)
         baseline = (ar.name, _row(ar, None, plan, options).evaluation)
     measured = {
         **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(checkpoint.engine.device)),
@@ -71,7 +74,7 @@ def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:
 
 
 def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: argparse.Namespace) -> Row:
-    decoder = "sliding_window" if checkpoint.supports_masks else "autoregressive"
+    decoder = decoders.USUAL if checkpoint.supports_masks else decoders.BASELINE
     settings = DecodingSettings(
         block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE,
         threshold=threshold,

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate, find_decoder
 from analysis.evaluations.report import to_dict, to_table
 from mars.checkpoint import Checkpoint
+from mars.checkpoint.loading import load
 from mars.config import DecodingSettings
-from mars.loading import load
 from mars.options import add_decoding_options, decoding_settings
 from mars.provenance import provenance
 from mars.tasks import TASKS

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from analysis.commands.shared import described_run, machine
 from analysis.evaluations.evaluate import find_decoder
 from analysis.sweeps.models import describe
+from mars.checkpoint.loading import check_draft, load
 from mars.config import DecodingSettings
-from mars.loading import check_draft, load
 from mars.options import add_decoding_options, decoding_settings
 
 if TYPE_CHECKING:

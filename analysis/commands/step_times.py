@@ -24,7 +24,7 @@ from analysis.benches.step_times import (
 )
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
-from mars.checkpoint import choose_device, choose_dtype
+from mars.checkpoint.checkpoint import choose_device, choose_dtype
 from mars.engine import ModelEngine
 from mars.options import DEFAULT_BLOCK_SIZE
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     plan = StepPlan.of(options.block_size, parse_sizes(options.batch_sizes), options.context, options.repeats, replay)
     config = read_shape(options.shape)
     device = choose_device(options.device)
-    dtype = choose_dtype(options.dtype, device)
+    dtype = choose_dtype(options.dtype, device, config)
     model = random_model(config, dtype, device)
     traffic = Traffic.of(model)  # before the engine lays the weights out anew
     engine = ModelEngine(model, stop_token_ids=frozenset())

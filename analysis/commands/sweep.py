@@ -15,11 +15,12 @@ import torch
 from tqdm import tqdm
 
 from analysis.runs import read_runs
+from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.plan import SweepPlan, read_plan
 from analysis.sweeps.sweep import Progress, Sweep, Swept
 from analysis.sweeps.work import Process, Work
 from analysis.text_table import aligned
-from mars.checkpoint import choose_device
+from mars.checkpoint.checkpoint import choose_device
 from mars.provenance import provenance
 
 HELP = "run the settings of a plan, chunk by chunk, and put them into the run store"
@@ -31,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("plan", type=Path, metavar="PLAN.toml", help="groups of settings; see analysis/plans and docs/runs.md")
     add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the run store (default: {RUNS})")
+    add("--ray", metavar="ADDRESS", help="decode the chunks on the Ray cluster at this address, such as auto")
     add("--json", action="store_true", help="also print one JSON object, as the last line")
 
 
@@ -44,12 +46,16 @@ def run(options: argparse.Namespace) -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     plan = read_plan(options.plan)
+    if options.ray is not None and process.count > 1:
+        raise ValueError(f"--ray needs one process, which Ray shares out, got {process.count}")
+    cluster = None if options.ray is None else Cluster.at(options.ray)
     with Bar(process) as bar:
         sweep = Sweep(
             plan=plan,
             work=Work(folder=options.runs, process=process),
-            provenance=_provenance(plan, process),
+            provenance=_provenance(plan, cluster.workers if cluster else process.count),
             progress=bar,
+            cluster=cluster,
         )
         swept = sweep.run()
     if process.number == 0:
@@ -81,10 +87,10 @@ class Bar(Progress):
         self._bar.set_description(run.rpartition(".")[0])
 
 
-def _provenance(plan: SweepPlan, process: Process) -> dict[str, Any]:
+def _provenance(plan: SweepPlan, processes: int) -> dict[str, Any]:
     device = choose_device(plan.groups[0].device)
     found = provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(device))
-    return {**found, "threads": torch.get_num_threads(), "processes": process.count, "plan": plan.name}
+    return {**found, "threads": torch.get_num_threads(), "processes": processes, "plan": plan.name}
 
 
 def _print(swept: Swept, options: argparse.Namespace) -> None:

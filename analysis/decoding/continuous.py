@@ -1,4 +1,4 @@
-"""How the contestants decode many prompts with few places: those that can take in a row whenever one has ended, do."""
+"""How the decoders run many prompts with few places: those that can take in a row whenever one has ended, do."""
 
 from __future__ import annotations
 

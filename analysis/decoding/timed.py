@@ -124,15 +124,18 @@ class Generate:
         # Else what the checkpoint's generation_config.json says, a repetition penalty say, would fill in.
         self._model.generation_config = self._config(max_new_tokens)
 
+    def texts(self, prompts: Prompts) -> tuple[tuple[int, ...], ...]:
+        """The token ids of each row up to and including the end of sequence."""
+        return tuple(self._until_stop(row) for row in self._generate(prompts, self.max_new_tokens))
+
     def timed(self, prompts: Prompts, watch: Stopwatch) -> Timed:
         """Decode one batch, and once more for its first token alone; the seconds per pass are means over the rest."""
         start = watch.settled()
-        written = self._generate(prompts, self.max_new_tokens)
+        outputs = self.texts(prompts)
         seconds = watch.settled() - start
         start = watch.settled()
         self._generate(prompts, 1)
         first = watch.settled() - start
-        outputs = tuple(self._until_stop(row) for row in written)
         rows, further = len(prompts), max(map(len, outputs)) - 1
         step = (seconds - first) / further if further else 0.0
         longest = max(map(len, prompts))

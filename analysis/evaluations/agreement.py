@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from analysis.decoding.contestants import BASELINE
 from analysis.decoding.continuous import run
+from analysis.decoding.decoder_specs import BASELINE
 from mars.config import DecodingSettings, LayoutName
+from mars.decoders import EXACT
 from mars.decoding.base import Prompts, check
 from mars.engine import Engine
+from mars.engine.window import Window
 from mars.metrics import output_ids
-from mars.window import Window
 
-EXACT = "self_speculative"
 LARGEST_GAP = 0.05
 
 Texts = tuple[tuple[int, ...], ...]

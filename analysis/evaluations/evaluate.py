@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.stats import wilson_interval
+from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS, Decoder
+from mars.decoding import DECODERS
+from mars.decoding.base import Decoder
 from mars.metrics import Count, Tally, output_ids
 from mars.records import FinishReason, ForwardPass
 from mars.tasks import TASKS, Problem, sample
@@ -160,8 +162,7 @@ def find_decoder(name: str) -> Decoder:
     Raises:
         ValueError: there is none; the choices are listed.
     """
-    if name not in DECODERS:
-        raise ValueError(f"decoder must be one of {', '.join(DECODERS)}, got {name!r}")
+    decoders.check_name(name)
     return DECODERS[name]
 
 

@@ -1,4 +1,4 @@
-"""What the runs of a store are compared with: AR for accuracy, the autoregressive run of the same turn for speed."""
+"""What the runs of a store are compared with: AR for accuracy, for speed the AR run that took turns with them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,16 @@ class Baselines:
             self._found[key] = next((pair for pair in pairs if len(pair[1]) == len(wanted)), None)
         return self._found[key]
 
-    def speed_of(self, row: Row) -> pd.DataFrame | None:
-        """Rows of the autoregressive run that took turns with this one, on the same weights if there is one."""
+    def speed_of(self, row: Row) -> tuple[str, pd.DataFrame] | None:
+        """Id and rows of the autoregressive run that took turns with this one.
+
+        That of the AR baseline if there is one, so that accuracy and speed are compared with the same run; else that of
+        the same weights.
+        """
         if not row["timed"]:
             return None
         turn = ("group", "batch_size", "seed", "tasks", "problems")
         here = [other for other in self._timed if all(other[name] == row[name] for name in turn)]
         ordered = speed_baselines(row["model.fingerprint"], here, lambda run: (run["model.fingerprint"], run["id"]))
-        return self._runs.rows(ordered[0]["id"]) if ordered else None
+        ordered.sort(key=lambda run: run["model.fingerprint"] != self.model_of(row))
+        return (str(ordered[0]["id"]), self._runs.rows(ordered[0]["id"])) if ordered else None

@@ -10,12 +10,13 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from analysis.figures.points import ACCURACY, AR_ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP
+from analysis.figures.points import ACCURACY, AR_ACCURACY, PER_FORWARD, PER_SECOND, SAME_TEXT, SPEEDUP
 from analysis.figures.style import BASELINE, NEUTRAL, TITLE_HEIGHT, Look, finish, plain, rows_height, translucent
 from analysis.figures.words import PUBLISHED, cut, folded
 
 AXES = {
     ACCURACY: "accuracy (%)",
+    SAME_TEXT: "answers with AR's very text (%)",
     PER_FORWARD: "tokens per forward",
     PER_SECOND: "output tokens/s",
     SPEEDUP: "speed-up over AR (×)",
@@ -102,7 +103,7 @@ def panels(titles: Sequence[str], axes: Axes) -> go.Figure:
         figure.update_xaxes(title_text=AXES[axes.x], row=rows, col=column)
     for row in range(1, rows + 1):
         figure.update_yaxes(title_text=AXES[axes.y], row=row, col=1)
-    if axes.y == ACCURACY:
+    if axes.y in (ACCURACY, SAME_TEXT):
         figure.update_yaxes(tickformat=".0%")
     return figure
 

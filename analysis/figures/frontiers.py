@@ -8,26 +8,33 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import Axes, Part, curves, drawable, drawable_by
-from analysis.figures.points import ACCURACY, PER_FORWARD
+from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT
 from analysis.figures.style import NEUTRAL, empty
 from analysis.figures.words import PUBLISHED, series_words
 from analysis.stats import Interval, Standing, standings
+from mars import decoders
 from mars.config import ScoreName
 
 FRONTIER, FAMILIES, SCORES = "frontier", "families", "scores"
 _TIMED = "timed runs, and autoregressive ones in their group"
 
 
+def height(table: pd.DataFrame) -> str:
+    """What the frontier of these runs has upwards: accuracy, or where nobody judged them the texts that are AR's."""
+    return SAME_TEXT if table[ACCURACY].isna().all() and table[SAME_TEXT].notna().any() else ACCURACY
+
+
 def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
     """The points of `frontier`, one a row.
 
-    `standing` is that of `analysis.stats.Standing` among the measured points of the panel, `best_by_value` whether no
-    other of them is as accurate and as fast.
+    `standing` is that of `analysis.stats.Standing` among the points of the panel that can be compared: measured, on as
+    many problems as any, and in tokens per forward without a draft model, whose passes are not counted. `best_by_value`
+    says that no other of them is as accurate and as fast.
     """
-    by = drawable_by(against)
-    points = drawable(table, Axes(x=against), by)
+    by, axes = drawable_by(against), Axes(x=against, y=height(table))
+    points = drawable(table, axes, by)
     groups = points.groupby(by) if by else [(None, points)]
-    found = {standing.name: standing for _, part in groups for standing in _standings(part, against)}
+    found = {standing.name: standing for _, part in groups for standing in _standings(part, axes)}
     return points.assign(
         standing=[found[run].state if run in found else None for run in points["id"]],
         best_by_value=[run in found and found[run].best_by_value for run in points["id"]],
@@ -49,7 +56,7 @@ def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD, dark: bool = Fa
     parts: list[Part] = [("", points)]
     if against != PER_FORWARD:
         parts = [(f"batch size {int(size)}", part) for size, part in points.groupby("batch_size")]
-    axes = Axes(x=against)
+    axes = Axes(x=against, y=height(table))
     figure = curves(parts, axes, FRONTIER, dark=dark)
     for index, (_, part) in enumerate(parts):
         _add_rings(figure, part, axes, index, len(parts))
@@ -90,10 +97,13 @@ def scores(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     return curves(parts, Axes(x=PER_FORWARD), SCORES, dark=dark)
 
 
-def _standings(points: pd.DataFrame, against: str) -> list[Standing]:
-    measured = points[points["source"] != PUBLISHED].to_dict("records")
-    places = {row["id"]: {name: _interval(row, name) for name in (ACCURACY, against)} for row in measured}
-    return standings(places, {ACCURACY: "up", against: "up"})
+def _standings(points: pd.DataFrame, axes: Axes) -> list[Standing]:
+    measured = points[(points["source"] != PUBLISHED) & (points["n"] == points["n"].max())]
+    if axes.x == PER_FORWARD:
+        measured = measured[~measured["decoder"].isin([decoder.name for decoder in decoders.drafted()])]
+    names = (axes.y, axes.x)
+    places = {row["id"]: {name: _interval(row, name) for name in names} for row in measured.to_dict("records")}
+    return standings(places, dict.fromkeys(names, "up"))
 
 
 def _interval(row: dict[str, float], name: str) -> Interval:

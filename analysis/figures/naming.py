@@ -18,9 +18,11 @@ def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     """The table with these columns more; `baseline` is the fingerprint of the AR baseline.
 
     `model` is a name that no two models share, `series` what the runs of a line share, `threshold` the one that
-    decided, `rank` the number of the series' look, `hover` the text of a mark.
+    decided, `rank` the number of the series' look, `over` the AR run of the same turns in words, `hover` the text of a
+    mark.
     """
     found = table.assign(model=_models(table))
+    found["over"] = _over(found)
     records = found.to_dict("records")
     found["series"] = pd.Series(_series(records), dtype=object, index=found.index)
     found["hover"] = pd.Series([hover(row) for row in records], dtype=object, index=found.index)
@@ -30,6 +32,13 @@ def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     ranks = found["series"].map(_ranks(found[~theirs]) | _ranks(found[theirs]))
     is_baseline = (found["model.fingerprint"] == baseline) & (found["decoder"] == BASELINE_DECODER) & ~theirs
     return found.assign(rank=ranks.mask(is_baseline, BASELINE_RANK).astype(int))
+
+
+def _over(table: pd.DataFrame) -> pd.Series:
+    """The AR run that each run took turns with: its model and its tokens per second."""
+    runs = table.drop_duplicates("id").set_index("id")
+    words = [f"{model}, {speed:,.0f} tok/s" for model, speed in runs[["model", "tokens_per_second"]].to_numpy()]
+    return table["ar_run"].map(dict(zip(runs.index, words, strict=True)).get)
 
 
 def _series(records: Sequence[Row]) -> list[str]:

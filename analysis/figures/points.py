@@ -12,12 +12,21 @@ import pandas as pd
 
 from analysis.figures.baselines import Baselines
 from analysis.figures.naming import named
+from analysis.figures.words import missing
 from analysis.runs import RunStore
-from analysis.stats import Interval, accuracy, paired_difference, speed_up, tokens_per_forward, tokens_per_second
+from analysis.stats import (
+    Interval,
+    accuracy,
+    identical_texts,
+    paired_difference,
+    speed_up,
+    tokens_per_forward,
+    tokens_per_second,
+)
 
 ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"
-AR_ACCURACY, LOSS = "ar_accuracy", "loss"
-MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, AR_ACCURACY, LOSS)
+SAME_TEXT, AR_ACCURACY, LOSS = "same_text", "ar_accuracy", "loss"
+MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, SAME_TEXT, AR_ACCURACY, LOSS)
 POOLED = "all families"
 _DIGITS = 12
 """Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
@@ -36,9 +45,11 @@ def measure(
 
     For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none or `measures` leaves it out: shares
     for accuracies, points for the loss, which is AR baseline − run on the same problems, with `gained` and `lost` as in
-    `PairedDifference`. Runs that were not timed have no tokens per second. Speed-ups are over the autoregressive run of
-    the same group and batch size. `baseline` is the id of the AR baseline, `task` the family; with `families` a run has
-    one row for each in place of one over all. The columns of `analysis.figures.naming` say what marks are called.
+    `PairedDifference`. Runs that were not timed have no tokens per second; those that nobody judged have no accuracy
+    and no loss. `ar_run` is the id of the AR run that took turns with it, in the same group at the same batch size:
+    speed-ups are over it, and `same_text` is the share of its texts that are that run's. `baseline` is the id of the AR
+    baseline, `task` the family; with `families` a run has one row for each in place of one over all. The columns of
+    `analysis.figures.naming` say what marks are called.
     `progress` is told after each run.
     """
     table = runs.table()
@@ -50,7 +61,7 @@ def measure(
         if progress is not None:
             progress(1)
     intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
-    columns = list(dict.fromkeys([*table.columns, "task", "baseline", "gained", "lost", *intervals]))
+    columns = list(dict.fromkeys([*table.columns, "task", "baseline", "ar_run", "gained", "lost", *intervals]))
     frames = [pd.DataFrame(measured, columns=columns)]
     if published is not None:
         frames.append(published.assign(task=published["tasks"].map(", ".join)))
@@ -62,15 +73,20 @@ def _measured(
     runs: RunStore, row: dict[str, Any], task: str, baselines: Baselines, wanted: Collection[str]
 ) -> dict[str, Any]:
     rows = _of(runs.rows(row["id"]), task)
-    timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row)
-    found = dict.fromkeys(MEASURES, _NONE) | {ACCURACY: accuracy(rows)}
+    judged = not missing(row[ACCURACY])
+    timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row) if judged else None
+    found = dict.fromkeys(MEASURES, _NONE) | ({ACCURACY: accuracy(rows)} if judged else {})
     flat: dict[str, Any] = {"n": len(rows)}
     if PER_FORWARD in wanted:
         found[PER_FORWARD] = _or_none(tokens_per_forward, rows)
     if PER_SECOND in wanted and row["timed"]:
         found[PER_SECOND] = _or_none(tokens_per_second, rows)
-    if SPEEDUP in wanted and timed is not None:
-        found[SPEEDUP] = _or_none(speed_up, rows, _of(timed, task))
+    if timed is not None:
+        flat["ar_run"], theirs = timed[0], _of(timed[1], task)
+        if SPEEDUP in wanted:
+            found[SPEEDUP] = _or_none(speed_up, rows, theirs)
+        if SAME_TEXT in wanted:
+            found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
     if baseline is not None:
         flat["baseline"], theirs = baseline[0], _of(baseline[1], task)
         found[AR_ACCURACY] = accuracy(theirs)

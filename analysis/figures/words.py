@@ -6,15 +6,15 @@ Rows are those of `RunStore.table()`: missing numbers are NaN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
 from analysis.figures.style import WIDTH, plain
-from mars.config import DecodingSettings
+from mars import decoders
+from mars.config import DEFAULTS, SETTINGS
 
 Row = Mapping[str, Any]
-BASELINE_DECODER = "autoregressive"
+BASELINE_DECODER = decoders.BASELINE
 PUBLISHED = "published"
 SOURCE = "arXiv 2604.07023"
 
@@ -23,48 +23,38 @@ MEASURES = {
     "tokens_per_forward": ("tokens per forward", 1.0, ".2f", ""),
     "tokens_per_second": ("tok/s", 1.0, ".0f", ""),
     "speedup": ("speed-up over AR", 1.0, ".2f", "×"),
-    "loss": ("loss against AR", 1.0, ".1f", " points"),
+    "same_text": ("answers with AR's very text", 100.0, ".0f", " %"),
+    "loss": ("accuracy against AR", -1.0, "+.1f", " points"),
 }
 """What the pointer shows of each measure: words, factor, number of digits, unit."""
 
-_DEFAULTS = asdict(DecodingSettings())
-_WINDOW = ("block_size", "score", "extra_proposal")
-_RELEVANT: dict[str, tuple[str, ...]] = {
-    BASELINE_DECODER: (),
-    "sliding_window": _WINDOW,
-    "block_cached": (*_WINDOW, "cache_block_size"),
-    "block_diffusion": ("block_size", "score"),
-    "self_speculative": ("block_size", "layout"),
-    "jacobi": ("draft_tokens",),
-    "speculative": ("draft_tokens", "continuation"),
-}
-"""The settings that a decoder heeds, the threshold aside; of others all that differ from the default."""
+_BENCHMARKS = {"ifeval": "IFEval", "spec_bench": "Spec-Bench"}
 _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
-_WORDS = {
-    "block_size": "B {}",
-    "cache_block_size": "cache block {}",
-    "draft_tokens": "K {}",
-    "layout": "{}",
-    "score": "{}",
-    "extra_proposal": "B+1 proposals",
-    "continuation": "continuation",
-    "use_cache": "no cache",
-}
-_THRESHOLDED = {"sliding_window", "block_cached", "block_diffusion"}
+"""The settings that are named even at their defaults, where a decoder reads them."""
 _SHARED = ("use_cache", "temperature", "top_p")
+_LEFT_OUT = {"threshold", "seed"}
 
 
 def decoder_words(row: Row) -> str:
     """Decoder and settings, the threshold aside: "sliding_window · B 4 · margin".
 
-    Of the settings that the decoder heeds those that are not as usual; the usual block size is the one trained for.
+    Of the settings that decide in this decoder, or of all where it is not in our table, those that are not as usual;
+    the usual block size is the one trained for.
     """
     decoder = str(row["decoder"])
-    names = (*_RELEVANT.get(decoder, tuple(_DEFAULTS)), *_SHARED)
-    if decoder == "speculative" and row.get("settings.continuation") is True:
-        names = (*names, "block_size", "score")
-    words = (_setting(name, row, known=decoder in _RELEVANT) for name in dict.fromkeys(names) if name != "threshold")
+    info = decoders.TABLE.get(decoder)
+    if info is None:
+        names = [name for name in DEFAULTS if name != "threshold"]
+    else:
+        read = info.deciding(continuation=row.get("settings.continuation") is True)
+        names = [*(name for name in read if name not in (*_SHARED, *_LEFT_OUT)), *_SHARED]
+    words = (_setting(name, row, known=info is not None) for name in names)
     return " · ".join([decoder, *(word for word in words if word)])
+
+
+def task_words(task: object) -> str:
+    """What a family of problems, or a benchmark, is called: "word problems", "IFEval"."""
+    return _BENCHMARKS.get(str(task), str(task).replace("_", " "))
 
 
 def series_words(row: Row) -> str:
@@ -93,15 +83,16 @@ def threshold_words(row: Row) -> str:
 
 def heeds_threshold(row: Row) -> bool:
     """Whether the threshold of this run decided anything."""
-    decoder = row["decoder"]
-    continues = decoder == "speculative" and row.get("settings.continuation") is True
-    return decoder in _THRESHOLDED or decoder not in _RELEVANT or continues
+    info = decoders.TABLE.get(row["decoder"])
+    return info is None or "threshold" in info.deciding(continuation=row.get("settings.continuation") is True)
 
 
 def hover(row: Row, *first: str) -> str:
-    """The text of a mark, as Plotly's HTML: model, decoder, setting, lines of ours, what was measured, and where."""
+    """The text of a mark, as Plotly's HTML: its name, model, setting, lines of ours, what was measured, and where."""
     published = row["source"] == PUBLISHED
+    info = decoders.TABLE.get(row["decoder"])
     setting = " · ".join(word for word in (decoder_words(row), threshold_words(row)) if word)
+    title = _joined(info.title if info else str(row["decoder"]), threshold_words(row))
     problems = _joined(
         None if missing(row.get("n")) else f"n = {int(row['n'])}",
         _families(row),
@@ -115,7 +106,7 @@ def hover(row: Row, *first: str) -> str:
     origin = f"published, {SOURCE}" if published else "measured"
     other = "another model, another task" if published else None
     where = [machine, _text(row.get("hardware")), _joined(_text(row.get("date"), 10), origin), other]
-    head = [f"<b>{plain(cut(model_words(row)))}</b>", folded(setting)]
+    head = [f"<b>{plain(title)}</b>", plain(cut(model_words(row))), folded(setting)]
     return "<br>".join([*head, *first, *_measured(row), *(plain(line) for line in (problems, *where) if line)])
 
 
@@ -124,8 +115,11 @@ def _measured(row: Row) -> list[str]:
     lines = []
     for name, (label, factor, form, unit) in MEASURES.items():
         if not missing(row.get(name)):
-            value, low, high = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+            value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+            low, high = sorted(ends)
             lines.append(f"{label} {interval_words(value, low, high, form=form)}{unit}")
+    if row.get("over"):
+        lines.append(plain(f"AR in the same turns: {row['over']}"))
     return lines
 
 
@@ -141,12 +135,10 @@ def cut(text: str, longest: int = WIDTH) -> str:
 
 def _setting(name: str, row: Row, *, known: bool) -> str:
     value = row.get(f"settings.{name}")
-    usual = row.get("model.block_size") if name == "block_size" else _DEFAULTS[name]
+    usual = row.get("model.block_size") if name == "block_size" else DEFAULTS[name]
     if missing(value) or (value == usual and not (known and name in _ALWAYS)):
         return ""
-    return _WORDS.get(name, f"{name} {{}}").format(
-        int(value) if isinstance(value, float) and value == int(value) else value
-    )
+    return SETTINGS[name].figure.format(int(value) if isinstance(value, float) and value == int(value) else value)
 
 
 def _families(row: Row) -> str | None:

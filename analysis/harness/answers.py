@@ -17,8 +17,8 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.base import Prompts, check
+from mars.decoding.method import Row
 from mars.decoding.pool import Pool
-from mars.decoding.sequences import Row
 from mars.engine import Engine
 from mars.metrics import COUNTED
 from mars.records import ForwardPass, RowPass

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analysis.decoding.contestants import TRAITS, Traits
 from analysis.harness.tasks import Asking, Planned
 from analysis.runs.schema import setting_hash
+from mars import decoders
 from mars.config import DecodingSettings
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")
@@ -63,5 +63,4 @@ def setting_entry(setting: Setting, plan: Planned, asking: Asking) -> dict[str, 
 
 
 def _takes_threshold(setting: Setting) -> bool:
-    takes = TRAITS.get(setting.decoder, Traits()).takes
-    return "@" in takes or setting.settings.continuation
+    return decoders.TABLE[setting.decoder].always_thresholded or setting.settings.continuation

@@ -27,15 +27,15 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from analysis.harness.answers import Ends, answers
-from analysis.harness.asked import Asked, read_asked
+from analysis.harness.generation_request import GenerationRequest, read_request
 from analysis.harness.journal import Journal
 from analysis.harness.recall import GENERATE, Hook, recall
+from mars import decoders
 from mars.checkpoint import Checkpoint
+from mars.checkpoint.loading import load
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine
-from mars.loading import load
 from mars.options import DEFAULT_BLOCK_SIZE
 
 _MODELS = {"checkpoint": None, "decoder": None, "draft": None, "dtype": "auto", "device": "auto"}
@@ -59,8 +59,7 @@ class MarsLM(HFLM):
         batch_size: int = 1,
         journal: Journal | None = None,
     ):
-        if decoder not in DECODERS:
-            raise ValueError(f"decoder must be one of {', '.join(DECODERS)}, got {decoder!r}")
+        decoders.check_name(decoder)
         if batch_size < 1:
             raise ValueError(f"batch_size must be >= 1, got {batch_size}")
         with _without_advice():
@@ -99,13 +98,13 @@ class MarsLM(HFLM):
         """The same for `"checkpoint=…,decoder=…"`."""
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
-    def asked(self, generation_kwargs: Mapping[str, Any]) -> Asked:
+    def asked(self, generation_kwargs: Mapping[str, Any]) -> GenerationRequest:
         """How this model would answer under a task's `generation_kwargs`.
 
         Raises:
             ValueError: it cannot.
         """
-        asked = read_asked(generation_kwargs, self._settings, self._end)
+        asked = read_request(generation_kwargs, self._settings, self._end)
         if asked.settings.max_new_tokens >= self.max_length:
             raise ValueError(
                 f"max_gen_toks must be < the context length of {self.max_length}, got {asked.settings.max_new_tokens}"
@@ -162,7 +161,7 @@ class MarsLM(HFLM):
         ids: list[int] = self.tok_batch_encode([context])[0][0].tolist()
         return ids
 
-    def _ends(self, asked: Asked) -> Ends:
+    def _ends(self, asked: GenerationRequest) -> Ends:
         """Whether an answer has come to a stop string, as `hf` sees it with one row in a batch."""
         criteria = stop_sequences_criteria(self.tokenizer, list(asked.until), 0, 1)
         return lambda ids: bool(criteria(torch.tensor([ids]), None).all())

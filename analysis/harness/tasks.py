@@ -15,7 +15,7 @@ from lm_eval.api.task import Task
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable
 
-from analysis.harness.asked import Asked
+from analysis.harness.generation_request import GenerationRequest
 from analysis.harness.model import MarsLM
 from analysis.harness.recall import GENERATE
 
@@ -65,7 +65,7 @@ class Planned:
     name: str
     task: Task
     problems: int
-    asked: Asked | None
+    asked: GenerationRequest | None
     harness: dict[str, Any]
 
     @property

@@ -1,13 +1,14 @@
-"""What the report shows: its figures in their order, the runs that each is drawn from, and how to read it. No torch."""
+"""The sections of the report: its figures in order, and the runs that each is drawn from. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from analysis import figures
-from analysis.figures.calibration import FEWEST
+from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.report.evidence import Evidence, Section, of_shown, usual
 
@@ -21,15 +22,23 @@ def sections(evidence: Evidence) -> list[Section]:
     return [build(evidence) for build in _SECTIONS]
 
 
+def _section(
+    name: str, described: str, *, points: pd.DataFrame, figure: go.Figure, suffix: str = "", note: str = ""
+) -> Section:
+    """A section on a figure of the catalogue; `suffix` and `note` tell it from others on the same figure."""
+    description = DESCRIPTIONS[described]
+    title = f"{description.title}{suffix}"
+    return Section(name=name, title=title, caption=description.caption(note), points=points, figure=figure)
+
+
 def _frontier(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
     rows = rows[of_shown(rows) & (rows["decoder"] != "block_cached")]
-    return Section(
-        name="frontier",
-        title="Accuracy against tokens per forward: the decoders",
-        caption="""Right is faster, up is better. A line runs through the thresholds of one decoder, from one-token mode
-            on the left to the most lenient on the right. Decoders without a threshold are single marks: exact ones
-            write what one-token mode writes. The dashed line is AR on the same problems, with its band.""",
+    return _section(
+        "frontier",
+        "frontier",
+        suffix=": the decoders in tokens per forward",
+        note="Exact decoders write what one-token mode writes.",
         points=figures.frontier_points(rows),
         figure=figures.frontier(rows),
     )
@@ -38,11 +47,12 @@ def _frontier(evidence: Evidence) -> Section:
 def _training(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
     rows = rows[rows["decoder"].isin(["sliding_window", "block_diffusion"])]
-    return Section(
-        name="training",
-        title="Accuracy against tokens per forward: block sizes and the SFT loss",
-        caption="""One line for each model: MARS of different block sizes, with and without the SFT loss, and block
-            diffusion. In brackets: thousands of conversations seen, where models share a name.""",
+    return _section(
+        "training",
+        "frontier",
+        suffix=": block sizes and the SFT loss",
+        note="One line per model: MARS of different block sizes, with and without the SFT loss, and block diffusion. "
+        "Brackets give thousands of conversations seen, where models share a name.",
         points=figures.frontier_points(rows),
         figure=figures.frontier(rows),
     )
@@ -53,11 +63,12 @@ def _beside_published(evidence: Evidence) -> Section:
     ours = rows[(rows["decoder"] == "sliding_window") & (rows["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     swept = table["id"].str.startswith("published.threshold_sweep.") & (table["task"] == "GSM8K")
     chosen = pd.concat([ours, table[swept & (table["model.sft_loss"] == True)]])  # noqa: E712 - may be empty
-    return Section(
-        name="published",
-        title="Beside the published curves",
-        caption=f"""Dashed lines with hollow marks are published ({SOURCE}): other models, 0.5 and 7 billion parameters,
-            on another task, GSM8K, without intervals. Compare shapes, not heights. Filled marks are ours.""",
+    return _section(
+        "published",
+        "frontier",
+        suffix=": beside the published curves",
+        note=f"Dashed lines with hollow marks are published ({SOURCE}): other models, with 0.5 and 7 billion "
+        "parameters, on another task, GSM8K, without intervals. Compare shapes, not heights.",
         points=figures.frontier_points(chosen),
         figure=figures.frontier(chosen),
     )
@@ -65,12 +76,12 @@ def _beside_published(evidence: Evidence) -> Section:
 
 def _speed(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
-    return Section(
-        name="speed",
-        title="Accuracy against speed-up, by batch size",
-        caption="""Wall-clock throughput over that of autoregressive decoding on the same engine, from runs that took
-            turns on one machine. Left of 1 a decoder is slower than AR. Intervals say how far problems vary, not how
-            far the machine does.""",
+    return _section(
+        "speed",
+        "frontier",
+        suffix=": speed-up by batch size",
+        note="Speed is wall-clock throughput over that of AR on the same engine, from runs that took turns on one "
+        "machine. Left of 1 a decoder is slower than AR. Intervals cover problems, not the machine.",
         points=figures.frontier_points(rows, against="speedup"),
         figure=figures.frontier(rows, against="speedup"),
     )
@@ -78,11 +89,9 @@ def _speed(evidence: Evidence) -> Section:
 
 def _efficiency(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
-    return Section(
-        name="efficiency",
-        title="What a token per forward is worth in seconds",
-        caption="""Marks on the dashed line lose nothing: their passes take as long as those of AR. The further below,
-            the more a wider pass costs; below the thin line the gain is lost altogether.""",
+    return _section(
+        "efficiency",
+        "efficiency",
         points=figures.efficiency_points(rows),
         figure=figures.efficiency(rows),
     )
@@ -91,11 +100,10 @@ def _efficiency(evidence: Evidence) -> Section:
 def _equal_accuracy(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
     rows = rows[of_shown(rows)]
-    return Section(
-        name="equal-accuracy",
-        title=f"Decoders at equal accuracy: within {POINTS:g} points of AR",
-        caption=f"""Of each decoder the fastest setting that with 95 % confidence loses less than {POINTS:g} points to
-            AR on the same problems (score test for pairs, corrected for the settings tried).""",
+    return _section(
+        "equal-accuracy",
+        "equal_accuracy",
+        suffix=f": within {POINTS:g} points of AR",
         points=figures.equal_accuracy_points(rows, points=POINTS),
         figure=figures.equal_accuracy(rows, points=POINTS),
     )
@@ -103,10 +111,11 @@ def _equal_accuracy(evidence: Evidence) -> Section:
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
-    return Section(
-        name="equal-accuracy-speed",
-        title=f"The same on the clock: speed-up within {POINTS:g} points of AR",
-        caption="A bar for each batch size. Those that do not reach the dashed line are slower than AR.",
+    return _section(
+        "equal-accuracy-speed",
+        "equal_accuracy",
+        suffix=f": speed-up within {POINTS:g} points of AR",
+        note="One bar per batch size. Bars below the dashed line are slower than AR.",
         points=figures.equal_accuracy_points(rows, points=POINTS, against="speedup"),
         figure=figures.equal_accuracy(rows, points=POINTS, against="speedup"),
     )
@@ -115,10 +124,9 @@ def _equal_accuracy_speed(evidence: Evidence) -> Section:
 def _families(evidence: Evidence) -> Section:
     rows = usual(evidence.by_family)
     rows = rows[of_shown(rows) & rows["decoder"].isin(["sliding_window", "self_speculative"])]
-    return Section(
-        name="families",
-        title="By family of problems",
-        caption="The same axes in every panel. The band is that of AR on this family.",
+    return _section(
+        "families",
+        "families",
         points=figures.families_points(rows),
         figure=figures.families(rows),
     )
@@ -126,11 +134,9 @@ def _families(evidence: Evidence) -> Section:
 
 def _ablation(evidence: Evidence) -> Section:
     rows = evidence.table
-    return Section(
-        name="ablation",
-        title="Block size and SFT loss",
-        caption=f"""Accuracy of models trained on equally many conversations, in one-token mode and at one threshold.
-            Hollow marks are published ({SOURCE}): means of six benchmarks, other models.""",
+    return _section(
+        "ablation",
+        "ablation",
         points=figures.ablation_points(rows),
         figure=figures.ablation(rows),
     )
@@ -138,10 +144,9 @@ def _ablation(evidence: Evidence) -> Section:
 
 def _scores(evidence: Evidence) -> Section:
     rows = evidence.table[(evidence.table["source"] != PUBLISHED) & (evidence.table["settings.extra_proposal"] != True)]  # noqa: E712
-    return Section(
-        name="scores",
-        title="Probability, margin or entropy",
-        caption="The score that is held against the threshold. Where lines lie on each other, it does not matter.",
+    return _section(
+        "scores",
+        "scores",
         points=figures.scores_points(rows),
         figure=figures.scores(rows),
     )
@@ -149,11 +154,9 @@ def _scores(evidence: Evidence) -> Section:
 
 def _caching(evidence: Evidence) -> Section:
     rows = evidence.table
-    return Section(
-        name="caching",
-        title="Cache block size and batch size",
-        caption=f"""Speed-up of block_cached over AR, with its interval; blue is faster than AR, orange slower. The
-            published map ({SOURCE}) is over a baseline of its own.""",
+    return _section(
+        "caching",
+        "caching",
         points=figures.caching_points(rows),
         figure=figures.caching(rows),
     )
@@ -164,10 +167,9 @@ def _acceptance(evidence: Evidence) -> Section:
     at = (rows["decoder"] == "sliding_window") & rows["threshold"].isin(_HISTOGRAM_THRESHOLDS)
     rows = rows[of_shown(rows) & (at | (rows["decoder"] == "self_speculative"))]
     rows = rows.sort_values(["series", "threshold", "n", "id"]).drop_duplicates(["series", "threshold"], keep="last")
-    return Section(
-        name="acceptance",
-        title="How many tokens a pass accepts",
-        caption="Share of the passes that accepted tokens, by how many they accepted.",
+    return _section(
+        "acceptance",
+        "acceptance",
         points=figures.acceptance_points(evidence.runs, rows),
         figure=figures.acceptance(evidence.runs, rows),
     )
@@ -175,12 +177,9 @@ def _acceptance(evidence: Evidence) -> Section:
 
 def _reliability(evidence: Evidence) -> Section:
     rows = evidence.table
-    return Section(
-        name="reliability",
-        title="Do the scores mean what they say?",
-        caption=f"""How often a mask's proposal is the token that one-token mode writes there, by its score; a panel
-            for each depth, the number of masks read. On the dotted diagonal a proposal is right as often as it is sure.
-            Bars: the share of the proposals in each bin; bins of fewer than {FEWEST} are left out.""",
+    return _section(
+        "reliability",
+        "reliability",
         points=figures.reliability_points(evidence.runs, rows),
         figure=figures.reliability(evidence.runs, rows),
     )

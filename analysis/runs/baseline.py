@@ -1,4 +1,4 @@
-"""What runs are compared with: one rule for accuracy and one for speed, for claims and figures alike. No torch here."""
+"""What runs are compared with, in accuracy and in speed, for claims and figures. No torch here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from analysis.runs.schema import DEFAULT_SETTINGS
+from mars import decoders
 
 AR = "sft"
+_AR_STAGES = (AR, None)
+"""Where no record says what a model was trained for, as with a model of others, it was not trained to fill masks."""
 SIMILAR_SIZE = 0.05
 """Models whose parameters differ in number by less than this share are of one size: a mask token may be added."""
-_ONE_TOKEN = ("sliding_window", "block_cached")
 
 _T = TypeVar("_T")
 Fields = Mapping[str, Any]
@@ -20,7 +22,8 @@ Fields = Mapping[str, Any]
 
 def writes_one_token(decoder: str, threshold: float | None) -> bool:
     """Whether it writes one token per pass, so what AR decoding of the same weights writes."""
-    return decoder == "autoregressive" or (decoder in _ONE_TOKEN and threshold is None)
+    info = decoders.TABLE.get(decoder)
+    return info is not None and (info.family == "ar" or (info.has_one_token_mode and threshold is None))
 
 
 def is_plain(entry: Fields) -> bool:
@@ -50,7 +53,7 @@ class ArModels:
         models: dict[str, Fields] = {}
         for entry in entries:
             model, threshold = entry["model"], entry["settings"].get("threshold", DEFAULT_SETTINGS["threshold"])
-            if model["stage"] == AR and is_plain(entry) and writes_one_token(entry["decoder"], threshold):
+            if model["stage"] in _AR_STAGES and is_plain(entry) and writes_one_token(entry["decoder"], threshold):
                 models.setdefault(model["fingerprint"], model)
                 runs[model["fingerprint"]] += 1
         order = {name: (-runs[name], -(model["examples"] or 0), model["name"]) for name, model in models.items()}

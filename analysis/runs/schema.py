@@ -27,7 +27,7 @@ PROVENANCE = (
     *("torch", "transformers", "python", "date", "plan"),
 )
 
-OPTIONAL = ("harness",)
+OPTIONAL = ("harness", "judged")
 """Further fields of the setting that only some runs have."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
@@ -43,6 +43,11 @@ def setting_hash(entry: Mapping[str, Any]) -> str:
     """The end of a run's id: the same for the same setting, another for another."""
     setting = {name: entry[name] for name in SETTING} | {name: entry[name] for name in OPTIONAL if name in entry}
     return hashlib.sha256(json.dumps(setting, sort_keys=True, allow_nan=False).encode()).hexdigest()[:10]
+
+
+def is_judged(entry: Mapping[str, Any]) -> bool:
+    """Whether somebody judged the answers; else the column `correct` means nothing, and there is no accuracy."""
+    return bool(entry.get("judged", True))
 
 
 def check_entry(entry: Mapping[str, Any]) -> None:
@@ -64,6 +69,8 @@ def check_entry(entry: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} must be {allowed}, got {entry[name]!r}")
     if not isinstance(entry.get("harness", {}), dict):
         raise ValueError(f"harness must be an object where it is there, got {entry['harness']!r}")
+    if not isinstance(entry.get("judged", True), bool):
+        raise ValueError(f"judged must be true or false where it is there, got {entry['judged']!r}")
     if entry["timed"] != (entry["group"] is not None):
         raise ValueError(f"group must be a name in timed runs and null in others, got {entry['group']!r}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from analysis.runs.schema import (
     SETTING,
     check_entry,
     is_id,
+    is_judged,
 )
 from analysis.runs.tables import check_proposals, check_rows
 
@@ -65,10 +66,14 @@ class RunStore:
     def table(self) -> pd.DataFrame:
         """One row per run: setting and provenance, nested fields with dots, and the sums over its rows.
 
-        Lists become tuples. A missing number, so the threshold of one-token mode, is NaN.
+        Lists become tuples. A missing number, so the threshold of one-token mode or the accuracy of what nobody judged,
+        is NaN.
         """
         return pd.DataFrame(
-            [{**flattened(entry), **_aggregates(self.frames[entry["id"]])} for entry in self.entries],
+            [
+                {**flattened(entry), **_aggregates(self.frames[entry["id"]], judged=is_judged(entry))}
+                for entry in self.entries
+            ],
             columns=list(columns()),
         )
 
@@ -125,6 +130,57 @@ def read_runs(folder: Path) -> RunStore:
     return RunStore(entries=sorted(entries, key=lambda entry: entry["id"]), problems=problems, frames=frames, kept=kept)
 
 
+def open_runs(folder: Path) -> RunStore:
+    """The runs that the index lists, of a folder known to be sound: each file is read when it is first asked for.
+
+    Raises:
+        ValueError: the index is damaged; later, when it is asked for, the file of a run is.
+    """
+    entries = sorted(read_index(folder / INDEX), key=lambda entry: str(entry["id"]))
+    listed = {entry["id"]: entry for entry in entries}
+    with_proposals = {run: entry for run, entry in listed.items() if proposals_path(folder, run).is_file()}
+    files = _Files(folder, {})
+    return RunStore(entries=entries, frames=_OnDemand(listed, files, 0), kept=_OnDemand(with_proposals, files, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Rows and proposals of the runs that were asked for."""
+
+    folder: Path
+    read: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]]
+
+    def of(self, entry: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """Those of this entry."""
+        if entry["id"] not in self.read:
+            self.read[entry["id"]] = _read_files(self.folder, entry)
+        return self.read[entry["id"]]
+
+
+class _OnDemand(Mapping[str, pd.DataFrame]):
+    """By the id of a run its rows (part 0) or its proposals (part 1)."""
+
+    def __init__(self, entries: Mapping[str, dict[str, Any]], files: _Files, part: int) -> None:
+        self._entries = entries
+        self._files = files
+        self._part = part
+
+    def __getitem__(self, run: str) -> pd.DataFrame:
+        frame = self._files.of(self._entries[run])[self._part]
+        if frame is None:
+            raise KeyError(run)
+        return frame
+
+    def __contains__(self, run: object) -> bool:
+        return run in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 def check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
     """Raise ValueError unless this is an entry and no other has its id; `where` begins the sentence."""
     if not isinstance(entry, dict):
@@ -156,13 +212,13 @@ def _read_table(path: Path) -> pa.Table:
         raise ValueError(f"the file is damaged or no Parquet: {error}") from error
 
 
-def _aggregates(rows: pd.DataFrame) -> dict[str, Any]:
-    n, correct = len(rows), int(rows["correct"].sum())
+def _aggregates(rows: pd.DataFrame, *, judged: bool) -> dict[str, Any]:
+    n, correct = len(rows), int(rows["correct"].sum()) if judged else None
     tokens, passes, seconds = int(rows["tokens"].sum()), int(rows["passes"].sum()), float(rows["seconds"].sum())
     return {
         "n": n,
         "correct": correct,
-        "accuracy": correct / n,
+        "accuracy": None if correct is None else correct / n,
         "tokens": tokens,
         "passes": passes,
         "seconds": seconds,

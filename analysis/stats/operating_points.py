@@ -69,14 +69,32 @@ def operating_point(
     Raises:
         ValueError: a run is on other problems, the speed is unknown, or points or confidence are out of range.
     """
-    check_confidence(confidence)
     if speed not in SPEEDS:
         raise ValueError(f"speed must be one of {', '.join(SPEEDS)}, got {speed!r}")
-    names = list(candidates)
-    differences = [paired_difference(candidates[name], baseline) for name in names]
+    measured = {
+        name: (SPEEDS[speed](rows), paired_difference(rows, baseline, confidence)) for name, rows in candidates.items()
+    }
+    return chosen_among(measured, points=points, speed=speed, confidence=confidence)
+
+
+def chosen_among(
+    measured: Mapping[str, tuple[Interval, PairedDifference]],
+    *,
+    points: float,
+    speed: str,
+    confidence: float = CONFIDENCE,
+) -> OperatingPoint:
+    """The same of runs whose speed, called `speed`, and difference from one baseline are known.
+
+    Raises:
+        ValueError: points or confidence are out of range.
+    """
+    check_confidence(confidence)
+    names = list(measured)
+    speeds = [measured[name][0] for name in names]
+    differences = [measured[name][1] for name in names]
     raw = [difference.loss_p_value(points) for difference in differences]
     corrected, levels = holm(raw, 1 - confidence)
-    speeds = [SPEEDS[speed](candidates[name]) for name in names]
     order = sorted(range(len(names)), key=lambda i: (-speeds[i].value, raw[i], names[i]))
     qualifying = [i for i in order if corrected[i] <= 1 - confidence]
     found = []
@@ -103,15 +121,14 @@ def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]
     The smallest p is tested at alpha / k, the next at alpha / (k − 1), and so on until one is not rejected; that one's
     level holds for the rest. So p <= level exactly where the corrected p <= alpha.
     """
-    from statsmodels.stats.multitest import multipletests  # slow to import, and few commands need it
-
     if not p_values:
         return [], []
-    rejected, corrected, _, _ = multipletests(p_values, alpha=alpha, method="holm")
     count, order = len(p_values), np.argsort(p_values, kind="stable")
-    stop = alpha / max(1, count - int(rejected.sum()))
-    levels = np.empty(count)
-    levels[order] = [min(alpha / (count - rank), stop) for rank in range(count)]
+    corrected, levels = np.empty(count), np.empty(count)
+    factors = count - np.arange(count)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(np.asarray(p_values)[order] * factors))
+    stop = alpha / max(1, count - int((corrected <= alpha).sum()))
+    levels[order] = np.minimum(alpha / factors, stop)
     return [float(p) for p in corrected], [float(level) for level in levels]
 
 

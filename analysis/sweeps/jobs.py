@@ -9,27 +9,23 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from analysis.decoding.contestants import TRAITS, Traits
 from analysis.evaluations.evaluate import SEED_STRIDE
 from analysis.runs.schema import setting_hash
 from analysis.sweeps.models import Key, describe
-from analysis.sweeps.plan import Group, SweepPlan
-from mars.checkpoint import choose_device, choose_dtype
+from analysis.sweeps.plan import LISTS, Group, SweepPlan
+from mars import decoders
+from mars.checkpoint.checkpoint import choose_device, choose_dtype
 from mars.config import DecodingSettings
+from mars.decoders import Needs
 from mars.options import DEFAULT_BLOCK_SIZE
 from mars.tasks import Problem, sample
 
-DIFFUSION = "block_diffusion"
-_LISTS = {
-    "thresholds": "threshold",
-    "scores": "score",
-    "block_sizes": "block_size",
-    "extra_proposal": "extra_proposal",
-    "cache_block_sizes": "cache_block_size",
-    "layouts": "layout",
-    "draft_tokens": "draft_tokens",
-    "continuation": "continuation",
+_STAGES: dict[Needs, tuple[str | None, ...]] = {
+    "causal": ("sft", "mars", None),
+    "masks": ("mars",),
+    "diffusion": ("block_diffusion", None),
 }
+"""The stages of training after which a decoder with these needs can run a model; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +95,10 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
     device = choose_device(group.device)
     dtype = str(choose_dtype(group.dtype, device)).removeprefix("torch.")
     for batch_size, source, decoder in product(group.batch_sizes, group.checkpoints, group.decoders):
-        traits = TRAITS.get(decoder, Traits())
+        info = decoders.TABLE[decoder]
         model = models(source)
-        _check_stage(decoder, source, model, _stages(decoder, traits))
-        for draft in group.drafts if traits.draft else (None,):
+        _check_stage(decoder, source, model, _STAGES[info.needs])
+        for draft in group.drafts if info.draft else (None,):
             drafting = None if draft is None else models(draft)
             for settings in dict.fromkeys(_settings(group, decoder, model, drafting)):
                 if settings.continuation:
@@ -130,13 +126,6 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
                 )
 
 
-def _stages(decoder: str, traits: Traits) -> tuple[str | None, ...]:
-    """The stages of training after which a decoder can run a model; None: it is not known."""
-    if decoder == DIFFUSION:
-        return DIFFUSION, None
-    return ("mars",) if traits.masks else ("sft", "mars", None)
-
-
 def _check_stage(what: str, source: str, model: Mapping[str, Any], stages: Sequence[str | None]) -> None:
     if model["stage"] not in stages:
         known = " or ".join(stage for stage in stages if stage)
@@ -148,10 +137,10 @@ def _settings(
 ) -> Iterator[DecodingSettings]:
     """Every combination of what the decoder takes; the rest is as if it had not been said."""
     block_size = model["block_size"] or (draft or {}).get("block_size") or DEFAULT_BLOCK_SIZE
-    lists = {key: getattr(group, key) for key in _LISTS if group.takes(decoder, key) and getattr(group, key)}
+    lists = {key: getattr(group, key) for key in LISTS if group.takes(decoder, key) and getattr(group, key)}
     base = DecodingSettings(block_size=block_size, threshold=None, max_new_tokens=group.max_new_tokens)
     for values in product(*lists.values()):
-        changes = {_LISTS[key]: value for key, value in zip(lists, values, strict=True)}
+        changes = {LISTS[key]: value for key, value in zip(lists, values, strict=True)}
         if draft is not None and draft["stage"] in (None, "sft") and not changes["continuation"]:
             changes["threshold"] = None  # nobody writes by a threshold
         yield replace(base, **changes)

@@ -7,50 +7,57 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from mars.checkpoint import Checkpoint, CheckpointError, mask_training, read_record
-from mars.weights import locate, read_config
+from mars.checkpoint.adapted import weights_folder
+from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, mask_training, read_record
+from mars.checkpoint.sources import locate
+from mars.checkpoint.weights import read_config
 
 Key = tuple[str, str | None, str, str]
 """Checkpoint, draft, dtype, device."""
 
 
 def describe(source: str) -> dict[str, Any]:
-    """The model of an index entry (docs/runs.md).
+    """The model of an index entry (docs/runs.md). An adapter's hash is that of its own files, its parameters are all.
 
     Raises:
         CheckpointError: one sentence that names the file at fault.
     """
     folder, name = locate(source)
     record = read_record(folder)
-    model_type, _ = read_config(folder)
+    whole = weights_folder(source)
+    model_type, _ = read_config(whole)
     trained, block_size = mask_training(record, model_type, name)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{folder} has no *.safetensors: give a folder that holds weights")
     digest = hashlib.sha256()
-    parameters = 0
     for file in files:
         with file.open("rb") as opened:
             while part := opened.read(1 << 20):
                 digest.update(part)
-        try:
-            with safe_open(file, "pt") as weights:
-                parameters += sum(math.prod(weights.get_slice(key).get_shape()) for key in weights.keys())  # noqa: SIM118
-        except SafetensorError as error:
-            raise CheckpointError(f"{file} cannot be read: {error}") from error
+    of_base = [] if whole == folder else sorted(whole.glob("*.safetensors"))
     return {
         "name": name,
         "fingerprint": digest.hexdigest()[:16],
-        "parameters": parameters,
+        "parameters": sum(map(_parameters, [*files, *of_base])),
         "stage": record.get("stage", "mars" if trained else None),
         "block_size": block_size,
         "sft_loss": record.get("sft_loss") if trained else None,
         "examples": record.get("measured", {}).get("examples"),
     }
+
+
+def _parameters(file: Path) -> int:
+    try:
+        with safe_open(file, "pt") as weights:
+            return sum(math.prod(weights.get_slice(key).get_shape()) for key in weights.keys())  # noqa: SIM118
+    except SafetensorError as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from error
 
 
 @dataclass(slots=True)
@@ -71,10 +78,9 @@ class Models:
             ValueError: one sentence about the file at fault.
         """
         if key not in self._loaded:
-            from mars.loading import DRAFTED, load  # brings the speculative decoder along, which few runs need
+            from mars.checkpoint.loading import load_pair  # brings what pairs two models along, which few runs need
 
             source, draft, dtype, device = key
-            decoder = "" if draft is None else DRAFTED
-            options = {"checkpoint": source, "draft": draft, "decoder": decoder, "dtype": dtype, "device": device}
-            self._loaded[key] = load(argparse.Namespace(**options))
+            options = {"checkpoint": source, "draft": draft, "dtype": dtype, "device": device}
+            self._loaded[key] = load_pair(argparse.Namespace(**options))
         return self._loaded[key]

@@ -8,29 +8,27 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from analysis.decoding.contestants import TRAITS, Traits
 from analysis.evaluations.evaluate import Plan as Problems
+from mars import decoders
 from mars.config import DEFAULT_THRESHOLD
-from mars.decoding import DECODERS
 from mars.tasks import TASKS
 
 SCHEMA = 1
 DEFAULTS = ("problems", "seed", "tasks", "batch_sizes", "dtype", "device", "max_new_tokens", "chunk")
 """Keys that a plan may give once for all its groups."""
 
-EXACT = "self_speculative"
-
-_TAKES: dict[str, Callable[[Traits], bool]] = {
-    "thresholds": lambda traits: "@" in traits.takes or traits.draft,
-    "scores": lambda traits: "@" in traits.takes or traits.draft,
-    "block_sizes": lambda traits: "b" in traits.takes,
-    "extra_proposal": lambda traits: "b" in traits.takes,
-    "cache_block_sizes": lambda traits: "c" in traits.takes,
-    "layouts": lambda traits: "layout" in traits.takes,
-    "draft_tokens": lambda traits: "k" in traits.takes,
-    "continuation": lambda traits: "continuation" in traits.takes,
-    "drafts": lambda traits: traits.draft,
+LISTS = {
+    "thresholds": "threshold",
+    "scores": "score",
+    "block_sizes": "block_size",
+    "extra_proposal": "extra_proposal",
+    "cache_block_sizes": "cache_block_size",
+    "layouts": "layout",
+    "draft_tokens": "draft_tokens",
+    "continuation": "continuation",
 }
+"""The keys of a group that list values of a setting, and that setting; a decoder takes those that it reads."""
+DRAFTS = "drafts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +65,26 @@ class Group:
 
     def __post_init__(self) -> None:
         for decoder in self.decoders:
-            if decoder not in DECODERS:
-                raise ValueError(f"decoders must be some of {', '.join(DECODERS)}, got {decoder!r}")
+            if decoder not in decoders.TABLE:
+                raise ValueError(f"decoders must be some of {decoders.names()}, got {decoder!r}")
         for batch_size in self.batch_sizes:
             Problems(problems=self.problems, seed=self.seed, tasks=self.tasks, batch_size=batch_size)
             if batch_size > self.chunk:
                 raise ValueError(f"chunk must be >= the batch sizes, got {self.chunk} for {batch_size}")
-        if self.proposals and (set(self.decoders) != {EXACT} or set(self.layouts) != {"quadratic"}):
+        if self.proposals and (set(self.decoders) != {decoders.EXACT} or set(self.layouts) != {"quadratic"}):
             raise ValueError(
-                f"proposals are kept by {EXACT} in its quadratic layout, got decoders {', '.join(self.decoders)} and "
-                f"layouts {', '.join(self.layouts)}"
+                f"proposals are kept by {decoders.EXACT} in its quadratic layout, got decoders "
+                f"{', '.join(self.decoders)} and layouts {', '.join(self.layouts)}"
             )
-        if any(TRAITS.get(decoder, Traits()).draft for decoder in self.decoders) and not self.drafts:
+        if any(decoders.TABLE[decoder].draft for decoder in self.decoders) and not self.drafts:
             raise ValueError(f"drafts must name the draft checkpoints of {', '.join(self.decoders)}, got none")
 
     def takes(self, decoder: str, key: str) -> bool:
         """Whether this decoder is run with each value of the list `key`."""
         if key == "scores" and self.proposals:
             return True
-        return _TAKES[key](TRAITS.get(decoder, Traits()))
+        info = decoders.TABLE[decoder]
+        return info.draft if key == DRAFTS else LISTS[key] in info.settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +150,7 @@ def _group(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Group:
         if key not in values:
             raise ValueError(f"{key} is missing")
     group = Group(**values)
-    for key in _TAKES:
+    for key in (*LISTS, DRAFTS):
         if key in table and not any(group.takes(decoder, key) for decoder in group.decoders):
             raise ValueError(f"{key} is nothing that {', '.join(group.decoders)} can be given")
     return group

@@ -17,6 +17,7 @@ from typing import Any
 
 from analysis.benches.bench import rotated
 from analysis.runs import RunStore, read_runs
+from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.jobs import Job, turns_of
 from analysis.sweeps.models import Models
 from analysis.sweeps.plan import SweepPlan
@@ -49,12 +50,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A plan on its way into a folder; `provenance` is what all entries say of where they came from, but the date."""
+    """A plan on its way into a folder; `provenance` is what all entries say of where they came from, but the date.
+
+    With a `cluster` the chunks are decoded there.
+    """
 
     plan: SweepPlan
     work: Work
     provenance: Mapping[str, Any]
     progress: Progress
+    cluster: Cluster | None = None
 
     @property
     def process(self) -> Process:
@@ -90,21 +95,43 @@ class Sweep:
 
     def _check(self) -> None:
         for group in self.plan.groups:
-            if group.timed and self.process.count > 1:
+            if group.timed and (self.process.count > 1 or self.cluster):
+                others = f"{self.process.count} processes" if self.cluster is None else "the tasks of a cluster"
                 raise ValueError(
-                    f"group {group.name} is timed, and {self.process.count} processes would slow one another down: run "
-                    f"{self.plan.name} with one process"
+                    f"group {group.name} is timed, and {others} would slow one another down: run {self.plan.name} with "
+                    "one process"
                 )
 
     def _run(self, turns: Sequence[Sequence[Job]]) -> None:
         left = {job.id: self._left(job) for turn in turns for job in turn}
         self.progress.begin(sum(len(job.places(chunk)) for turn in turns for job in turn for chunk in left[job.id]))
+        if self.cluster is not None:
+            self._spread(self.cluster, [job for turn in turns for job in turn], left)
+            return
         models = Models()
         for turn in turns:
             models.keep(job.key for job in turn)
             self._take_turns(turn, left, models)
             for job in turn:
-                self.work.assemble(job, {**self.provenance, "date": _now()})
+                self._assemble(job)
+
+    def _spread(self, cluster: Cluster, jobs: Sequence[Job], left: Mapping[str, Sequence[int]]) -> None:
+        """Have what is left decoded elsewhere, and save each chunk as it comes."""
+        open_chunks = {job.id: len(left[job.id]) for job in jobs}
+        for job in jobs:
+            if not open_chunks[job.id]:
+                self._assemble(job)
+        wanted = [(job, chunk) for job in jobs for chunk in left[job.id]]
+        for job, chunk, found in cluster.decode(wanted):
+            self.work.add(job, chunk, found)
+            self.progress.name(job.id)
+            self.progress.update(len(job.places(chunk)))
+            open_chunks[job.id] -= 1
+            if not open_chunks[job.id]:
+                self._assemble(job)
+
+    def _assemble(self, job: Job) -> None:
+        self.work.assemble(job, {**self.provenance, "date": _now()})
 
     def _left(self, job: Job) -> list[int]:
         """The chunks of this process that are not done."""

@@ -1,21 +1,122 @@
-"""What travels to the page while a score board fills: lines of JSON as in `app.stream`, drawn by `board.js`."""
+"""What travels to the page while a score board fills: lines of JSON as in `app.compare.stream`, drawn by `board.js`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
 
-from app import problems
-from app.board.contestant import Outcome
+from pydantic import Field, with_config
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from app.board.lane import Outcome
 from app.board.plan import BATCH, Plan
 from app.board.standing import Standing
-from app.stream import Message
-from mars.tasks import Problem
+from app.compare import problems
+from app.compare.stream import Card, Refusal, Status
+from mars import tasks
+from mars.records import FinishReason
+from mars.schema import STRICT
 
 LONGEST_TEXT = 4_000  # characters of one answer that are shown
 
 
-def opening(identity: str, date: str, plan: Plan, asked: Sequence[Problem], lanes: Sequence[Message]) -> Message:
-    """The first message: what is asked of whom; `lanes` are as `app.stream.lane` introduces them."""
+@with_config(STRICT)
+class Problem(TypedDict):
+    """A problem of the board, with its family in words and the known answer."""
+
+    task: str
+    family: str
+    seed: int
+    prompt: str
+    answer: str
+
+
+@with_config(STRICT)
+class Opening(TypedDict):
+    """The first message: what is asked of whom."""
+
+    kind: Literal["open"]
+    id: str
+    date: str
+    count: int
+    task: str
+    first: int
+    limit: int
+    batch: int
+    lanes: list[Card]
+    problems: list[Problem]
+
+
+@with_config(STRICT)
+class Met(TypedDict):
+    """The lanes once their checkpoints are there, and which one the others are compared with, if any can write."""
+
+    kind: Literal["met"]
+    lanes: list[Card]
+    baseline: str | None
+
+
+@with_config(STRICT)
+class Writing(TypedDict):
+    """A lane has begun these problems."""
+
+    kind: Literal["writing"]
+    lane: str
+    problems: list[int]
+
+
+@with_config(STRICT)
+class Wrote(TypedDict):
+    """A lane is through with a problem."""
+
+    kind: Literal["wrote"]
+    lane: str
+    problem: int
+    right: bool
+    text: str
+    tokens: int
+    passes: int
+    reason: FinishReason
+
+
+@with_config(STRICT)
+class Pairs(TypedDict):
+    """A lane and the baseline on the problems that both have answered."""
+
+    n: int
+    both: int
+    onlyBaseline: int
+    onlyThis: int
+    p: float
+
+
+@with_config(STRICT)
+class Score(TypedDict):
+    """The row of a lane; `threshold` was in force in its latest pass, `inactive` says why that was for one token."""
+
+    kind: Literal["score"]
+    lane: str
+    n: int
+    right: int
+    interval: list[float] | None
+    tokens: int
+    passes: int
+    tokensPerForward: float
+    tokensPerProblem: float | None
+    tokensPerSecond: float | None
+    speedup: float | None
+    pairs: Pairs | None
+    threshold: float | None
+    turned: bool
+    inactive: str | None
+
+
+Message = Annotated[Opening | Met | Writing | Wrote | Score | Status | Refusal, Field(discriminator="kind")]
+"""Whatever a score board tells its page."""
+
+
+def opening(identity: str, date: str, plan: Plan, asked: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
+    """The first message: what is asked of whom; `lanes` are as `app.compare.stream.lane` introduces them."""
     labels = {name: label for label, name in problems.family_choices()}
     return {
         "kind": "open",
@@ -40,17 +141,17 @@ def opening(identity: str, date: str, plan: Plan, asked: Sequence[Problem], lane
     }
 
 
-def met(lanes: Sequence[Message], baseline: str | None) -> Message:
+def met(lanes: Sequence[Card], baseline: str | None) -> Met:
     """The lanes once their checkpoints are there, and which one the others are compared with, if any can write."""
     return {"kind": "met", "lanes": list(lanes), "baseline": baseline}
 
 
-def writing(key: str, numbers: Iterable[int]) -> Message:
+def writing(key: str, numbers: Iterable[int]) -> Writing:
     """A lane has begun these problems."""
     return {"kind": "writing", "lane": key, "problems": list(numbers)}
 
 
-def wrote(key: str, number: int, outcome: Outcome) -> Message:
+def wrote(key: str, number: int, outcome: Outcome) -> Wrote:
     """A lane is through with a problem."""
     cut = len(outcome.text) > LONGEST_TEXT
     return {
@@ -65,7 +166,7 @@ def wrote(key: str, number: int, outcome: Outcome) -> Message:
     }
 
 
-def score(key: str, standing: Standing, threshold: float | None, inactive: str | None) -> Message:
+def score(key: str, standing: Standing, threshold: float | None, inactive: str | None) -> Score:
     """The row of a lane; `threshold` was in force in its latest pass, `inactive` says why that was for one token."""
     pairs = standing.pairs
     return {
@@ -80,8 +181,9 @@ def score(key: str, standing: Standing, threshold: float | None, inactive: str |
         "tokensPerProblem": _rounded(standing.tokens_per_problem, 2),
         "tokensPerSecond": _rounded(standing.tokens_per_second, 2),
         "speedup": _rounded(standing.speed_up, 4),
-        "pairs": pairs
-        and {
+        "pairs": None
+        if pairs is None
+        else {
             "n": pairs.n,
             "both": pairs.both,
             "onlyBaseline": pairs.only_baseline,

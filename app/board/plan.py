@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app import problems
-from app.limits import USUAL_LIMITS, Limits
-from app.runs.checks import choice, whole
+from app.compare import problems
+from app.scheduling.limits import USUAL_LIMITS, Limits
+from mars.schema import between, checked, one_of
 from mars.tasks import TASKS, Problem, sample
 
 FEWEST, MOST, USUAL = 5, 50, 20
@@ -29,9 +29,9 @@ class Plan:
     def __post_init__(self) -> None:
         """Raise ValueError with a sentence for the person."""
         settle = object.__setattr__
-        settle(self, "count", whole(_integer(self.count), "The number of problems", FEWEST, MOST))
-        settle(self, "first", whole(_integer(self.first), "The first seed", 0, problems.LARGEST_SEED))
-        settle(self, "task", choice(self.task, "The family", (ALL, *TASKS)))
+        settle(self, "count", checked(between(int, FEWEST, MOST), _integer(self.count), "The number of problems"))
+        settle(self, "first", checked(between(int, 0, problems.LARGEST_SEED), _integer(self.first), "The first seed"))
+        settle(self, "task", checked(one_of((ALL, *TASKS)), self.task, "The family"))
         settle(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
 
     @property

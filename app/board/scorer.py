@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from app import entrants, stream
 from app.board import messages, scoring
-from app.board.contestant import Contestant
+from app.board.lane import BoardLane
 from app.board.plan import BATCH, Plan
 from app.board.standing import baseline_of
-from app.device import BusyError
-from app.entrants import Entrant
-from app.lane_choice import LaneChoice
-from app.pace import Step, frames
-from app.runner import Runner
-from app.sentences import complete, failure, without_paths
-from app.sessions import LiveRun
+from app.compare import lane_request, stream
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import LaneRequest
+from app.compare.pace import Step, frames
+from app.compare.runner import Runner
+from app.models.sentences import complete, failure, without_paths
+from app.scheduling.admission import BusyError
+from app.scheduling.sessions import LiveRun
 from mars.tasks import Problem
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Scorer:
         """
         identity, value = uuid4().hex, ""
         try:
-            live = LiveRun(self._runner.device.join(), threshold)
+            live = LiveRun(self._runner.queue.join(), threshold)
         except BusyError as error:
             yield View(stream.line(stream.refusal(identity, str(error))), running=False)
             return
@@ -64,51 +64,53 @@ class Scorer:
     def _steps(self, identity: str, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
         asked, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
         try:
-            cards = [entrant.card(live.threshold) for entrant in entrants.announced(choices)]
+            cards = [request.card(live.threshold) for request in lane_request.requested(choices)]
             yield Step((messages.opening(identity, date, plan, asked, cards),))
-            for told in self._runner.ready(entrants.names(choices), live):
+            for told in self._runner.ready(lane_request.checkpoint_names(choices), live):
                 yield Step((told,) if told else ())
             if live.stopped:
                 yield _NEVER_BEGAN
                 return
             with ExitStack() as stack:
-                met = entrants.met(choices, self._runner.models, stack)
-                yield from self._write(plan, asked, met, live)
+                requests = lane_request.with_checkpoints(choices, self._runner.models, stack)
+                yield from self._write(plan, asked, requests, live)
         except ValueError as error:
             yield _failed(_sentence(error))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a score board failed")
             yield _failed(failure(error))
 
-    def _write(self, plan: Plan, asked: Sequence[Problem], met: list[Entrant], live: LiveRun) -> Iterator[Step]:
-        lanes = list[Contestant]()
-        for place, entrant in enumerate(met):
+    def _write(
+        self, plan: Plan, asked: Sequence[Problem], requests: list[LaneRequest], live: LiveRun
+    ) -> Iterator[Step]:
+        lanes = list[BoardLane]()
+        for place, request in enumerate(requests):
             if live.stopped:
                 break
-            yield Step((stream.state("loading", f"{entrant.title} warms up."),))
+            yield Step((stream.state("loading", f"{request.title} warms up."),))
             try:
-                lane = Contestant.of(entrant, live, plan.max_new_tokens)
-                scoring.warm_up(lane, asked, live, self._runner.device)
+                lane = BoardLane.of(request, live, plan.max_new_tokens)
+                scoring.warm_up(lane, asked, live, self._runner.queue)
                 lanes.append(lane)
             except ValueError as error:
-                met[place] = replace(entrant, problem=_sentence(error))
+                requests[place] = replace(request, problem=_sentence(error))
         if live.stopped:
             yield _NEVER_BEGAN
             return
         baseline = baseline_of(lanes) if lanes else None
-        cards = [entrant.card(live.threshold) for entrant in met]
+        cards = [request.card(live.threshold) for request in requests]
         yield Step((messages.met(cards, baseline.key if baseline else None),))
         if baseline is None:
-            yield _failed(f"No lane can write. {met[0].title}: {met[0].problem}")
+            yield _failed(f"No lane can write. {requests[0].title}: {requests[0].problem}")
             return
         yield Step((stream.state("running", _running(lanes, plan)),))
-        yield from scoring.score(lanes, baseline, asked, live, self._runner.device)
+        yield from scoring.score(lanes, baseline, asked, live, self._runner.queue)
 
 
 _NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))
 
 
-def _running(lanes: Sequence[Contestant], plan: Plan) -> str:
+def _running(lanes: Sequence[BoardLane], plan: Plan) -> str:
     who = "The lanes write" if len(lanes) > 1 else f"{lanes[0].title} writes"
     return f"{who} {plan.count} problems, {BATCH} at a time."
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from app import stream
 from app.board import messages
-from app.board.contestant import Contestant
+from app.board.lane import BoardLane
 from app.board.plan import batches
 from app.board.standing import standing
-from app.device import Device
-from app.pace import Step
-from app.race import LanePass, race
-from app.sessions import LiveRun
-from app.starting import turn
+from app.compare import stream
+from app.compare.pace import Step
+from app.compare.starting import device_lock
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.race import LanePass, race
+from app.scheduling.sessions import LiveRun
 from mars.tasks import Problem
 
 NEWS_SECONDS = 1.0
 
 
 def score(
-    lanes: Sequence[Contestant],
-    baseline: Contestant,
+    lanes: Sequence[BoardLane],
+    baseline: BoardLane,
     asked: Sequence[Problem],
     live: LiveRun,
-    device: Device,
+    queue: AdmissionQueue,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[Step]:
     """Let `lanes` write until all problems are over or `live` is stopped; steps for the page, the closing state last.
@@ -35,7 +35,7 @@ def score(
     told = now()
     for batch in batches(asked):
         yield Step(tuple(messages.writing(lane.key, batch) for lane in lanes))
-        for lane, ended, over in _write(lanes, batch, device):
+        for lane, ended, over in _write(lanes, batch, queue):
             if ended or over or now() >= told + NEWS_SECONDS:
                 told = now()
                 yield Step((*_wrote(lane, ended), *_rows(lanes, baseline)))
@@ -46,26 +46,26 @@ def score(
     yield Step((*_rows(lanes, baseline), _closing(lanes, live.stopped)))
 
 
-def warm_up(lane: Contestant, asked: Sequence[Problem], live: LiveRun, device: Device) -> None:
-    """See `Contestant.warm_up`; gives up when `live` is stopped.
+def warm_up(lane: BoardLane, asked: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
+    """See `BoardLane.warm_up`; gives up when `live` is stopped.
 
     Raises:
         ValueError: one sentence why this lane cannot write these problems.
     """
     lane.check(asked)
     records = {lane.key: lane.warm_up(next(batches(asked)))}
-    for _ in race(records, lambda _: turn(lane.checkpoint, device)):
+    for _ in race(records, lambda _: device_lock(lane.checkpoint, queue)):
         if live.stopped:
             break
 
 
 def _write(
-    lanes: Sequence[Contestant], batch: Mapping[int, Problem], device: Device
-) -> Iterator[tuple[Contestant, list[int], bool]]:
+    lanes: Sequence[BoardLane], batch: Mapping[int, Problem], queue: AdmissionQueue
+) -> Iterator[tuple[BoardLane, list[int], bool]]:
     """After each pass: whose it was, which problems ended with it, and whether the lane is through with the batch."""
     by_key = {lane.key: lane for lane in lanes}
     running = {lane.key: lane.begin(batch) for lane in lanes}
-    for event in race(running, lambda key: turn(by_key[key].checkpoint, device)):
+    for event in race(running, lambda key: device_lock(by_key[key].checkpoint, queue)):
         lane = by_key[event.lane]
         if isinstance(event, LanePass):
             yield lane, lane.add(event.record), False
@@ -74,21 +74,21 @@ def _write(
             yield lane, [], True
 
 
-def _rows(lanes: Sequence[Contestant], baseline: Contestant) -> Iterator[stream.Message]:
+def _rows(lanes: Sequence[BoardLane], baseline: BoardLane) -> Iterator[messages.Score]:
     """The table as it is now."""
     for lane in lanes:
         yield messages.score(lane.key, standing(lane, baseline), lane.threshold, lane.inactive(lane.threshold))
 
 
-def _wrote(lane: Contestant, ended: Sequence[int]) -> Iterator[stream.Message]:
+def _wrote(lane: BoardLane, ended: Sequence[int]) -> Iterator[messages.Wrote]:
     for number in ended:
         yield messages.wrote(lane.key, number, lane.outcomes[number])
 
 
-def _closing(lanes: Sequence[Contestant], stopped: bool) -> stream.Message:
+def _closing(lanes: Sequence[BoardLane], stopped: bool) -> stream.Status:
     told = " ".join(f"{lane.title}: {_result(lane)}." for lane in lanes)
     return stream.state("stopped", f"Stopped. {told}") if stopped else stream.state("done", f"Done. {told}")
 
 
-def _result(lane: Contestant) -> str:
+def _result(lane: BoardLane) -> str:
     return f"{lane.right} of {len(lane.outcomes)} right" if lane.outcomes else "no answer was finished"

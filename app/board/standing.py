@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.board.contestant import Contestant
+from app.board.lane import BoardLane
+from mars.decoders import BASELINE
 from mars.metrics import Count
 
 
@@ -42,12 +43,12 @@ class Standing:
     turned: bool
 
 
-def baseline_of(lanes: Sequence[Contestant]) -> Contestant:
+def baseline_of(lanes: Sequence[BoardLane]) -> BoardLane:
     """The lane that the others are compared with: the first that writes token by token, else the first."""
-    return next((lane for lane in lanes if lane.decoder == "autoregressive"), lanes[0])
+    return next((lane for lane in lanes if lane.decoder == BASELINE), lanes[0])
 
 
-def standing(lane: Contestant, baseline: Contestant) -> Standing:
+def standing(lane: BoardLane, baseline: BoardLane) -> Standing:
     """Where `lane` stands; the baseline itself has neither speed-up nor pairs."""
     n = len(lane.outcomes)
     other = lane is not baseline
@@ -66,7 +67,7 @@ def standing(lane: Contestant, baseline: Contestant) -> Standing:
     )
 
 
-def pairs(lane: Contestant, baseline: Contestant) -> Pairs:
+def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
     shared = lane.outcomes.keys() & baseline.outcomes.keys()
     mine = {number for number in shared if lane.outcomes[number].right}

@@ -11,17 +11,16 @@ import hashlib
 import html
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app import assets
-from app.runs.reading import RunFileError, read
-from app.runs.run import Run, to_json
+from app.browser import bundle
+from app.runs.run import Run, RunFileError, RunLane, read, to_json, token_ids
+from mars.records import Proposal, RowPass
 
-_STYLES = (
-    *("palette.css", "page.css", "masthead.css", "lanes.css", "tokens.css"),
-    *assets.VIEW_STYLES,
-    *("replay.css", "modes.css"),
-)
+LARGEST = 850_000
+"""Bytes of the run in a replay: with scripts and styles the page stays below a megabyte."""
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -36,27 +35,69 @@ _PAGE = """<!doctype html>
 <body>
 <header class="lens-masthead"><h1>{title}</h1><p>{about}</p>
 <button type="button" class="lens-theme">Dark</button></header>
-<main class="step"><div class="step-body"></div></main>
+<main class="step"{place}><div class="step-body"></div></main>
 <noscript>This replay draws itself with a script inside this file; allow scripts to see it.</noscript>
 <script type="application/json" id="run">{run}</script>
+{decoders}
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def page(run: Run) -> str:
-    """The file for `run`. What people and models wrote is in it only as escaped text and as JSON without `<`."""
-    script = "\n(() => {\n" + assets.script("dom.js", *assets.VIEW_SCRIPTS, "replay.js") + "\n})();\n"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a replay opens: a lane by its key, a pass by its number; None is what the view shows first."""
+
+    lane: str | None = None
+    number: int | None = None
+
+    def within(self, run: Run) -> str:
+        """The attributes of the page that say it, as far as the run has such a lane."""
+        lane = self.lane if self.lane in {each.key for each in run.lanes} else None
+        said = {"lane": lane, "number": self.number if lane else None}
+        return "".join(f' data-{name}="{html.escape(str(value))}"' for name, value in said.items() if value is not None)
+
+
+def page(run: Run, place: Place | None = None) -> str:
+    """The file for `run`. What people and models wrote is in it only as escaped text and as JSON without `<`.
+
+    It opens at `place`. Of a long run, alternatives are left out as far as it takes to stay below `LARGEST`.
+    """
+    script = bundle.script("step/replay.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return _PAGE.format(
         hash=f"'sha256-{digest}'",
         title=html.escape(run.title or "MARS Lens replay"),
         about=html.escape(f"A recorded run, pass by pass · {run.date[:10]} · MARS Lens"),
-        styles=assets.styles(*_STYLES),
-        run=to_json(run),
+        styles=bundle.styles("step/replay.css"),
+        run=_fitting(run),
+        place=place.within(run) if place else "",
+        decoders=bundle.decoder_table(),
         script=script,
     )
+
+
+def _fitting(run: Run) -> str:
+    """The run as JSON, with as many alternatives of each proposal as there is room for."""
+    text = to_json(run)
+    for most in (3, 1, 0):
+        if len(text.encode()) <= LARGEST:
+            break
+        text = to_json(replace(run, lanes=tuple(_with_alternatives(lane, most) for lane in run.lanes)))
+    return text
+
+
+def _with_alternatives(lane: RunLane, most: int) -> RunLane:
+    records = tuple(
+        replace(record, rows=tuple(replace(row, proposals=_thinned(row, most)) for row in record.rows))
+        for record in lane.records
+    )
+    return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})
+
+
+def _thinned(row: RowPass, most: int) -> tuple[Proposal, ...]:
+    return tuple(replace(each, alternatives=each.alternatives[:most]) for each in row.proposals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

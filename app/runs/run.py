@@ -1,34 +1,96 @@
-"""A finished run: what was asked, and for each lane its text and every forward pass; and its JSON document.
+"""A finished run: what was asked, and for each lane its text and every forward pass. No torch here.
 
-The document is what is saved, loaded, kept by the browser and embedded in replays:
+The dataclasses are the document that is saved, opened, kept by the browser and embedded in replays:
 
     {"schema": 1, "kind": "mars-lens-run", "id", "date", "title", "note", "question", "lanes": [...]}
 
-Its fields are those of the dataclasses here; the records are as `mars.records` writes them. No torch here.
+Whatever comes from outside is read by `read`, which checks all of it.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final, Literal
 
-from mars.config import DecodingSettings
-from mars.records import FinishReason, ForwardPass
+from pydantic import AfterValidator, Field
+
+from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
+from mars.metrics import COUNTED, GAINING
+from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
+from mars.schema import STRICT, as_json, parse, shown
+from mars.text import printable
 
 SCHEMA: Final = 1
 KIND: Final = "mars-lens-run"
+MAX_BYTES = 3_000_000
+MAX_RECORDS = 4_096
+MAX_PROPOSALS = 1 + 2 * max(MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS)
+MAX_TOKENS = 1_000_000
+LONGEST_PASS_SECONDS = 86_400.0
+HIGHEST_ENTROPY = 100.0
+LONGEST_REASON = 300
+MAX_TURNS = 64
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Piece = Annotated[str, Field(max_length=1_000)]
+Length = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
+
+
+def _matching(pattern: str, allowed: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"must be {allowed}, got {shown(value)}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _check_date(date: str) -> str:
+    try:
+        datetime.fromisoformat(date)
+    except ValueError:
+        raise ValueError(f"must be in ISO 8601, as 2026-01-31T12:00:00+00:00, got {shown(date)}") from None
+    return date
+
+
+Key = Annotated[
+    str,
+    _matching(r"[a-z][a-z0-9_-]{0,31}", "1 to 32 lower-case letters, digits, - or _, a letter first"),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The question: `task` and `seed` name the problem it is, None where its answer is not known."""
+class ProblemName:
+    """A problem that the app can make again, with its answer."""
 
-    prompt: str
-    max_new_tokens: int
-    task: str | None = None
-    seed: int | None = None
+    __pydantic_config__ = STRICT
+
+    task: Name
+    seed: Annotated[int, Field(ge=0, le=10**9)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuestion:
+    """The question; `problem` is None where its answer is not known."""
+
+    __pydantic_config__ = STRICT
+
+    prompt: Annotated[str, Field(max_length=100_000)]
+    max_new_tokens: Length
+    problem: ProblemName | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A question and what a lane answered, before the question of the run."""
+
+    __pydantic_config__ = STRICT
+
+    prompt: Annotated[str, Field(max_length=100_000)]
+    answer: Annotated[str, Field(max_length=200_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +99,83 @@ class RunLane:
 
     `prompt_tokens` is the length of the prompt for this checkpoint. `written` is what each accepted token added to the
     text: a character of several tokens comes with the last of them. `pieces` is the text of every token that is
-    proposed or an alternative, taken alone; `stop_ids` are those that end a turn.
+    proposed or an alternative, taken alone; `stop_ids` are those that end a turn. `earlier` are the turns that the
+    question follows up, with the answers of this lane.
     """
 
-    key: str
-    title: str
-    checkpoint: str
-    decoder: str
+    __pydantic_config__ = STRICT
+
+    key: Key
+    title: Name
+    checkpoint: Annotated[str, Field(max_length=200)]
+    decoder: Key
     settings: DecodingSettings
-    prompt_tokens: int
-    text: str
-    written: tuple[str, ...]
+    prompt_tokens: Length
+    text: Annotated[str, Field(max_length=200_000)]
+    written: Annotated[tuple[Piece, ...], Field(max_length=MAX_TOKENS)]
     right: bool | None
     finish_reason: FinishReason
-    stop_ids: tuple[int, ...]
-    pieces: Mapping[int, str]
-    records: tuple[ForwardPass, ...]
+    stop_ids: Annotated[tuple[TokenId, ...], Field(max_length=64)]
+    pieces: Mapping[TokenId, Piece]
+    records: Annotated[tuple[ForwardPass, ...], Field(min_length=1, max_length=MAX_RECORDS)]
+    earlier: Annotated[tuple[Turn, ...], Field(max_length=MAX_TURNS)] = ()
+
+
+def _check_lane(lane: RunLane) -> RunLane:
+    """The parts of a lane fit each other: accepted prefixes follow each other from the first token on."""
+    written, last = 0, -1
+    for place, record in enumerate(lane.records):
+        where = f"records[{place}]"
+        row = _check_record(record, lane.settings, where)
+        if record.index <= last:
+            raise ValueError(f"{where}.index must be more than the one before, got {record.index}")
+        if record.phase in COUNTED and row.start != written:
+            raise ValueError(f"{where}.start must be {written}, where the tokens before end, got {row.start}")
+        written, last = written + row.accepted, record.index
+    limit = lane.settings.max_new_tokens
+    if written > limit:
+        raise ValueError(f"the records accept {written} tokens, and max_new_tokens allows {limit}")
+    unnamed = next((token for token in token_ids(lane.records) if token not in lane.pieces), None)
+    if unnamed is not None:
+        raise ValueError(f"pieces must have the text of every token in the records, but lacks {unnamed}")
+    if len(lane.written) != written:
+        raise ValueError(f"written must have one entry for each of {written} accepted tokens, got {len(lane.written)}")
+    return lane
+
+
+def _check_record(record: ForwardPass, settings: DecodingSettings, name: str) -> RowPass:
+    """The one row of this record of a lane."""
+    if record.seconds > LONGEST_PASS_SECONDS or not 1 <= record.query_tokens <= MAX_TOKENS:
+        raise ValueError(f"{name} must take at most a day and compute 1 to {MAX_TOKENS} positions")
+    if len(record.rows) != 1:
+        raise ValueError(f"{name}.rows must be the one row of this lane, got {len(record.rows)}")
+    [row] = record.rows
+    allowed = 1 <= row.accepted if record.phase in GAINING else record.phase in COUNTED or not row.accepted
+    if not allowed:
+        rule = "at least one token" if record.phase in GAINING else "nothing"
+        raise ValueError(f"{name}: a {record.phase} pass must accept {rule}, got {row.accepted}")
+    if len(row.proposals) > MAX_PROPOSALS:
+        raise ValueError(f"{name}.proposals must have at most {MAX_PROPOSALS} entries, got {len(row.proposals)}")
+    if row.trace and len(row.trace.ids) > record.query_tokens:
+        raise ValueError(f"{name}.trace must have at most {record.query_tokens} columns, got {len(row.trace.ids)}")
+    try:
+        check_threshold(row.threshold, settings.score)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    highest = HIGHEST_ENTROPY if settings.score == "entropy" else 1.0 + ROUNDING
+    for proposal in row.proposals:
+        if proposal.score > highest:
+            raise ValueError(f"{name}: a {settings.score} must be at most {highest:g}, got {proposal.score}")
+        if len(proposal.alternatives) > MAX_ALTERNATIVES:
+            raise ValueError(f"{name}: a proposal must have at most {MAX_ALTERNATIVES} alternatives")
+    return row
+
+
+def _check_keys(lanes: tuple[RunLane, ...]) -> tuple[RunLane, ...]:
+    keys = [lane.key for lane in lanes]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"each lane needs a key of its own, got {shown(keys)}")
+    return lanes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,59 +185,63 @@ class Run:
     `date` is ISO 8601. `title` and `note` say what a shipped run shows; both are empty for others.
     """
 
-    identity: str
-    date: str
-    question: Asked
-    lanes: tuple[RunLane, ...]
-    title: str = ""
-    note: str = ""
+    __pydantic_config__ = STRICT
+
+    schema: Literal[1]
+    kind: Literal["mars-lens-run"]
+    id: Annotated[str, _matching(r"[0-9A-Za-z_-]{1,64}", "1 to 64 letters, digits, - or _")]
+    date: Annotated[str, Field(max_length=40), AfterValidator(_check_date)]
+    title: Annotated[str, Field(max_length=200)] = ""
+    note: Annotated[str, Field(max_length=1_000)] = ""
+    question: RunQuestion
+    lanes: Annotated[
+        tuple[Annotated[RunLane, AfterValidator(_check_lane)], ...],
+        Field(min_length=1, max_length=4),
+        AfterValidator(_check_keys),
+    ]
+
+
+class RunFileError(ValueError):
+    """A run file that is refused; the message is one sentence for the person."""
+
+    def __init__(self, reason: str) -> None:
+        reason = printable(" ".join(reason.split())).rstrip(".")
+        if len(reason) > LONGEST_REASON:
+            reason = reason[: LONGEST_REASON - 1] + "…"
+        super().__init__(f"This file cannot be opened as a run: {reason}.")
+
+
+def read(source: str | bytes) -> Run:
+    """The run that a document holds.
+
+    Raises:
+        RunFileError: one sentence that says what is wrong and what is allowed.
+    """
+    if len(source) > MAX_BYTES:
+        raise RunFileError(f"it has {len(source):,} bytes, and at most {MAX_BYTES:,} are read")
+    try:
+        text = source if isinstance(source, str) else source.decode("utf-8-sig")
+        run: Run = parse(Run, text)
+    except UnicodeError:
+        raise RunFileError("it is not UTF-8 text, as a saved run is") from None
+    except ValueError as error:
+        raise RunFileError(str(error)) from None
+    return run
 
 
 def token_ids(records: tuple[ForwardPass, ...]) -> list[int]:
-    """Every token id that these records name, ascending."""
+    """Every token id that these records name, but those of masks, ascending."""
     found = set()
     for record in records:
         for row in record.rows:
             for proposal in row.proposals:
                 found.add(proposal.token_id)
                 found.update(token for token, _ in proposal.alternatives)
+            for span in row.trace.spans if row.trace else ():
+                found.update(span.ids if span.reads not in ("mask", "absent") else ())
     return sorted(found)
 
 
 def to_json(run: Run) -> str:
-    """The document, on one line. `<` is written as an escape, so that it can stand inside a page."""
-    text = json.dumps(_document(run), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c")
-
-
-def _document(run: Run) -> dict[str, Any]:
-    question = run.question
-    problem = None if question.task is None else {"task": question.task, "seed": question.seed}
-    return {
-        "schema": SCHEMA,
-        "kind": KIND,
-        "id": run.identity,
-        "date": run.date,
-        "title": run.title,
-        "note": run.note,
-        "question": {"prompt": question.prompt, "max_new_tokens": question.max_new_tokens, "problem": problem},
-        "lanes": [_lane(lane) for lane in run.lanes],
-    }
-
-
-def _lane(lane: RunLane) -> dict[str, Any]:
-    return {
-        "key": lane.key,
-        "title": lane.title,
-        "checkpoint": lane.checkpoint,
-        "decoder": lane.decoder,
-        "settings": asdict(lane.settings),
-        "prompt_tokens": lane.prompt_tokens,
-        "text": lane.text,
-        "written": list(lane.written),
-        "right": lane.right,
-        "finish_reason": lane.finish_reason,
-        "stop_ids": list(lane.stop_ids),
-        "pieces": {str(token): piece for token, piece in lane.pieces.items()},
-        "records": [asdict(record) for record in lane.records],
-    }
+    """The document, on one line, in which nothing looks like a tag."""
+    return as_json(run)

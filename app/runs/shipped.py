@@ -6,8 +6,7 @@ import logging
 from functools import cache
 from pathlib import Path
 
-from app.runs.reading import RunFileError, read
-from app.runs.run import Run
+from app.runs.run import Run, RunFileError, read
 
 REPLAYS = Path(__file__).parents[2] / "assets" / "replays"
 _log = logging.getLogger(__name__)

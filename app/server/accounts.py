@@ -1,22 +1,49 @@
-"""Who may log in. Passwords are compared in a time that says nothing about them, and guessing is slowed down."""
+"""Who may log in. Passwords are compared in a time that says nothing about them, and guessing is slowed down.
+
+Guesses are counted for each account and address together: whoever guesses waits, and nobody else does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
 SECONDS_AFTER_A_WRONG_ONE = 1.0
+MOST_SECONDS = 60.0
+LONGEST_WAIT = 20.0
+FORGOTTEN_AFTER_SECONDS = 900.0
+MOST_REMEMBERED = 10_000
+ADDRESS: ContextVar[str] = ContextVar("address", default="")
+"""Where the request comes from that is being answered."""
 _PRETENCE = "no password of anybody"
+
+
+@dataclass(slots=True)
+class _Guesses:
+    """How many wrong ones there were in a row, and when the next may be looked at."""
+
+    wrong: int = 0
+    next: float = 0.0
 
 
 class Accounts:
     """Users and passwords; an instance is what Gradio's `auth` calls."""
 
-    def __init__(self, passwords: Mapping[str, str], wait_seconds: float = SECONDS_AFTER_A_WRONG_ONE) -> None:
+    def __init__(
+        self,
+        passwords: Mapping[str, str],
+        wait_seconds: float = SECONDS_AFTER_A_WRONG_ONE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._passwords = dict(passwords)
         self._wait_seconds = wait_seconds
+        self._clock = clock
+        self._guesses: dict[tuple[str, str], _Guesses] = {}
 
     def __len__(self) -> int:
         return len(self._passwords)
@@ -31,11 +58,37 @@ class Accounts:
         return same and user in self._passwords
 
     async def check(self, user: str, password: str) -> bool:
-        """`knows`, which answers late when the password is wrong."""
-        known = self.knows(user, password)
-        if not known:
-            await asyncio.sleep(self._wait_seconds)
-        return known
+        """`knows`, one guess after the other for each account and address, after a wait that doubles with wrong ones.
+
+        A guess that would wait longer than LONGEST_WAIT is refused unseen.
+        """
+        key, now = (user[:64], ADDRESS.get()), self._clock()
+        found = self._guesses.setdefault(key, _Guesses())
+        turn = max(now, found.next)
+        if turn - now > LONGEST_WAIT:
+            return False
+        found.next = turn + self._pause(found.wrong)
+        if turn > now:
+            await asyncio.sleep(turn - now)
+        if self.knows(user, password):
+            self._guesses.pop(key, None)
+            return True
+        found.wrong += 1
+        found.next = max(found.next, turn + self._pause(found.wrong))
+        self._forget()
+        await asyncio.sleep(self._wait_seconds)
+        return False
+
+    def _pause(self, wrong: int) -> float:
+        """Seconds between a guess and the next one, after so many wrong ones."""
+        return min(MOST_SECONDS, self._wait_seconds * 2 ** min(wrong, 16)) if wrong else self._wait_seconds
+
+    def _forget(self) -> None:
+        """Keep no guesses of long ago, and no more than MOST_REMEMBERED of all."""
+        now = self._clock()
+        old = [key for key, found in self._guesses.items() if found.next + FORGOTTEN_AFTER_SECONDS < now]
+        for key in [*old, *list(self._guesses)[: max(0, len(self._guesses) - len(old) - MOST_REMEMBERED)]]:
+            self._guesses.pop(key, None)
 
 
 def read_accounts(given: Sequence[str], file: Path | None = None) -> Accounts | None:

@@ -14,18 +14,22 @@ from starlette.types import Message, Send
 from app.server.body import Body
 from app.server.policy import page_policy
 from app.server.prelude import with_prelude
-from app.server.rules import API
+from app.server.rules import API, speaks_for_itself
 
 _SENTENCES = {
     400: "The request is not one that the app understands.",
+    401: "Log in first.",
     403: "The request came from another site, or asks for what is not served.",
     404: "There is nothing at this address.",
     405: "This address takes no such request.",
+    408: "The request took too long to arrive. Try again.",
     413: "The request is larger than the app reads.",
+    421: "The app is not known by this name. Whoever started it can allow the name with --allowed-host.",
     422: "The request lacks something, or something in it is of the wrong kind.",
     500: "The app made a mistake; its terminal says more. Try again.",
     503: "The app is busy. Try again in a moment.",
 }
+_CLOSING = {400, 408, 413, 421}  # where the next request begins is not sure
 _FOR_PEOPLE = {401, 503}  # what Gradio says of a login that is needed, and of its queue
 # An event that failed before any code of ours was asked says nothing; a person gets at least a sentence.
 _SILENT = re.compile(rb'("output":|event: error\ndata: )\{"error": ?null\}')
@@ -74,7 +78,10 @@ class Answer:
         """Answer with our sentence."""
         status = self._read.refused or status
         start: Message = {"type": "http.response.start", "status": status, "headers": []}
-        MutableHeaders(scope=start).update(self._common)
+        found = MutableHeaders(scope=start)
+        found.update(self._common)
+        if status in _CLOSING:
+            found["connection"] = "close"
         await self._whole(start, words(status), "application/json")
 
     async def end_stream(self) -> None:
@@ -111,7 +118,7 @@ class Answer:
         await self._send({"type": "http.response.body", "body": body})
 
     def _is_replaced(self) -> bool:
-        if self._status < 400 or self._status in _FOR_PEOPLE:
+        if self._status < 400 or self._status in _FOR_PEOPLE or speaks_for_itself(self._path):
             return False
         return not (self._path.startswith("/login") and self._status == 400)
 

@@ -8,15 +8,18 @@ place.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.server.accounts import ADDRESS
 from app.server.answer import Answer
 from app.server.body import Body, BodyError
 from app.server.policy import headers
-from app.server.rules import Rules, takes_json
+from app.server.rules import Rules, ends_runs, names_parameters, takes_json
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ class Gate:
         self._rules = rules
         self._headers = headers(rules.frame_ancestors)
         self._busy = 0
+        self._arriving: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse or pass on one request; what is no HTTP request passes only if it is the server's own lifespan."""
@@ -38,15 +42,22 @@ class Gate:
             path = self._rules.inner_path(scope["path"])
             body = Body(receive, self._rules.largest_body)
             answer = Answer(send, body, self._headers, self._rules.frame_ancestors, path)
-            status = self._rules.refusal(scope["method"], path, Headers(scope=scope), self._busy)
+            address = str((scope.get("client") or ("",))[0])
+            arriving = self._arriving[address]
+            status = self._rules.refusal(scope["method"], path, Headers(scope=scope), self._busy, arriving)
+            if self._rules.login and ends_runs(scope["method"], path) and not _logged_in(scope):
+                status = status or 401
             if status:
                 await answer.refuse(status)
             else:
-                await self._pass(scope, path, body, answer)
+                ADDRESS.set(address)
+                await self._pass(scope, path, body, answer, address)
 
-    async def _pass(self, scope: Scope, path: str, body: Body, answer: Answer) -> None:
-        counted = scope["method"] == "POST"
-        self._busy += counted
+    async def _pass(self, scope: Scope, path: str, body: Body, answer: Answer, address: str) -> None:
+        posted = scope["method"] == "POST"
+        self._busy += posted
+        self._arriving[address] += posted
+        body.arrived = lambda: self._arrived(address, posted)
         try:
             if takes_json(scope["method"], path):
                 await body.check_json()
@@ -54,9 +65,17 @@ class Gate:
         except BodyError as error:
             await answer.refuse(error.status)
         except Exception as error:  # noqa: BLE001 - whatever it was, no word of it goes out
-            await self._break_off(answer, error)
+            unknown = names_parameters(scope["method"], path) and isinstance(error, KeyError | TypeError | ValueError)
+            await (answer.refuse(422) if unknown and not answer.begun else self._break_off(answer, error))
         finally:
-            self._busy -= counted
+            self._busy -= posted
+            if not body.whole:
+                body.arrived()
+
+    def _arrived(self, address: str, posted: int) -> None:
+        self._arriving[address] -= posted
+        if self._arriving[address] <= 0:
+            del self._arriving[address]
 
     async def _break_off(self, answer: Answer, error: Exception) -> None:
         if answer.begun and not answer.streams:
@@ -80,3 +99,10 @@ class Gate:
         if any(name == "page" for name, _ in asked):
             query = urlencode([(name, value) for name, value in asked if name != "page"]).encode("ascii")
         return {**scope, "headers": found.raw, "query_string": query}
+
+
+def _logged_in(scope: Scope) -> bool:
+    """Whether the cookie is one that Gradio gave at a login (its `get_current_user`)."""
+    app, cookies = scope["app"], Request(scope).cookies
+    names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
+    return any(cookies.get(name) in app.tokens for name in names)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from app.runner import Runner
+from app.compare.runner import Runner
 
 
 def health(runner: Runner) -> dict[str, Any]:

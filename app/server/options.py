@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from app.limits import MOST_TOKENS, Limits
-from app.models import KEPT, NAME, SHIPPED, offered
+from app.models import pairs
+from app.models.manager import KEPT, NAME, SHIPPED, offered
+from app.models.pairs import TINY_SOURCES, Pair
+from app.runs.shared import DAYS, MOST_DAYS
+from app.scheduling.limits import MOST_TOKENS, Limits
 from app.server.accounts import read_accounts
 from app.server.serving import Site
+from mars.checkpoint.sources import NAMED_BASES, unavailable
+from mars.options import SOURCES, add_base_options, whole
+
+if TYPE_CHECKING:
+    from mars.serve.guard import Keys
+
+Source = TypeVar("Source", str, str | None)
 
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How the page is served. `sources` are the checkpoints by name, `choice` the name that each lane starts with."""
+    """How the page is served. `sources` are the checkpoints by name, `choice` the name that each lane starts with.
+
+    `pairs` are those that the page offers, the first at the start; `note` says why that is not the usual one.
+    `keep_shared` is the folder for runs that visitors share, each for `shared_days`; None: they cannot.
+    """
 
     sources: dict[str, str]
     choice: dict[str, str]
+    pairs: tuple[Pair, ...]
+    note: str
+    base: str | None
+    allow_other_base: bool
     device: str
     threads: int | None
     places: int
     queue_size: int
     keep: int
     limits: Limits
+    keep_shared: Path | None
+    shared_days: int
     site: Site
 
 
@@ -39,8 +63,12 @@ def read(arguments: Sequence[str] | None = None) -> Options:
     command = parser()
     given = command.parse_args(arguments)
     try:
-        sources, choice = _checkpoints(given.checkpoint, {"ar": given.ar, "mars": given.mars})
+        named = [(name, _whole_path(source)) for name, source in given.checkpoint]
+        lanes, note = _start(named, {"ar": _whole_path(given.ar), "mars": _whole_path(given.mars)})
+        sources, choice = _checkpoints(named, lanes)
         accounts = read_accounts(given.auth, given.auth_file)
+        folder = _folder(given.keep_shared)
+        keys = _keys(given.api_keys, openai=given.openai, accounts=accounts is not None)
     except ValueError as error:
         command.error(str(error))
     if given.mcp and find_spec("mcp") is None:
@@ -48,19 +76,28 @@ def read(arguments: Sequence[str] | None = None) -> Options:
     return Options(
         sources=sources,
         choice=choice,
+        pairs=_pairs(sources, choice, named=bool(given.ar or given.mars)),
+        note=note,
+        base=given.base,
+        allow_other_base=given.allow_other_base,
         device=given.device,
         threads=given.threads,
         places=given.places,
         queue_size=given.queue_size,
         keep=given.keep,
         limits=Limits(new_tokens=given.max_new_tokens_limit),
+        keep_shared=folder,
+        shared_days=given.shared_days,
         site=Site(
             host=given.host,
+            allowed_hosts=tuple(given.allowed_host),
             port=given.port,
             root_path=given.root_path,
             frame_ancestors=tuple(given.frame_ancestor),
             accounts=accounts,
             mcp=given.mcp,
+            openai=given.openai,
+            keys=keys,
         ),
     )
 
@@ -79,20 +116,21 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_checkpoints(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    where = "folder, Hub id, or a NAME given with --checkpoint"
-    add("--ar", default=str(SHIPPED / "ar-sft"), metavar="DIR_OR_ID", help=f"the AR lane's checkpoint: {where}")
-    add("--mars", default=str(SHIPPED / "mars-b8"), metavar="DIR_OR_ID", help=f"the MARS lane's checkpoint: {where}")
+    where = f"{SOURCES}, the folder of an adapter, or a NAME given with --checkpoint"
+    add("--ar", metavar="SOURCE", help=f"the AR lane's checkpoint: {where}")
+    add("--mars", metavar="SOURCE", help=f"the MARS lane's checkpoint: {where}")
+    add_base_options(command)
     add(
         "--checkpoint",
         action="append",
         default=[],
         type=_named_checkpoint,
-        metavar="NAME=DIR_OR_ID",
+        metavar="NAME=SOURCE",
         help="another checkpoint to choose from, loaded when it is first used; may be given again",
     )
     add(
         "--keep",
-        type=_whole(2, 64),
+        type=whole(2, 64),
         default=KEPT,
         metavar="N",
         help="most checkpoints that stay loaded; the one unused for longest goes first, those of --ar and --mars never "
@@ -101,7 +139,7 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the models run")
     add(
         "--threads",
-        type=_whole(1, 1024),
+        type=whole(1, 1024),
         metavar="N",
         help="CPU threads of a forward pass (default: one core stays free for the page and its server)",
     )
@@ -111,6 +149,15 @@ def _add_address(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--port", type=_port, help="port to serve on (default: the first free one from 7860)")
     add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
+    add(
+        "--allowed-host",
+        action="append",
+        default=[],
+        type=_host_name,
+        metavar="NAME",
+        help="a name by which browsers may call the server, such as lens.example.org, beside localhost and the address "
+        "of --host; may be given again",
+    )
     add(
         "--root-path",
         type=_root_path,
@@ -128,44 +175,131 @@ def _add_address(command: argparse.ArgumentParser) -> None:
     )
     add("--auth", action="append", default=[], metavar="USER:PASSWORD", help="who may log in; may be given again")
     add("--auth-file", type=Path, metavar="FILE", help="lines USER:PASSWORD, which a list of processes does not show")
+    add("--openai", action="store_true", help="answer OpenAI's clients at /v1 as well (docs/serving.md)")
+    add("--api-keys", type=Path, metavar="FILE", help="the keys that they need, one a line; needed with accounts")
     add("--mcp", action="store_true", help="offer the public API to MCP clients as well (needs gradio[mcp])")
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--places", type=_whole(1, 64), default=4, metavar="N", help="runs at once; the others wait (default: 4)")
+    add("--places", type=whole(1, 64), default=4, metavar="N", help="runs at once; the others wait (default: 4)")
     add(
         "--queue-size",
-        type=_whole(0, 1000),
+        type=whole(0, 1000),
         default=40,
         metavar="N",
         help="most runs that wait; more are turned away (default: 40)",
     )
     add(
         "--max-new-tokens-limit",
-        type=_whole(16, 32768),
+        type=whole(16, 32768),
         default=MOST_TOKENS,
         metavar="N",
         help=f"the longest answer that can be asked for (default: {MOST_TOKENS})",
     )
+    add(
+        "--keep-shared",
+        type=Path,
+        metavar="FOLDER",
+        help="let visitors save a run here, for a link that opens it elsewhere; at most 100 MB (default: they cannot)",
+    )
+    add(
+        "--shared-days",
+        type=whole(1, MOST_DAYS),
+        default=DAYS,
+        metavar="N",
+        help=f"days after which a saved run is deleted (default: {DAYS})",
+    )
+
+
+def _start(named: Sequence[tuple[str, str]], lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
+    """The lanes' sources, and why those are not the usual or the asked ones, which is said in the terminal as well.
+
+    Without --ar and --mars they are the real pair where it can be had; a lane of which only the other is given, and one
+    whose checkpoint is not installed here, has that of the tiny pair.
+    """
+    wanted: dict[str, str] = {lane: source or TINY_SOURCES[lane] for lane, source in lanes.items()}
+    if not any(lanes.values()):
+        wanted = dict(pairs.REAL_SOURCES)
+        missing = dict.fromkeys(lanes, pairs.real_missing())
+    else:
+        given = dict(named)
+        missing = {lane: unavailable(given.get(source, source)) for lane, source in wanted.items()}
+    told = []
+    for sentence in dict.fromkeys(filter(None, missing.values())):
+        instead = " and ".join(Path(TINY_SOURCES[lane]).name for lane in lanes if missing[lane] == sentence)
+        told.append(f"{sentence}; until then the page starts with {instead}.")
+        sys.stderr.write(f"{told[-1]}\n")
+    return {lane: TINY_SOURCES[lane] if missing[lane] else source for lane, source in wanted.items()}, " ".join(told)
 
 
 def _checkpoints(named: Sequence[tuple[str, str]], lanes: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The checkpoints by name, and the name of each lane's."""
     given: dict[str, str] = {}
     for name, source in named:
         if name in given:
             raise ValueError(f"--checkpoint {name} is given twice; each checkpoint needs a name of its own")
         given[name] = source
-    sources = offered(given, *(source for source in lanes.values() if source not in given))
-    by_source = {source: name for name, source in reversed(sources.items())}
+    found = [source for source in (*NAMED_BASES, *map(str, _adapters())) if unavailable(source) is None]
+    sources = offered(given, *(source for source in lanes.values() if source not in given), *found)
+    by_source = _by_source(sources)
     return sources, {lane: source if source in given else by_source[source] for lane, source in lanes.items()}
+
+
+def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> tuple[Pair, ...]:
+    """The pairs that the page offers; `named` says that a person gave one."""
+    if named:
+        return (pairs.given(**choice),)
+    by_source = _by_source(sources)
+    tiny = pairs.tiny(**{lane: by_source[source] for lane, source in TINY_SOURCES.items()})
+    return (tiny,) if choice == {"ar": tiny.ar, "mars": tiny.mars} else (pairs.real(**choice), tiny)
+
+
+def _whole_path(source: Source) -> Source:
+    """A folder by its whole path, so that one that comes with the app is offered once; anything else as it is."""
+    return str(Path(source).resolve()) if source and Path(source).is_dir() else source
+
+
+def _by_source(sources: dict[str, str]) -> dict[str, str]:
+    return {source: name for name, source in reversed(sources.items())}
+
+
+def _adapters() -> list[Path]:
+    return [file.parent for file in sorted(SHIPPED.parent.glob("adapters/*/adapter_config.json"))]
+
+
+def _keys(file: Path | None, *, openai: bool, accounts: bool) -> Keys | None:
+    """The keys of the endpoint; accounts would be worth nothing beside one that asks for none."""
+    if not openai:
+        if file is not None:
+            raise ValueError("--api-keys is for --openai")
+        return None
+    if file is None:
+        if accounts:
+            raise ValueError("--openai with accounts needs --api-keys FILE")
+        return None
+    from mars.serve.guard import read_keys
+
+    return read_keys(file)
+
+
+def _folder(folder: Path | None) -> Path | None:
+    """The folder, made where it is not there, readable by its owner alone."""
+    if folder is not None:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"--keep-shared {folder} is no folder that can be used: {error.strerror}") from None
+        if not os.access(folder, os.W_OK):
+            raise ValueError(f"--keep-shared {folder} cannot be written")
+    return folder
 
 
 def _named_checkpoint(text: str) -> tuple[str, str]:
     name, equals, source = text.partition("=")
     if not equals or not source.strip() or not NAME.fullmatch(name):
         raise argparse.ArgumentTypeError(
-            "must be NAME=DIR_OR_ID, the name 1 to 48 letters, digits, dots, hyphens or underscores that begins with a "
+            "must be NAME=SOURCE, the name 1 to 48 letters, digits, dots, hyphens or underscores that begins with a "
             f"letter or digit, got {text!r}"
         )
     return name, source.strip()
@@ -175,15 +309,6 @@ def _port(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"port must be a number between 1 and 65535, got {text!r}")
     return int(text)
-
-
-def _whole(lowest: int, highest: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and lowest <= int(text) <= highest):
-            raise argparse.ArgumentTypeError(f"must be a whole number from {lowest} to {highest}, got {text!r}")
-        return int(text)
-
-    return parse
 
 
 def _root_path(text: str) -> str:
@@ -196,6 +321,12 @@ def _root_path(text: str) -> str:
     elif not path or _ROOT_PATH.fullmatch(path):
         return path
     raise argparse.ArgumentTypeError(f"must be a path such as /lens or a whole address, got {text!r}")
+
+
+def _host_name(text: str) -> str:
+    if not _HOST_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a name such as lens.example.org, without a port, got {text!r}")
+    return text.lower()
 
 
 def _origin(text: str) -> str:

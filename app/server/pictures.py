@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.wire import Wires
+from app.compare.event_stream import EventStreams
 
 PATH = "/pictures"
 AGAIN = "x-lens-again"
@@ -14,18 +14,18 @@ AGAIN = "x-lens-again"
 _LONGEST_NUMBER = 9
 
 
-def route(wires: Wires) -> Route:
+def route(event_streams: EventStreams) -> Route:
     """The route. It needs no login: who knows the identity of a live run was told it by the page that started it."""
 
     async def answer(request: Request) -> Response:
         after = request.query_params.get("after", "0")
-        wire = wires.find(request.path_params["identity"])
+        event_stream = event_streams.find(request.path_params["identity"])
         if not (after.isascii() and after.isdecimal() and len(after) <= _LONGEST_NUMBER):
             return Response(status_code=422)
-        if wire is None:
+        if event_stream is None:
             return Response(status_code=204)  # over, most likely: no error for a browser to complain of
-        found = wire.fetch(int(after)).encode(errors="replace")
-        headers = {"cache-control": "no-store", AGAIN: str(round(1000 * wire.again_seconds))}
+        found = event_stream.fetch(int(after)).encode(errors="replace")
+        headers = {"cache-control": "no-store", AGAIN: str(round(1000 * event_stream.again_seconds))}
         return Response(found, media_type="text/plain", headers=headers)
 
     return Route(f"{PATH}/{{identity}}", answer, methods=["GET"])

@@ -1,19 +1,19 @@
-"""What runs in the page before any script of Gradio's: written into the page on its way out."""
+"""What is in the page before Gradio's first module: the page's own script, and the table of the decoders as data.
+
+Modules run in the order in which a page names them, so that Gradio's components find what they call.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+import re
 
-from app import assets
+from app.browser import bundle
+from app.browser.scripts import page_script
 
-_HEAD = b"<head>"
+_FIRST_MODULE = re.compile(rb'(?=<script type="module")')
 
 
 def with_prelude(html: bytes) -> bytes:
-    """The page with our script first in its head; one without a head stays as it is."""
-    return html.replace(_HEAD, _HEAD + _script(), 1)
-
-
-@cache
-def _script() -> bytes:
-    return f"<script>\n{assets.script('clocks.js')}</script>".encode()
+    """The page with what is ours before its first module; one without any stays as it is."""
+    ours = f'{bundle.decoder_table()}\n<script type="module" src="{page_script()}"></script>\n'.encode()
+    return _FIRST_MODULE.sub(lambda _: ours, html, count=1)

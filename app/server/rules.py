@@ -6,16 +6,19 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
 LARGEST_BODY = 8 * 2**20  # a saved run, as JSON within JSON
 MOST_AT_ONCE = 200
+MOST_OF_ONE = 40
+"""POST requests at once: of all that are at work, and of one address those that have not arrived yet."""
 API = "/gradio_api"
 _ROUTES = (
     ("GET HEAD", r"/|/config/?|/healthz|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
-    ("GET HEAD", r"/(assets|static|svelte)/.+"),
+    ("GET HEAD", r"/(assets|static|svelte)/[!-~]{1,200}"),
     ("GET", r"/pictures/[0-9a-f]{32}"),
     ("POST", r"/login/?"),
     ("GET", rf"{API}/(user|login_check|token|app_id|info|startup-events)/?"),
@@ -26,25 +29,39 @@ _ROUTES = (
 )
 _MCP_ROUTE = ("GET POST DELETE", rf"{API}/mcp(/[\w./-]*)?")
 _UPLOAD_ROUTES = (("POST", rf"{API}/upload"), ("GET", rf"{API}/upload_progress"))
+_OPENAI_ROUTES = (("GET", r"/v1/models(/.+)?|/health|/metrics"), ("POST", r"/v1/(chat/)?completions"))
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?")
+_ENDS = re.compile(rf"{API}/(cancel|reset)/?")
 _JSON = re.compile(rf"{API}/(queue/join|cancel|reset|run/.*|call/.*)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What one gate lets through. `origins` are hosts besides the request's own that the page may be shown at."""
+    """What one gate lets through. `origins` are hosts besides the request's own that the page may be shown at.
+
+    `hosts` are the names by which the server may be called, `any_number` says that every IP address may be; None lets
+    any name through. With `login`, only who has logged in may end the runs of a session.
+    """
 
     frame_ancestors: tuple[str, ...] = ()
     origins: Collection[str] = ()
     root_path: str = ""
     uploads: bool = False
     mcp: bool = False
+    openai: bool = False
+    hosts: Collection[str] | None = None
+    any_number: bool = False
+    login: bool = False
     largest_body: int = LARGEST_BODY
     most_at_once: int = MOST_AT_ONCE
+    most_of_one: int = MOST_OF_ONE
 
     @cached_property
     def routes(self) -> list[tuple[frozenset[str], re.Pattern[str]]]:
         """Methods and paths that exist."""
         known = [*_ROUTES, *(_UPLOAD_ROUTES if self.uploads else ()), *([_MCP_ROUTE] if self.mcp else ())]
+        known += _OPENAI_ROUTES if self.openai else ()
         return [(frozenset(methods.split()), re.compile(path)) for methods, path in known]
 
     def inner_path(self, path: str) -> str:
@@ -52,8 +69,15 @@ class Rules:
         prefix = urlsplit(self.root_path).path
         return path.removeprefix(prefix) if prefix and path.startswith(prefix + "/") else path
 
-    def refusal(self, method: str, path: str, headers: Headers, busy: int) -> int:
-        """The status with which to refuse a request, while `busy` others are at work; 0 lets it through."""
+    def refusal(self, method: str, path: str, headers: Headers, busy: int, of_one: int) -> int:
+        """The status with which to refuse a request; 0 lets it through.
+
+        `busy` others are at work, and `of_one` from the same address have not arrived yet.
+        """
+        if not self._is_called(headers.get("host", "")):
+            return 421
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return 400  # two ends, and a proxy may have taken the other one
         methods = [methods for methods, pattern in self.routes if pattern.fullmatch(path)]
         if not methods:
             return 404
@@ -64,7 +88,21 @@ class Rules:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdecimal()) or int(length) > self.largest_body:
             return 413
-        return 503 if method == "POST" and busy >= self.most_at_once else 0
+        full = busy >= self.most_at_once or of_one >= self.most_of_one
+        return 503 if method == "POST" and full else 0
+
+    def _is_called(self, host: str) -> bool:
+        """Whether this is a name of ours: another site's name that leads here could read what the page says."""
+        if self.hosts is None or host in self.origins:
+            return True
+        name = (urlsplit(f"//{host}").hostname or "") if _HOST.fullmatch(host) else ""
+        if name in LOOPBACK or name in self.hosts:
+            return True
+        try:
+            number = ip_address(name)
+        except ValueError:
+            return name.endswith(".localhost")
+        return self.any_number or number.is_loopback
 
     def _from_here(self, headers: Headers) -> bool:
         """Whether no other site's page sent the request: programs say nothing of an origin, browsers cannot lie."""
@@ -75,6 +113,21 @@ class Rules:
             return True
         host = urlsplit(origin).netloc
         return bool(host) and host in {headers.get("host", ""), *self.origins}
+
+
+def speaks_for_itself(path: str) -> bool:
+    """Whether errors from there are sentences in a form of their own (mars/serve)."""
+    return path.startswith("/v1/")
+
+
+def ends_runs(method: str, path: str) -> bool:
+    """Whether such a request ends runs, which Gradio lets anybody do."""
+    return method == "POST" and _ENDS.fullmatch(path) is not None
+
+
+def names_parameters(method: str, path: str) -> bool:
+    """Whether such a request names an endpoint and its parameters, and does nothing but queue it."""
+    return method == "POST" and path.startswith(f"{API}/call/")
 
 
 def takes_json(method: str, path: str) -> bool:

@@ -9,6 +9,7 @@ import signal
 import socket
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,26 +19,36 @@ from app.server.accounts import Accounts
 
 if TYPE_CHECKING:
     import gradio as gr
+    from starlette.routing import BaseRoute
 
-    from app.runner import Runner
+    from app.compare.runner import Runner
+    from mars.serve.guard import Keys
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
 SESSIONS_KEPT = 200
 DEAD_AFTER_SECONDS = 20
+EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _QUIET_SECONDS, _PROBE_SECONDS = 8, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where and for whom the page is served. `root_path` is where a proxy shows it: a path or a whole address."""
+    """Where and for whom the page is served. `root_path` is where a proxy shows it: a path or a whole address.
+
+    `keys` are those of the endpoint for OpenAI's clients (None: it asks for none), which is there with `openai`.
+    `allowed_hosts` are names by which the server may be called beside its own address and those of this machine.
+    """
 
     host: str = "127.0.0.1"
+    allowed_hosts: tuple[str, ...] = ()
     port: int | None = None
     root_path: str = ""
     frame_ancestors: tuple[str, ...] = ()
     accounts: Accounts | None = None
     mcp: bool = False
+    openai: bool = False
+    keys: Keys | None = None
 
 
 def prepare() -> None:
@@ -69,15 +80,21 @@ def can_serve(host: str, port: int | None) -> bool:
     return True
 
 
-def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any]) -> str:
-    """Serve `blocks` in a thread; the address on this machine. `looks` are Gradio's theme and style sheet."""
+def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], more: Sequence[BaseRoute] = ()) -> str:
+    """Serve `blocks` in a thread; the address on this machine.
+
+    `looks` are Gradio's theme and style sheet, `more` further routes, which the gate must know.
+    """
     from starlette.middleware import Middleware
 
-    from app.server import health, pictures, plotly
+    from app.browser import scripts
+    from app.compare import recorded
+    from app.server import health, pictures
     from app.server.gate import Gate
     from app.server.rules import LARGEST_BODY
 
-    routes = [health.route(runner), plotly.route(), pictures.route(runner.wires)]
+    run = scripts.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
+    routes = [health.route(runner), *scripts.routes(), run, pictures.route(runner.event_streams), *more]
     _, url, _ = blocks.launch(
         server_name=site.host,
         server_port=site.port,
@@ -131,6 +148,10 @@ def _rules(blocks: gr.Blocks, site: Site) -> Any:
         root_path=site.root_path,
         uploads=uploads,
         mcp=site.mcp,
+        openai=site.openai,
+        hosts=frozenset(name.lower() for name in (site.host, *site.allowed_hosts)),
+        any_number=site.host in EVERY_ADDRESS,
+        login=site.accounts is not None,
     )
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from app import about
+from app.tabs import documents
 from app.tabs.parts import QUIET
 
 NO_CLAIMS = "No claim has been tested here yet."
 LEAD = (
     "MARS (Mask AutoRegreSsion) fine-tunes an autoregressive model so that masks appended to the text are filled in "
-    "one causal forward pass. No parameter is added. The shipped models are small and know six families of synthetic "
-    "problems; every figure on this page can be traced to a run of theirs."
+    "one causal forward pass. No parameter is added. The claims are judged on tiny models that know six families of "
+    "synthetic problems; every figure on this page can be traced to a run of theirs."
 )
 
 
@@ -21,17 +21,17 @@ def build(page: gr.Blocks, sources: Mapping[str, str]) -> None:
     """Lay out the tab inside the current Blocks; `sources` are the folders or Hub ids of the checkpoints by name."""
     with gr.Column(elem_classes="lens-about"):
         _prose(LEAD, "about-lead")
-        _titled("Claims", about.document("docs/claims.md") or NO_CLAIMS, "about-claims")
+        _titled("Claims", documents.document("docs/claims.md") or NO_CLAIMS, "about-claims")
         _title("Checkpoints")
-        for number, (name, card) in enumerate(about.cards(sources).items()):
+        for number, (name, card) in enumerate(documents.cards(sources).items()):
             with gr.Accordion(name, open=False, elem_classes="lens-checkpoint"):
                 _prose(card, f"about-card-{number}")
-        _titled("What is counted, and how", about.document("docs/metrics.md"), "about-metrics")
-        _titled("Your own checkpoint", about.section("README.md", "Your own checkpoint"), "about-own")
+        _titled("Metrics", documents.document("docs/metrics.md"), "about-metrics")
+        _titled("Your own checkpoint", documents.section("README.md", "Your own checkpoint"), "about-own")
         _title("This machine")
         machine = _prose("", "about-machine")
-        _titled("How to cite", about.section("README.md", "How to cite"), "about-cite")
-    page.load(about.machine, outputs=machine, **QUIET)
+        _titled("How to cite", documents.section("README.md", "How to cite"), "about-cite")
+    page.load(documents.machine, outputs=machine, **QUIET)
 
 
 def _titled(title: str, text: str, name: str) -> None:

@@ -8,14 +8,15 @@ from uuid import uuid4
 
 import gradio as gr
 
-from app import assets, problems, stream
 from app.board.plan import ALL, BATCH, FEWEST, MOST, USUAL, Plan
 from app.board.scorer import Scorer
-from app.runs.checks import mapping
-from app.sentences import complete
+from app.browser import bundle
+from app.compare import problems, stream
+from app.models.sentences import complete
 from app.tabs import compare
-from app.tabs.parts import QUIET
+from app.tabs.parts import HIDDEN, QUIET
 from app.tabs.threshold import threshold_of
+from mars.schema import checked
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
 <p>New problems with known answers, written by the lanes above with their settings. τ acts while they write.</p>
@@ -36,7 +37,9 @@ class Board:
         self._comparing = comparing
         self._scorer = Scorer(comparing.runner)
         families = [("All families", ALL), *problems.family_choices()]
-        with gr.Column(elem_classes="board-section", elem_id="board-section"):
+        with gr.Column(
+            elem_classes="board-section", elem_id="board-section", visible=comparing.pairs[0].tasks or HIDDEN
+        ) as self.section:
             gr.HTML(html_template=_INTRO, js_on_load=None, apply_default_css=False)
             with gr.Row(elem_classes="board-knobs"):
                 self.family = gr.Dropdown(
@@ -50,7 +53,7 @@ class Board:
                     self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="board-stop", min_width=10)
             self.view = gr.HTML(
                 html_template='<div class="board"></div>',
-                js_on_load=assets.script(*assets.BOARD_SCRIPTS),
+                js_on_load=bundle.mount("board"),
                 apply_default_css=False,
                 elem_id="board",
             )
@@ -73,7 +76,8 @@ class Board:
     def _fill(self, asked: object, lanes: tuple[Any, ...], request: gr.Request) -> Iterator[tuple[Any, ...]]:
         threshold, limit, *values = lanes
         try:
-            which = {key: value for key, value in mapping(asked, "The problems").items() if key in _ASKED}
+            found: dict[str, Any] = checked(dict[str, Any], asked, "The problems")
+            which = {key: value for key, value in found.items() if key in _ASKED}
             plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
             choices = self._comparing.read_lanes(*values)
             slider = threshold_of(threshold)

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
 import gradio as gr
 from gradio.components import Component
 
-from app import assets, stream
-from app.comparison import Question
-from app.lane_choice import LaneChoice
-from app.runner import Picture, Runner
-from app.runs.checks import number
+from app.browser import bundle
+from app.compare import problems, stream
+from app.compare.comparison import Question
+from app.compare.lane_choice import LANE_KEYS, PRESETS, LaneChoice
+from app.compare.recorded import RECORDED
+from app.compare.runner import Picture, Runner
+from app.models.pairs import Pair
+from app.models.sentences import complete
 from app.runs.run import Run
-from app.sentences import complete
-from app.sessions import FULL_SPEED, PACES
-from app.tabs import asked, lane_row, threshold
+from app.scheduling.sessions import FULL_SPEED, PACES, rate
+from app.tabs import cross_tab, lane_row, threshold
 from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
-from app.tabs.parts import QUIET, refusing
+from app.tabs.models import ModelsControl, first_prompt, shown
+from app.tabs.parts import HIDDEN, QUIET, refusing
 from app.tabs.question import Asking, pick
+from mars.schema import between, checked
 from mars.tasks import Problem
 
 KEPT_RUNS = 20
+SPECIALIST = "This small model knows six kinds of problem. For other questions choose {}."
+_SETTINGS = (
+    '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
+    "Settings</button>"
+)
+
+PACE = between(float, FULL_SPEED, max(PACES.values()))
 
 
-def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> Tab:
-    """Lay out the tab inside the current Blocks and wire it to `runner`; `choice` names the AR and MARS checkpoints."""
-    tab = Tab(runner, choice)
+def build(page: gr.Blocks, runner: Runner, pairs: Sequence[Pair], note: str = "") -> Tab:
+    """Lay out the tab inside the current Blocks and wire it to `runner`; see `Tab.offer` for what is left to do.
+
+    `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them.
+    """
+    tab = Tab(runner, pairs, note)
     tab.wire(page)
     return tab
 
@@ -37,22 +51,26 @@ def build(page: gr.Blocks, runner: Runner, choice: dict[str, str]) -> Tab:
 class Tab:
     """The components of the tab, and the functions behind them.
 
-    `history` holds the finished runs, the newest last; `ended` is the event after which it may have grown.
+    `history` holds the finished runs, the newest last; `ended` are the events after which it may have grown.
     """
 
-    def __init__(self, runner: Runner, choice: dict[str, str]) -> None:
+    def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
         self.runner = runner
         self.history = gr.State([])
-        self.asking = Asking()
-        self.prompt, self.problem, self.family, self.seed, self.answer = self.asking.shown
+        self.pairs = tuple(pairs)
+        first = self.pairs[0]
         with gr.Row(elem_classes="lens-controls"):
-            self._controls()
-        self.row = LaneRow(self.count, runner.models.names, choice["ar"], choice["mars"])
+            self.asking = Asking(first.tasks, questions=not all(pair.tasks for pair in pairs))
+            self._bar()
+        with gr.Column(elem_classes="lens-settings", elem_id="settings"):
+            self._settings_panel(first, note)
+        self.prompt, self.problem, self.family, self.seed, self.answer = self.asking.shown
         self.stage = gr.HTML(
             html_template='<div class="lens-stage"></div>',
-            js_on_load=assets.script(*assets.STAGE_SCRIPTS),
+            js_on_load=bundle.mount("stage"),
             apply_default_css=False,
             elem_id="stage",
+            recorded=RECORDED if len(pairs) > 1 else None,
         )
 
     @property
@@ -80,44 +98,119 @@ class Tab:
             "limit": self.limit,
             "pace": self.pace,
             "lanes": self.count,
+            "models": self.models.choice,
         }
         return found | {f"{lane.key}.{name}": part for lane in self.lanes for name, part in lane.named.items()}
 
-    def _controls(self) -> None:
-        with gr.Column(scale=1, min_width=240, elem_classes="lens-threshold"):
+    def _bar(self) -> None:
+        """What is always in view beside the prompt."""
+        with gr.Column(scale=2, min_width=220, elem_classes="lens-threshold"):
             self.reading, self.threshold = threshold.build()
+        with gr.Row(elem_classes="lens-go"):
+            self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
+            with gr.Row(elem_classes="lens-stop-or-follow"):
+                self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="stop", min_width=10)
+                self.follow = gr.Button("Follow up", size="lg", elem_id="follow", min_width=10)
+            self.settings = gr.HTML(
+                html_template=_SETTINGS, js_on_load=bundle.mount("settings"), apply_default_css=False
+            )
+
+    def _settings_panel(self, first: Pair, note: str) -> None:
+        """What is shown on demand; the browser remembers whether it is (browser/compare/controls.js)."""
+        self.models = ModelsControl(self.pairs, note)
         with gr.Row(elem_classes="lens-knobs"):
             self.pace = gr.Radio(
                 list(PACES.items()),
-                value=PACES["Readable"],
-                label="Pace · clocks count model time",
+                value=first.pace,
+                label="Pace of the picture · the clocks count model time",
                 elem_id="pace",
                 min_width=10,
             )
             self.count = lane_row.build_count()
-            self.limit = gr.Number(192, label="Length limit", precision=0, elem_id="limit", min_width=10)
-        with gr.Row(elem_classes="lens-go"):
-            self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
-            self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="stop", min_width=10)
+            self.limit = gr.Number(
+                first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
+            )
+        self.asking.choose()
+        self.row = LaneRow(self.count, self.runner.models.names, first.ar, first.mars)
 
     def wire(self, page: gr.Blocks) -> None:
         """Connect every event; `settle` comes after those that set the controls, when the page is loaded and later."""
         self.asking.wire()
-        self.ended = self.run.click(
-            self._run,
-            [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs],
-            [self.stage, self.run, self.stop, self.history],
-            concurrency_limit=None,
-            **QUIET,
-        )
+        asked = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs]
+        answered = [self.stage, self.run, self.stop, self.history]
+        self.ended = [
+            button.click(act, asked, answered, concurrency_limit=None, **QUIET)
+            for button, act in ((self.run, self._run), (self.follow, self._follow_up))
+        ]
         self.stop.click(self._stop, queue=False, **QUIET)
         self.threshold.input(self.steer, self.threshold, self.reading, queue=False, trigger_mode="always_last", **QUIET)
         self.pace.input(self._set_pace, self.pace, queue=False, trigger_mode="always_last", **QUIET)
-        for changed in self.row.wire(self.threshold, self.steer, self.reading):
+        for changed in self.row.wire(self.threshold, self.steer, self.reading, self.models):
             self._introduce_after(changed.then)
-        self._introduce_after(asked.build(self.lanes[1], self.asking.shown, pick).then)
+        self._cross_tab = cross_tab.build(self.lanes[1], self.asking.shown, pick)
+        self._introduce_after(self._cross_tab.then)
         self._introduce_after(self.count.input)
+        fits = dict(fn=None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET)
+        self._introduce_after(self.settings.submit(**fits).then)
+        self.settings.select(**fits)
         page.unload(self._leave)
+
+    def offer(self, board: Component) -> None:
+        """Let the choice of models act on the whole tab, of which `board` is the section for scores."""
+        self.sections = [*self.asking.sections, board]
+        lanes = [part for lane in self.lanes for part in lane.components]
+        outputs = [self.models.choice, *self.sections, self.limit, self.pace, *lanes]
+        if len(self.pairs) == 1:
+            return
+        choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **QUIET)
+        switched = choice.input(self._switch, choice, [*self.asking.shown, *outputs], **about)
+        self._introduce_after(switched.then)
+        self._introduce_after(self._cross_tab.then(self._follow, [choice, self.problem], outputs, **about).then)
+        self._offer_general(outputs)
+
+    def _offer_general(self, outputs: list[Component]) -> None:
+        """Beside a specialist, a note on each prompt that it was not made for, with a button for the other pair."""
+        asking, choice = self.asking, self.models.choice
+        noted: list[Component] = [asking.note, asking.general]
+        inputs = [self.prompt, self.problem, choice]
+        quiet = dict(queue=False, trigger_mode="always_last", **QUIET)
+        for changed in (self.prompt.change, choice.change):
+            changed(self._specialist, inputs, noted, **quiet)
+        switched = asking.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
+        self._introduce_after(switched.then)
+
+    def _specialist(self, prompt: str, problem: Problem | None, key: object) -> list[Any]:
+        general = self.models.without_tasks()
+        known = problem is not None and problem.prompt == prompt
+        if general is None or known or not prompt.strip() or not self.models.pair(key).tasks:
+            return ["", gr.update(visible=HIDDEN)]
+        name = general.title.partition(":")[0]
+        return [SPECIALIST.format(name), gr.update(value=f"Switch to {name}", visible=True)]
+
+    def _to_general(self) -> list[Any]:
+        """The pair for any question; the prompt stays."""
+        return self._settings(self.models.without_tasks() or self.pairs[0], self.lanes)
+
+    def _switch(self, key: object) -> list[Any]:
+        """After a click on the other pair: its lanes, its examples with the first of them, and its usual settings."""
+        pair = self.models.pair(key)
+        _, task, seed = problems.EXAMPLES[0]
+        asked = pick(task, seed) if pair.tasks else (first_prompt(pair), None, task, seed, "")
+        return [*asked, *self._settings(pair, self.lanes)]
+
+    def _follow(self, key: object, problem: Problem | None) -> list[Any]:
+        """After another tab has set the second lane: a problem that it asks for is shown where problems are."""
+        tasks = self.models.with_tasks()
+        if problem is None or tasks is None or self.models.pair(key).tasks:
+            return [gr.skip()] * len(self._settings(self.pairs[0], self.lanes))
+        return self._settings(tasks, [lane for lane in self.lanes if lane is not self.lanes[1]])
+
+    def _settings(self, pair: Pair, lanes: Sequence[LaneControls]) -> list[Any]:
+        """What sets the choice of models, what is shown, length limit, pace, and `lanes` to a pair."""
+        updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace]
+        for lane, preset in zip(self.lanes, PRESETS, strict=True):
+            updates += lane.preset_updates(preset, pair) if lane in lanes else [gr.skip()] * len(lane.components)
+        return updates
 
     def settle(self, event: Any) -> None:
         """After `event`, which has set the controls, let the browser choose how many lanes fit, and introduce them."""
@@ -136,9 +229,17 @@ class Tab:
         except ValueError as error:
             yield _refusal(error)
 
-    def _run(
+    def _run(self, request: gr.Request, *asked: Any) -> Iterator[tuple[Any, ...]]:
+        yield from self._answer(request, False, *asked)
+
+    def _follow_up(self, request: gr.Request, *asked: Any) -> Iterator[tuple[Any, ...]]:
+        """The prompt as the next turn of the conversation that the last run was, in every lane on its own answers."""
+        yield from self._answer(request, True, *asked)
+
+    def _answer(
         self,
         request: gr.Request,
+        follows: bool,
         prompt: str,
         slider: float,
         pace: float,
@@ -148,16 +249,15 @@ class Tab:
         *lanes: Any,
     ) -> Iterator[tuple[Any, ...]]:
         try:
-            pace = number(pace, "The pace", FULL_SPEED, max(PACES.values()))
+            pace = rate(checked(PACE, pace, "The pace"))
             choices = self.read_lanes(*lanes)
-            known = problem if problem is not None and problem.prompt == prompt else None
-            question = Question(
-                prompt=prompt,
-                threshold=threshold.threshold_of(slider),
-                max_new_tokens=limit or 0,
-                problem=known,
-                limits=self.runner.limits,
-            )
+            asked = {
+                "prompt": prompt,
+                "threshold": threshold.threshold_of(slider),
+                "max_new_tokens": limit or 0,
+                "limits": self.runner.limits,
+            }
+            question = _following(history, len(choices), asked) if follows else _first(problem, asked)
         except ValueError as error:
             yield _refusal(error), gr.skip(), gr.skip(), gr.skip()
             return
@@ -165,8 +265,8 @@ class Tab:
         for picture in self.runner.run(str(request.session_hash), question, choices, pace):
             if not picture.running:
                 buttons = (gr.update(interactive=True), gr.update(interactive=False))
-            shown = gr.skip() if picture.value is None else picture.value
-            yield shown, *buttons, _kept(history, picture)
+            value = gr.skip() if picture.value is None else picture.value
+            yield value, *buttons, _kept(history, picture)
             buttons = (gr.skip(), gr.skip())
 
     def _stop(self, request: gr.Request) -> None:
@@ -179,11 +279,22 @@ class Tab:
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
-            pace = number(value, "The pace", FULL_SPEED, max(PACES.values()))
+            pace = rate(checked(PACE, value, "The pace"))
             self.runner.sessions.set_pace(str(request.session_hash), pace)
 
     def _leave(self, request: gr.Request) -> None:
         self.runner.sessions.leave(str(request.session_hash))
+
+
+def _first(problem: Problem | None, asked: dict[str, Any]) -> Question:
+    known = problem if problem is not None and problem.prompt == asked["prompt"] else None
+    return Question(**asked, problem=known)
+
+
+def _following(history: Sequence[Run], lanes: int, asked: dict[str, Any]) -> Question:
+    if not history:
+        raise ValueError("There is no conversation to go on with. Press Run first.")
+    return Question.following(history[-1], LANE_KEYS[:lanes], **asked)
 
 
 def _refusal(error: ValueError) -> str:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
-from app.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice
-from app.runs.checks import shown
+from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice
 from app.tabs.lane_settings import LaneControls
+from app.tabs.models import ModelsControl
 from app.tabs.parts import QUIET
 from mars.config import DEFAULT_THRESHOLD
+from mars.schema import shown
 
 FEWEST = 2
 WIDE = 1200  # pixels from which three lanes stand side by side
 AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
 """The preset whose name says where the slider stands."""
 CHOOSE_COUNT = f"""() => {{
-  const asked = Number(window.lensAddress?.settings.given.lanes);
-  const fits = window.innerWidth >= {WIDE} ? {len(LANE_KEYS)} : {FEWEST};
+  const asked = Number(lens.address()?.settings.given.lanes);
+  const large = document.documentElement.classList.contains("lens-projector");
+  const fits = window.innerWidth >= {WIDE} && !large ? {len(LANE_KEYS)} : {FEWEST};
   return [{FEWEST}, {len(LANE_KEYS)}].includes(asked) ? asked : fits;
 }}"""
-"""In the browser: what a person chose or an address says, else as many as fit."""
+"""In the browser: what a person chose or an address says, else as many as fit; for a projector the fewest."""
 _MOVED = f"""(value, ...presets) => presets.map((name) =>
   name === "{AT_DEFAULT}" && value !== {DEFAULT_THRESHOLD} ? "{OWN}" : name)"""
 """In the browser: a slider that moves leaves the preset that says where it stands."""
@@ -67,15 +70,19 @@ class LaneRow:
         parts = [rest[start : start + each] for start in range(0, len(rest), each)]
         return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
 
-    def wire(self, slider: gr.Slider, steer: Callable[..., Any], reading: Component) -> list[Any]:
+    def wire(
+        self, slider: gr.Slider, steer: Callable[..., Any], reading: Component, models: ModelsControl
+    ) -> list[Any]:
         """Connect the controls with each other and with the slider; the events after which the lanes have changed.
 
-        `steer` is what moving the slider does: from its value to `reading`.
+        `steer` is what moving the slider does: from its value to `reading`. `models` says whose presets there are.
         """
         changed = list[Any]()
         for lane in self.lanes:
             preset = lane.preset
-            chosen = preset.input(lane.preset_updates, preset, lane.components, show_progress_on=preset, **QUIET)
+            to_preset = partial(_to_preset, lane, models)
+            inputs = [preset, models.choice]
+            chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **QUIET)
             moved = chosen.then(_at_preset, [preset, slider], slider, **QUIET).then(steer, slider, reading, **QUIET)
             others = [component.input for component in lane.components if component is not preset]
             by_hand = gr.on(
@@ -92,6 +99,10 @@ class LaneRow:
         presets: list[Component] = [lane.preset for lane in self.lanes]
         slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **QUIET)
         return changed
+
+
+def _to_preset(lane: LaneControls, models: ModelsControl, preset: str, key: object) -> list[Any]:
+    return lane.preset_updates(preset, models.pair(key))
 
 
 def _at_preset(preset: str, value: float) -> Any:

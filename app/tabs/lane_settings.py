@@ -9,23 +9,29 @@ from typing import Any, Literal, get_args
 import gradio as gr
 from gradio.components import Component
 
-from app import decoders
-from app.lane_choice import OWN, PRESETS, LaneChoice, acting, choice_of, preset_of
-from app.runs.checks import shown
-from mars.config import DEFAULT_THRESHOLD, LayoutName, ScoreName
+from app.compare.lane_choice import OWN, PRESETS, LaneChoice, acting, choice_of, preset_of
+from app.models.pairs import Pair
+from app.tabs.parts import HIDDEN
+from mars import decoders
+from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, ScoreName
 from mars.options import DEFAULT_ENTROPY
+from mars.schema import shown
 
 Mode = Literal["slider", "own", "one"]
 MODES = [("Slider", "slider"), ("Own", "own"), ("One token", "one")]
 USUAL_THRESHOLDS: dict[ScoreName, float] = {"probability": DEFAULT_THRESHOLD, "margin": 0.8, "entropy": DEFAULT_ENTROPY}
 NO_DRAFT = ""
-_NOT_SHOWN: Literal["hidden"] = "hidden"  # in the page but not seen, so that it keeps its value
+_IN_ORDER = (
+    *("score", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
+    *("temperature", "top_p", "seed", "extra_proposal", "continuation"),
+)
+"""How the settings stand on the page, behind the threshold."""
 
 
 class LaneControls:
     """The components of the lane `key`, laid out in the current Blocks, set to `choice`.
 
-    `names` are the checkpoints offered, `ar` and `mars` those of the presets.
+    `names` are the checkpoints offered, `ar` and `mars` those of the presets at the start.
     """
 
     def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], ar: str, mars: str) -> None:
@@ -40,9 +46,11 @@ class LaneControls:
             self.fold = gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings")
             with self.fold:
                 self._judging(choice, seen)
-                self._windows(choice, names, seen)
-                self._sampling(choice, seen)
-                self._switches(choice, seen)
+                for name in _IN_ORDER:
+                    if name == "draft":
+                        self._drafting(choice, names, seen)
+                    else:
+                        self._setting(name, choice, seen)
 
     @property
     def components(self) -> list[Component]:
@@ -82,21 +90,23 @@ class LaneControls:
             raise ValueError(f"{self.name}: give its own τ a value, or choose the slider")
         return given["threshold"]
 
-    def updates(self, choice: LaneChoice) -> list[Any]:
-        """What sets every component to `choice` and shows those that act."""
+    def updates(self, choice: LaneChoice, pair: Pair | None = None) -> list[Any]:
+        """What sets every component to `choice` and shows those that act; the presets are those of `pair`."""
+        ar, mars = (pair.ar, pair.mars) if pair else (self.ar, self.mars)
         mode = _mode(choice)
         values: dict[str, Any] = {field.name: getattr(choice, field.name) for field in fields(LaneChoice)}
-        values |= {"preset": preset_of(choice, self.ar, self.mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
+        values |= {"preset": preset_of(choice, ar, mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
         if mode != "own":
             values["threshold"] = USUAL_THRESHOLDS[choice.score]
         seen = self._seen(choice.decoder, mode, choice.temperature)
         return [gr.update(value=values[name], visible=seen[name]) for name in self._components]
 
-    def preset_updates(self, preset: str) -> list[Any]:
-        """What sets every component to a preset."""
+    def preset_updates(self, preset: str, pair: Pair | None = None) -> list[Any]:
+        """What sets every component to a preset, of `pair` where there are several."""
         if not isinstance(preset, str) or preset not in PRESETS:
             return [gr.skip()] * len(self._components)
-        return self.updates(PRESETS[preset](self.ar, self.mars))
+        ar, mars = (pair.ar, pair.mars) if pair else (self.ar, self.mars)
+        return self.updates(PRESETS[preset](ar, mars), pair)
 
     def changed(self, *values: Any) -> list[Any]:
         """After a change by hand: the preset reads `OWN`, and what acts is shown.
@@ -129,7 +139,7 @@ class LaneControls:
             acts = acts if mode == "own" else acts - {"threshold"}
             acts = acts if mode != "one" else acts - {"score"}
         names = ("preset", "mode", *(field.name for field in fields(LaneChoice)))
-        return {name: True if name in acts else _NOT_SHOWN for name in names}
+        return {name: True if name in acts else HIDDEN for name in names}
 
     def _add(self, name: str, component: type[Component], label: str, value: Any, **options: Any) -> None:
         self._components[name] = component(
@@ -137,7 +147,7 @@ class LaneControls:
         )
 
     def _who(self, choice: LaneChoice, names: Sequence[str]) -> None:
-        labels = [(decoders.words(name), name) for name in decoders.names()]
+        labels = [(decoder.title, decoder.name) for decoder in decoders.TABLE.values()]
         self._choose("preset", "Preset", preset_of(choice, self.ar, self.mars), [*PRESETS, OWN])
         self._choose("checkpoint", "Checkpoint", choice.checkpoint, list(names))
         self._choose("decoder", "Decoder", choice.decoder, labels)
@@ -145,32 +155,27 @@ class LaneControls:
     def _choose(self, name: str, label: str, value: Any, choices: Sequence[Any], **options: Any) -> None:
         self._add(name, gr.Dropdown, label, value, choices=list(choices), filterable=False, min_width=90, **options)
 
-    def _number(self, name: str, label: str, value: Any, seen: Any, **options: Any) -> None:
-        self._add(name, gr.Number, label, value, visible=seen[name], min_width=110, **options)
-
     def _judging(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
         self._add("mode", gr.Radio, "Threshold τ", _mode(choice), choices=MODES, visible=seen["mode"], min_width=200)
         own = USUAL_THRESHOLDS[choice.score] if choice.threshold is None else choice.threshold
-        self._number("threshold", "Own τ", own, seen, step=0.01)
-        self._choose("score", "Score", choice.score, get_args(ScoreName), visible=seen["score"])
+        self._setting("threshold", choice, seen, value=own)
 
-    def _windows(self, choice: LaneChoice, names: Sequence[str], seen: dict[str, Any]) -> None:
-        placeholder = "as trained"
-        self._number("block_size", "Block size", choice.block_size, seen, precision=0, placeholder=placeholder)
-        self._choose("layout", "Layout", choice.layout, get_args(LayoutName), visible=seen["layout"])
-        self._number("cache_block_size", "Cache block", choice.cache_block_size, seen, precision=0)
+    def _drafting(self, choice: LaneChoice, names: Sequence[str], seen: dict[str, Any]) -> None:
         drafts = [("none", NO_DRAFT), *((name, name) for name in names)]
         self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
-        self._number("draft_tokens", "Draft tokens", choice.draft_tokens, seen, precision=0)
 
-    def _sampling(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
-        self._number("temperature", "Temperature", choice.temperature, seen, step=0.1)
-        self._number("top_p", "Top-p", choice.top_p, seen, step=0.05)
-        self._number("seed", "Sampling seed", choice.seed, seen, precision=0)
-
-    def _switches(self, choice: LaneChoice, seen: dict[str, Any]) -> None:
-        for name, label in (("extra_proposal", "Offer the last mask too"), ("continuation", "Go on with masks")):
-            self._add(name, gr.Checkbox, label, getattr(choice, name), visible=seen[name], min_width=160)
+    def _setting(self, name: str, choice: LaneChoice, seen: dict[str, Any], **given: Any) -> None:
+        """The control that the field's `Setting` asks for."""
+        setting, visible = SETTINGS[name], seen[name]
+        value = given.get("value", getattr(choice, name))
+        if setting.control == "choice":
+            self._choose(name, setting.title, value, setting.choices, visible=visible)
+        elif setting.control == "switch":
+            self._add(name, gr.Checkbox, setting.title, value, visible=visible, min_width=160)
+        else:
+            options: dict[str, Any] = {"placeholder": "as trained"} if name == "block_size" else {}
+            options |= {"precision": 0} if isinstance(DEFAULTS[name], int) else {"step": setting.step}
+            self._add(name, gr.Number, setting.title, value, visible=visible, min_width=110, **options)
 
 
 def _mode(choice: LaneChoice) -> Mode:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 
-from app import assets
-from app.sentences import complete
+from app.browser import bundle
+from app.models.sentences import complete
 
+HIDDEN: Literal["hidden"] = "hidden"
+"""For `visible`: in the page but not seen, so that it keeps its value."""
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 """Events of the page alone, without Gradio's signs of progress.
 
@@ -33,7 +35,7 @@ def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:
     return gr.HTML(
         value,
         html_template=f'<p class="lens-line"><span>{label}</span><strong class="lens-plain"></strong></p>',
-        js_on_load=assets.script("plain.js"),
+        js_on_load=bundle.mount("line"),
         apply_default_css=False,
         elem_id=elem_id,
     )

@@ -8,28 +8,41 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
-from app import problems
-from app.tabs.parts import QUIET, plain
+from app.compare import problems
+from app.tabs.parts import HIDDEN, QUIET, plain
 from mars.tasks import Problem
+
+_GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
+"""In the browser: no family and seed names a question, so the address has its text."""
 
 
 class Asking:
-    """The components, laid out in the current Blocks; `shown` are those that `pick` makes the values of."""
+    """The prompt and its examples, laid out in the current Blocks, and by `choose` what makes a problem, elsewhere.
 
-    def __init__(self) -> None:
+    `shown` are the components that `pick` makes the values of. `note` and `general` offer the model for any question.
+    """
+
+    def __init__(self, tasks: bool = True, questions: bool = False) -> None:
+        """`tasks` shows the problems and their chooser at first; without `questions` there are no questions at all."""
         self.problem = gr.State(None)
-        with gr.Row(elem_classes="lens-ask"):
-            with gr.Column(scale=3, min_width=320, elem_classes="lens-prompt"):
-                self.prompt = gr.Textbox(
-                    label="Prompt", lines=3, max_lines=8, elem_id="prompt", placeholder="Ask, or choose a problem"
-                )
-                with gr.Row(elem_classes="lens-examples"):
-                    self._examples = [
-                        (gr.Button(label, size="sm", min_width=10), task, seed)
-                        for label, task, seed in problems.EXAMPLES
-                    ]
-            with gr.Column(scale=2, min_width=300, elem_classes="lens-problem"):
-                self._draw()
+        self._tasks = tasks
+        self._questions: list[tuple[gr.Button, str]] = []
+        with gr.Column(scale=3, min_width=320, elem_classes="lens-prompt"):
+            self.prompt = gr.Textbox(
+                label="Prompt", lines=1, max_lines=8, elem_id="prompt", placeholder="Ask, or choose an example"
+            )
+            with gr.Row(elem_classes="lens-examples lens-questions", visible=HIDDEN if tasks else True) as asked:
+                for label, prompt in problems.QUESTIONS if questions else ():
+                    self._questions.append((gr.Button(label, size="sm", min_width=10), prompt))
+            with gr.Row(elem_classes="lens-examples", visible=tasks or HIDDEN) as drawn:
+                self._examples = [
+                    (gr.Button(label, size="sm", min_width=10), task, seed) for label, task, seed in problems.EXAMPLES
+                ]
+                self._new = gr.Button("New problem", elem_id="new-problem", size="sm", min_width=10)
+            with gr.Row(elem_classes="lens-specialist"):
+                self.note = plain("specialist-note")
+                self.general = gr.Button("", size="sm", min_width=10, elem_id="ask-general", visible=HIDDEN)
+        self._rows = [asked, drawn]
 
     @property
     def shown(self) -> list[Component]:
@@ -38,6 +51,9 @@ class Asking:
 
     def wire(self) -> None:
         """Connect the controls with each other."""
+        for button, prompt in self._questions:
+            outputs = [self.prompt, self.problem, self.answer]
+            button.click(partial(_ask, prompt), outputs=outputs, **QUIET).then(None, self.prompt, js=_GIVEN, **QUIET)
         for button, task, seed in self._examples:
             button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
         self._new.click(_new, self.family, self.shown, **QUIET)
@@ -47,15 +63,17 @@ class Asking:
             _answer, [self.prompt, self.problem], self.answer, queue=False, trigger_mode="always_last", **QUIET
         )
 
-    def _draw(self) -> None:
+    def choose(self) -> None:
+        """Lay out the chooser of problems inside the current Blocks."""
         families = problems.family_choices()
-        with gr.Row(elem_classes="lens-draw"):
+        with gr.Row(elem_classes="lens-draw lens-problem", visible=self._tasks or HIDDEN) as chooser:
             self.family = gr.Dropdown(
                 families, value=families[0][1], label="Family", elem_id="family", scale=3, min_width=120
             )
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=2, min_width=80)
-            self._new = gr.Button("New problem", elem_id="new-problem", size="lg", scale=2, min_width=140)
-        self.answer = plain("known-answer", label="Known answer")
+            self.answer = plain("known-answer", label="Known answer")
+        self.sections = [*self._rows, chooser]
+        """Questions, problems, and the chooser of problems."""
 
 
 def pick(task: Any, seed: object) -> tuple[Any, ...]:
@@ -65,6 +83,10 @@ def pick(task: Any, seed: object) -> tuple[Any, ...]:
     except ValueError as error:
         return gr.skip(), gr.skip(), gr.skip(), gr.skip(), str(error)
     return problem.prompt, problem, problem.task, problem.seed, problems.known_answer(problem)
+
+
+def _ask(prompt: str) -> tuple[Any, ...]:
+    return prompt, None, ""
 
 
 def _answer(prompt: str, problem: Problem | None) -> str:

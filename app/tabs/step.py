@@ -6,15 +6,15 @@ What the tab asks travels as an event, and the answer as its component's value, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
 
-from app import assets
+from app.browser import bundle
 from app.runs import replay as replays
-from app.runs.reading import MAX_BYTES, RunFileError, read
-from app.runs.run import Run, to_json
+from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
+from app.runs.shared import SharedRuns
 from app.runs.shipped import shipped
 from app.tabs.parts import QUIET
 
@@ -23,32 +23,38 @@ def keeper() -> gr.HTML:
     """What holds the runs in the browser; it stands before all tabs, which are not there until they are looked at."""
     return gr.HTML(
         html_template='<div class="lens-keeper"></div>',
-        js_on_load=assets.script("remember.js", "keeper.js"),
+        js_on_load=bundle.mount("runs"),
         apply_default_css=False,
         elem_classes="lens-kept",
     )
 
 
-def keep(kept: gr.HTML, ended: Any, history: gr.State) -> None:
-    """After the event `ended`, give the newest run of `history` to the keeper."""
-    ended.then(_newest, history, kept, **QUIET)
+def keep(kept: gr.HTML, ended: Sequence[Any], history: gr.State) -> None:
+    """After each of the events `ended`, give the newest run of `history` to the keeper."""
+    for event in ended:
+        event.then(_newest, history, kept, **QUIET)
 
 
-def build() -> None:
-    """Lay out the tab inside the current Blocks."""
+def build(shared: SharedRuns | None = None) -> None:
+    """Lay out the tab inside the current Blocks; `shared` has the runs that visitors saved on the server."""
     offers = [
         {"name": name, "title": run.title, "note": run.note, "lanes": ", ".join(lane.title for lane in run.lanes)}
         for name, run in shipped().items()
     ]
     view = gr.HTML(
         html_template='<div class="step"></div>',
-        js_on_load=assets.script("dom.js", *assets.VIEW_SCRIPTS, *assets.SHELF_SCRIPTS),
+        js_on_load=bundle.mount("step"),
         apply_default_css=False,
         elem_id="step",
         shipped=offers,
         largest=MAX_BYTES,
     )
-    view.submit(_answer, None, view, **QUIET)
+
+    def answered(event: gr.EventData) -> str:
+        text = json.dumps(answer(event._data, shared), separators=(",", ":"), ensure_ascii=False)
+        return text.replace("<", "\\u003c")  # so that nothing in it looks like a tag
+
+    view.submit(answered, None, view, **QUIET)
 
 
 def read_run(text: str) -> dict[str, Any]:
@@ -62,30 +68,44 @@ def shipped_run(name: str) -> dict[str, Any]:
     return {"run": to_json(run)} if run else {"problem": "There is no such run; choose one of the list."}
 
 
-def replay(text: str) -> dict[str, Any]:
-    """A run as a page of its own; or why it is refused."""
-    return {"page": replays.page(read(text))}
+def replay(text: str, lane: object = None, number: object = None) -> dict[str, Any]:
+    """A run as a page of its own, which opens at this lane and pass; or why it is refused."""
+    place = replays.Place(
+        lane=lane if isinstance(lane, str) else None, number=number if isinstance(number, int) else None
+    )
+    return {"page": replays.page(read(text), place)}
 
 
-ANSWERS: dict[str, Callable[[str], dict[str, Any]]] = {"read": read_run, "shipped": shipped_run, "replay": replay}
+def shared_run(name: str, shared: SharedRuns | None) -> dict[str, Any]:
+    """A run that a visitor saved, by its name."""
+    run = shared.find(name) if shared else None
+    days = f" after {shared.days} days" if shared else ""
+    gone = f"This run is not on the server. Saved runs are deleted{days}."
+    return {"run": to_json(run)} if run else {"problem": gone}
 
 
-def answer(asked: object) -> dict[str, Any]:
-    """What the page gets for {"ask": one of `ANSWERS`, "text": …, "ticket": …}: never an exception."""
+ANSWERS: dict[str, Callable[[str], dict[str, Any]]] = {"read": read_run, "shipped": shipped_run}
+
+
+def answer(asked: object, shared: SharedRuns | None = None) -> dict[str, Any]:
+    """What the page gets for {"ask": …, "text": …, "ticket": …}: never an exception.
+
+    It asks for one of `ANSWERS`, a "shared" run, or a "replay" that opens at a "lane" and a pass of this "number".
+    """
     found = asked if isinstance(asked, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
     reply: dict[str, Any] = {"problem": "The page asked for something that there is not; load it again."}
-    if isinstance(ask, str) and ask in ANSWERS and isinstance(text, str):
+    if isinstance(ask, str) and isinstance(text, str):
         try:
-            reply = ANSWERS[ask](text)
+            if ask in ANSWERS:
+                reply = ANSWERS[ask](text)
+            elif ask == "replay":
+                reply = replay(text, found.get("lane"), found.get("number"))
+            elif ask == "shared":
+                reply = shared_run(text, shared)
         except RunFileError as error:
             reply = {"problem": str(error)}
     return {"ticket": ticket if isinstance(ticket, int) else None, **reply}
-
-
-def _answer(event: gr.EventData) -> str:
-    text = json.dumps(answer(event._data), separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c")  # so that nothing in it looks like a tag
 
 
 def _newest(history: list[Run]) -> Any:

@@ -7,20 +7,21 @@ from pathlib import Path
 
 import gradio as gr
 
-from app import assets
-from app.runs.checks import number
+from app.browser import bundle
 from app.tabs.parts import plain
 from mars.config import DEFAULT_THRESHOLD
+from mars.schema import between, checked
 
 PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
 LOWEST, ONE_TOKEN = 0.5, 1.0
-_TEMPLATE = """<div class="lens-marks" aria-hidden="true"></div>
-<div class="lens-ends"><span>more per pass</span><span>one token per pass</span></div>"""
+_MARKS = '<div class="lens-marks" aria-hidden="true"></div>'
+_ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
 
 def build() -> tuple[gr.HTML, gr.Slider]:
     """What the slider says in words, and the slider, laid out in the current Blocks."""
-    reading = plain("threshold-reading", words(DEFAULT_THRESHOLD), "Live threshold")
+    reading = plain("threshold-reading", words(DEFAULT_THRESHOLD), "Threshold")
+    gr.HTML(html_template=_ENDS, apply_default_css=False)
     slider = gr.Slider(
         LOWEST,
         ONE_TOKEN,
@@ -31,8 +32,8 @@ def build() -> tuple[gr.HTML, gr.Slider]:
         elem_id="threshold",
     )
     gr.HTML(
-        html_template=_TEMPLATE,
-        js_on_load=assets.script("dom.js", "marks.js"),
+        html_template=_MARKS,
+        js_on_load=bundle.mount("marks"),
         apply_default_css=False,
         marks=published(),
         lowest=LOWEST,
@@ -53,7 +54,7 @@ def threshold_of(value: object) -> float | None:
     Raises:
         ValueError: it has no such value.
     """
-    threshold = number(value, "The threshold", LOWEST, ONE_TOKEN)
+    threshold: float = checked(between(float, LOWEST, ONE_TOKEN), value, "The threshold")
     return None if threshold == ONE_TOKEN else threshold
 
 

@@ -9,27 +9,31 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from app import assets
-from app.runner import Runner
-from app.server.plotly import ADDRESS
+from app.browser import bundle
+from app.browser.scripts import PLOTLY
+from app.compare.runner import Runner
 from app.tabs.parts import QUIET
-from app.tradeoffs.answers import Desk
-from app.tradeoffs.library import Library
+from app.tradeoffs.answers import RequestHandler
+from app.tradeoffs.run_cache import RunCache
 
 
-def build(runner: Runner, library: Library | None = None) -> None:
-    """Lay out the tab inside the current Blocks; the runs are those of `assets/runs` unless others are given."""
-    desk = Desk(library or Library(), runner)
+def build(page: gr.Blocks, runner: Runner, library: RunCache | None = None) -> None:
+    """Lay out the tab inside `page`; the runs are those of `assets/runs` unless others are given.
+
+    Its first figure is drawn in the background once a browser has the page.
+    """
+    handler = RequestHandler(library or RunCache(), runner)
     view = gr.HTML(
         html_template='<div class="trade"></div>',
-        js_on_load=assets.script(*assets.TRADE_SCRIPTS),
+        js_on_load=bundle.mount("tradeoffs"),
         apply_default_css=False,
         elem_id="tradeoffs",
-        plotly=ADDRESS,
+        plotly=PLOTLY,
     )
 
     def answer(event: gr.EventData, request: gr.Request) -> Iterator[str]:
-        yield from desk.answer(event._data, str(request.session_hash))
+        yield from handler.answer(event._data, str(request.session_hash))
 
+    page.load(handler.warm, **QUIET)
     # The next question may come before Gradio has closed the books on the one before.
     view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)

@@ -7,14 +7,14 @@ from dataclasses import fields
 from typing import Any
 from uuid import uuid4
 
-from app.generation import Answer, Wanted, generate
-from app.lane import Lane
-from app.problems import is_right
-from app.runner import Runner
-from app.runs.keeping import keep
-from app.runs.run import Asked, to_json
+from app.compare.finished import keep
+from app.compare.generation import Answer, Wanted, generate
+from app.compare.lane import Lane
+from app.compare.problems import is_right
+from app.compare.runner import Runner
+from app.runs.run import RunQuestion, to_json
 from app.tradeoffs.card import why_not
-from app.tradeoffs.library import Store
+from app.tradeoffs.run_cache import Store
 from app.tradeoffs.samples import Entry, entry_of, problem_of, row_of
 from app.tradeoffs.weights import named
 from mars.config import DecodingSettings
@@ -51,6 +51,7 @@ def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, num
         settings=settings_of(entry, runner.limits.new_tokens),
         draft=draft,
         own_block_size=True,
+        trace=True,
     )
 
     def finish(lane: Lane) -> Answer:
@@ -77,6 +78,6 @@ def _document(lane: Lane, problem: Problem, stored: str) -> str:
         raise ValueError(STOPPED)
     lane.key, lane.title = "a", "Written again"
     lane.right = is_right(problem, lane.text)
-    asked = Asked(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
+    asked = RunQuestion(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
     note = SAME if lane.text == stored else OTHER
     return to_json(keep(uuid4().hex, asked, [lane], note=note))

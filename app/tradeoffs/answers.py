@@ -4,34 +4,65 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock, Thread
+from typing import Annotated, Any
 
 from plotly.io.json import to_json_plotly
 
 from analysis.figures import template
-from app.runner import Runner
-from app.runs.checks import choice, fields, text, whole
-from app.sentences import complete, failure, without_paths
+from app.compare.runner import Runner
+from app.models.sentences import complete, failure, without_paths
 from app.tradeoffs import drawing, tables
 from app.tradeoffs.again import rewrite
 from app.tradeoffs.card import card
 from app.tradeoffs.catalogue import AXES, FIGURES
-from app.tradeoffs.library import Library
+from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.samples import entry_of, samples
-from app.tradeoffs.view import FEWEST_POINTS, LONGEST, MOST_POINTS, POINTS, View
+from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
+from mars.schema import STRICT, bounds, checked
 
 UNKNOWN = "The page asked for something that there is not; load it again."
-MOST_SAMPLES = 1_000_000
+Place = Annotated[int, bounds(0, 1_000_000)]
 Told = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 
-class Desk:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRun:
+    """A question about one run."""
+
+    __pydantic_config__ = STRICT
+
+    id: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfSamples(OfRun):
+    """Its texts from the `first` on: of one family, right or wrong ones, if asked."""
+
+    task: Text = ""
+    right: bool | None = None
+    first: Place = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfSample(OfRun):
+    """One of its texts."""
+
+    task: Text
+    number: Place
+
+
+class RequestHandler:
     """Answers questions {"ask": one of these, "about": {...}, "ticket": n} about the runs of one library."""
 
-    def __init__(self, library: Library, runner: Runner) -> None:
+    def __init__(self, library: RunCache, runner: Runner) -> None:
         self._library = library
         self._runner = runner
+        self._warmed = Lock()
         self._asks: dict[str, Callable[[Any, str], Iterator[Told]]] = {
             "begin": self._begin,
             "reload": self._reload,
@@ -63,10 +94,17 @@ class Desk:
             yield _line({"ticket": ticket, "problem": failure(error).replace("The run failed", "That failed")})
 
     def _begin(self, about: Any, session: str) -> Iterator[Told]:
-        del about, session
+        """With the view that is asked for first, if that can be shown: it saves a question."""
+        del session
         yield from _on_the_way(self._library.opened())
-        store = self._library.store()
+        store, shown = self._library.store(), None
+        if about:
+            with suppress(ValueError):  # the page asks for the view by itself, and hears why not
+                view = _asked(about)
+                yield from self._ready(view)
+                shown = self._drawn(view)
         yield {
+            "shown": shown,
             "figures": [{"value": figure.name, "label": figure.label} for figure in FIGURES.values()],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
             "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},
@@ -82,39 +120,50 @@ class Desk:
         del session
         view = _asked(about)
         yield from self._ready(view)
-        yield drawing.draw(self._library, view)
+        yield self._drawn(view)
+
+    def warm(self) -> None:
+        """Read the runs and draw the first view in the background, before anybody asks for it."""
+        if not self._warmed.locked():
+            self._warmed.acquire()
+            Thread(target=self._draw_first, name="tradeoffs-first", daemon=True).start()
+
+    def _draw_first(self) -> None:
+        try:
+            self._drawn(View(figure=next(iter(FIGURES)), against=next(iter(AXES))))
+        except Exception:  # noqa: BLE001 - who asks for the view is told
+            _log.exception("the first figure could not be drawn")
+
+    def _drawn(self, view: View) -> Told:
+        """The view, drawn once while the runs stay as they are."""
+        store = self._library.store()
+        shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._library, view))
+        return {**shown, "stale": self._library.stale()}
 
     def _csv(self, about: Any, session: str) -> Iterator[Told]:
         del session
         view = _asked(about)
         yield from self._ready(view)
         picked = drawing.select(self._library, view)
-        yield {"text": tables.csv(picked.figure.points(picked.scene)), "name": f"mars-lens-{view.figure}.csv"}
+        points = picked.figure.points(picked.scene)
+        yield {"text": tables.csv(drawing.listed(picked, points)), "name": f"mars-lens-{view.figure}.csv"}
 
     def _card(self, about: Any, session: str) -> Iterator[Told]:
         del session
-        run = text(fields(about, "the card", ("id",))["id"], "id", LONGEST)
+        run = checked(OfRun, about, "the card").id
         yield from _on_the_way(self._library.opened())
         yield card(self._library.store(), self._library.table(), run, self._runner.models.sources)
 
     def _samples(self, about: Any, session: str) -> Iterator[Told]:
         del session
-        found = fields(about, "the samples", ("id",), ("task", "right", "first"))
+        asked: OfSamples = checked(OfSamples, about, "the samples")
         runs = self._library.store().runs
-        entry = entry_of(runs, text(found["id"], "id", LONGEST))
-        yield samples(
-            runs,
-            entry,
-            task=text(found.get("task", ""), "task", LONGEST),
-            right=choice(found.get("right"), "right", (True, False, None)),
-            first=whole(found.get("first", 0), "first", 0, MOST_SAMPLES),
-        )
+        entry = entry_of(runs, asked.id)
+        yield dict(samples(runs, entry, task=asked.task, right=asked.right, first=asked.first))
 
     def _again(self, about: Any, session: str) -> Iterator[Told]:
-        found = fields(about, "the sample", ("id", "task", "number"))
-        run, task = (text(found[name], name, LONGEST) for name in ("id", "task"))
-        place = whole(found["number"], "number", 0, MOST_SAMPLES)
-        yield from rewrite(self._runner, session, self._library.store(), run, task, place)
+        asked: OfSample = checked(OfSample, about, "the sample")
+        yield from rewrite(self._runner, session, self._library.store(), asked.id, asked.task, asked.number)
 
     def _ready(self, view: View) -> Iterator[Told]:
         yield from _on_the_way(self._library.opened())

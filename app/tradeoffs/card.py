@@ -17,11 +17,14 @@ from analysis.figures.words import (
     heeds_threshold,
     missing,
     model_words,
+    task_words,
     threshold_words,
 )
-from app.tradeoffs.library import Store
+from app.tradeoffs.run_cache import Store
 from app.tradeoffs.samples import Entry, entry_of
 from app.tradeoffs.weights import named
+from mars import decoders
+from mars.config import DEFAULTS, METHOD_FIELDS
 from mars.tasks import TASKS
 
 NO_ROWS = (
@@ -59,8 +62,10 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     row = found.iloc[0].to_dict()
     shown = {
         "id": run,
-        "model": model_words(row),
-        "setting": " · ".join(word for word in (decoder_words(row), threshold_words(row), _batch(row)) if word),
+        "model": called(row),
+        "setting": " · ".join(
+            word for word in (model_words(row), decoder_words(row), threshold_words(row), _batch(row)) if word
+        ),
         "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
         "facts": _facts(row),
     }
@@ -83,7 +88,7 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
         "choice": None if lacking else lane_choice(entry, row, checkpoint, draft),
         "lacking": lacking,
         "again": lacking or _no_problems(entry),
-        "tasks": [{"value": task, "label": task.replace("_", " ")} for task in entry["tasks"]],
+        "tasks": [{"value": task, "label": task_words(task)} for task in entry["tasks"]],
     }
 
 
@@ -102,22 +107,13 @@ def lane_choice(entry: Entry, row: Row, checkpoint: str | None, draft: str | Non
     """What a lane of Compare takes to decode as this run did; its own threshold, whatever the slider says."""
     settings = {name.removeprefix("settings."): value for name, value in row.items() if name.startswith("settings.")}
     threshold = settings["threshold"] if heeds_threshold(row) else None
-    return {
+    names = ("block_size", *(name for name in METHOD_FIELDS if name != "threshold"))
+    return {name: type(DEFAULTS[name])(settings[name]) for name in names} | {
         "checkpoint": checkpoint,
         "decoder": entry["decoder"],
+        "draft": draft,
         "follows": False,
         "threshold": None if threshold is None or missing(threshold) else float(threshold),
-        "score": settings["score"],
-        "block_size": int(settings["block_size"]),
-        "extra_proposal": bool(settings["extra_proposal"]),
-        "layout": settings["layout"],
-        "cache_block_size": int(settings["cache_block_size"]),
-        "draft_tokens": int(settings["draft_tokens"]),
-        "draft": draft,
-        "continuation": bool(settings["continuation"]),
-        "temperature": float(settings["temperature"]),
-        "top_p": float(settings["top_p"]),
-        "seed": int(settings["seed"]),
     }
 
 
@@ -130,12 +126,21 @@ def _no_problems(entry: Entry) -> str:
 
 def _measure(row: Row, name: str) -> dict[str, str]:
     label, factor, form, unit = MEASURES[name]
-    value, low, high = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+    value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
+    low, high = sorted(ends)
+    if name == "speedup" and not missing(row.get("over")):
+        label = f"Against AR in the same turns ({row['over']})"
     return {
         "label": label[0].upper() + label[1:],
         "value": f"{value:{form}}{unit}",
         "interval": "" if missing(low) else f"{low:{form}} to {high:{form}}",
     }
+
+
+def called(row: Row) -> str:
+    """The name of its decoder that a reader knows, with its threshold."""
+    info = decoders.TABLE.get(row["decoder"])
+    return " at ".join(word for word in (info.title if info else str(row["decoder"]), threshold_words(row)) if word)
 
 
 def _batch(row: Row) -> str:
@@ -155,7 +160,7 @@ def _facts(row: Row) -> list[list[str]]:
 
 def _tasks(row: Row) -> str:
     tasks = row["tasks"]
-    return ", ".join(str(task).replace("_", " ") for task in tasks) if isinstance(tasks, tuple) else str(tasks)
+    return ", ".join(task_words(task) for task in tasks) if isinstance(tasks, tuple) else str(tasks)
 
 
 def _text(value: Any) -> str:

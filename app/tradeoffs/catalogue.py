@@ -1,4 +1,4 @@
-"""The figures that can be chosen: what each is called, how to read it, what it starts with, and what draws it."""
+"""The figures of Trade-offs: the runs each needs, its first selection, and the functions that draw it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import figures
-from analysis.figures.words import PUBLISHED, SOURCE
+from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.figures.words import PUBLISHED
 from analysis.runs import RunStore
 from app.tradeoffs import sweeps
 from app.tradeoffs.filters import Chosen
 from app.tradeoffs.sweeps import Need
 
 PER_FORWARD, PER_SECOND, SPEEDUP = "tokens_per_forward", "tokens_per_second", "speedup"
-AXES = {PER_FORWARD: "tokens per forward", PER_SECOND: "tokens a second", SPEEDUP: "speed-up over AR"}
+AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 MOST_BARS = 8
 _USUAL_THRESHOLD = 0.95
 
@@ -37,12 +38,11 @@ class Figure:
 
     `x` is what lies along the axis of one without that choice, None where that is no speed. `rests_on` is the measure
     without which a run is no mark. `layer` says that published numbers can lie in it, `by_family` that it has a panel
-    for each family of problems. `start` is the selection to begin with, given the table of all that could be drawn.
+    for each family of problems. `together` says that it compares runs of one set alone, and shows a handful of series.
+    `start` is the selection to begin with, given the table of all that could be drawn.
     """
 
     name: str
-    label: str
-    caption: str
     need: Need
     points: Callable[[Scene], pd.DataFrame]
     draw: Callable[[Scene], go.Figure]
@@ -52,6 +52,18 @@ class Figure:
     rests_on: str | None = None
     layer: bool = False
     by_family: bool = False
+    together: bool = False
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its title."""
+        return DESCRIPTIONS[self.name].title
+
+    @property
+    def caption(self) -> str:
+        """The question it answers and how to read it."""
+        return DESCRIPTIONS[self.name].caption(self.note)
 
     def needs(self, against: str) -> Need:
         """What runs it is drawn from, against this measure."""
@@ -100,55 +112,47 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         Figure(
             name="frontier",
-            label="Accuracy against speed",
-            caption="Up is better, right is faster. A line runs through the thresholds of one decoder. The dashed line "
-            "is AR on the same problems, with its 95 % band; rings are settings that no other beats.",
+            note="Rings mark settings that no other beats; the star is the answer above.",
             need=RUNS,
             axes=tuple(AXES),
             layer=True,
-            start=usual,
+            together=True,
+            start=everything,
             points=lambda scene: figures.frontier_points(scene.table, against=scene.against),
             draw=lambda scene: figures.frontier(scene.table, against=scene.against),
         ),
         Figure(
             name="families",
-            label="By family of problems",
-            caption="The same axes in every panel. The band is that of AR on this family.",
             need=RUNS,
             axes=tuple(AXES),
             by_family=True,
-            start=usual,
+            together=True,
+            start=everything,
             points=lambda scene: figures.families_points(scene.table, against=scene.against),
             draw=lambda scene: figures.families(scene.table, against=scene.against),
         ),
         Figure(
             name="equal_accuracy",
-            label="Decoders at equal accuracy",
-            caption="Of each decoder the fastest setting that surely loses less than the points allowed above: score "
-            "test on the same problems, corrected for the settings tried.",
             need=RUNS,
             axes=tuple(AXES),
-            start=usual,
+            together=True,
+            start=everything,
             points=lambda scene: figures.equal_accuracy_points(scene.table, points=scene.points, against=scene.against),
             draw=lambda scene: figures.equal_accuracy(scene.table, points=scene.points, against=scene.against),
         ),
         Figure(
             name="efficiency",
-            label="Speed-up against tokens per forward",
-            caption="What a gain in tokens per forward is worth on the clock. On the dashed line every pass takes as "
-            "long as one of AR; under 1 the decoder is slower than AR.",
             need=TIMED,
             x=PER_FORWARD,
             rests_on=SPEEDUP,
-            start=usual,
+            together=True,
+            start=everything,
             points=lambda scene: figures.efficiency_points(scene.table),
             draw=lambda scene: figures.efficiency(scene.table),
         ),
         Figure(
             name="acceptance",
-            label="Acceptance lengths",
-            caption="Share of passes by the number of tokens that they accepted. Of a larger selection "
-            f"{MOST_BARS} runs at most are drawn, those with τ nearest to {_USUAL_THRESHOLD}: filter to see others.",
+            note=f"At most {MOST_BARS} runs are drawn, those with τ nearest to {_USUAL_THRESHOLD}: filter for others.",
             need=RUNS,
             start=usual,
             points=lambda scene: figures.acceptance_points(scene.runs, handful(scene.table)),
@@ -156,9 +160,6 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure(
             name="ablation",
-            label="Block size and SFT loss",
-            caption="Models that saw equally many conversations, in one-token mode and at τ = 0.95. Published marks, "
-            "if shown, are hollow: means of six benchmarks, of other models.",
             need=_ABLATION,
             layer=True,
             start=everything,
@@ -167,8 +168,6 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure(
             name="scores",
-            label="Probability, margin or entropy",
-            caption="The score that is held against the threshold. Where lines lie on each other, it does not matter.",
             need=_SCORES,
             x=PER_FORWARD,
             start=everything,
@@ -177,9 +176,6 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure(
             name="caching",
-            label="Cache block and batch size",
-            caption="Speed-up of block_cached over AR, with its interval. Blue is faster than AR, orange slower. The "
-            f"published map ({SOURCE}), if shown, is over a baseline of its own.",
             need=_CACHING,
             rests_on=SPEEDUP,
             layer=True,
@@ -189,9 +185,6 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure(
             name="reliability",
-            label="Do the scores mean what they say?",
-            caption="How often a mask's proposal is the token that one-token mode writes there, by its score; a panel "
-            "for each depth, the number of masks read. On the dotted diagonal it is right as often as it is sure.",
             need=_PROPOSALS,
             start=everything,
             points=lambda scene: figures.reliability_points(scene.runs, scene.table),

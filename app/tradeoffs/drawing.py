@@ -9,24 +9,29 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures import POOLED
-from analysis.figures.words import PUBLISHED, SOURCE
-from app.tradeoffs import filters, operating, sweeps, tables
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, Figure, Scene
+from analysis.figures.words import PUBLISHED, SOURCE, task_words
+from app.tradeoffs import filters, sweeps, tables, together
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, PER_SECOND, SPEEDUP, Figure, Scene
 from app.tradeoffs.filters import Chosen
 from app.tradeoffs.layer import layers
-from app.tradeoffs.library import Library
+from app.tradeoffs.operating import Finding, finding
+from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.together import Together
 from app.tradeoffs.view import View
 
 NO_RUNS = "There are no runs yet."
 _THEIRS = f"published ({SOURCE})<br>"
-_PICKED = "fastest that loses surely less than {points:g} points"
+_PICKED = "the answer: within {points:g} points of AR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What a view selects. `scene` has the published layer, `rows` are the measured runs alone.
 
-    `found` are the facets of all runs and `chosen` what was chosen of them; `layer` names the published one shown.
+    `found` are the facets of all runs and `chosen` what was chosen of them; `layer` names the published one shown. Of a
+    figure that compares runs `sets` are those that there are and `runs` the one shown, `batches` its batch sizes and
+    `batch` that of the clock, 0 where no clock is read. `answer` is that to the accuracy budget, None where the figure
+    compares nothing. The scene has a handful of the series unless more are asked for; `listed` are the runs of all.
     """
 
     figure: Figure
@@ -39,16 +44,22 @@ class Selection:
     layers: tuple[str, ...]
     layer: str
     scene: Scene
+    sets: tuple[Together, ...] = ()
+    runs: str = ""
+    batches: tuple[int, ...] = ()
+    batch: int = 0
+    answer: Finding | None = None
+    listed: pd.DataFrame | None = None
 
 
-def families(library: Library) -> list[str]:
+def families(library: RunCache) -> list[str]:
     """The families that runs were measured on, in the order of the runs, if there is more than one."""
     entries = library.store().runs.entries
     names = list(dict.fromkeys(task for entry in entries for task in entry["tasks"]))
     return names if len(names) > 1 else []
 
 
-def tasks_of(library: Library, view: View) -> list[str]:
+def tasks_of(library: RunCache, view: View) -> list[str]:
     """The families whose tables this view needs."""
     known, figure = families(library), FIGURES[view.figure]
     if figure.by_family:
@@ -56,21 +67,40 @@ def tasks_of(library: Library, view: View) -> list[str]:
     return [POOLED, view.task] if view.task in known else [POOLED]
 
 
-def select(library: Library, view: View) -> Selection:
+def select(library: RunCache, view: View) -> Selection:
     """The runs of this view; what it asks for that there is not any more is left out."""
     store, figure = library.store(), FIGURES[view.figure]
     against = view.against if figure.axes else figure.x or PER_FORWARD
     tasks = tasks_of(library, view)
-    task = view.task if view.task in tasks else POOLED
     pooled = library.table()
-    found = filters.facets(pooled)
+    sets = together.sets(pooled, figure.rests_on or against) if figure.together else []
+    shown_set = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
+    of_set = pooled[pooled["id"].isin(shown_set.ids)] if shown_set else pooled
+    clocked = bool(shown_set and figure.axes and against != PER_FORWARD)
+    batches = together.batch_sizes(of_set) if clocked else []
+    batch = view.batch if view.batch in batches else next(iter(batches), 0)
+    if batch:
+        of_set = of_set[of_set["batch_size"] == batch]
+    found = filters.facets(of_set)
     drawable = pooled.loc[found.index]
     measured = drawable[drawable[figure.rests_on or against].notna()]
     start = figure.start(drawable if measured.empty else measured)
     chosen = filters.known(found, start if view.chosen is None else view.chosen)
     ids = set(pooled.loc[found.index[filters.through(found, chosen)], "id"])
+    task = view.task if view.task in tasks else POOLED
     shown = pd.concat([library.table(name) for name in tasks[1:]]) if len(tasks) > 1 else drawable
     rows = shown[shown["id"].isin(ids)].reset_index(drop=True)
+    answer, listed = None, None
+    if shown_set:
+        listed = rows
+        compared = rows if not figure.by_family or task != POOLED else pooled[pooled["id"].isin(ids)]
+        if figure.axes:
+            answer = finding(compared, points=view.points, against=against)
+        starred = answer.chosen if answer else None
+        few = together.handful(compared, SPEEDUP if figure.rests_on else against, starred)
+        if not view.more and view.chosen is None:
+            names = few[["id", "series", "rank"]]
+            rows = rows.drop(columns=["series", "rank"]).merge(names, on="id")
     offered = layers(figure, pooled, against)
     layer = view.published if view.published in offered else next(iter(offered), "") if view.published else ""
     table = pd.concat([rows, offered[layer]], ignore_index=True) if layer else rows
@@ -85,20 +115,24 @@ def select(library: Library, view: View) -> Selection:
         layers=tuple(offered),
         layer=layer,
         scene=Scene(runs=store.runs, table=table, against=against, points=view.points),
+        sets=tuple(sets),
+        runs=shown_set.name if shown_set else "",
+        batches=tuple(batches),
+        batch=batch,
+        answer=answer,
+        listed=listed,
     )
 
 
-def draw(library: Library, view: View) -> dict[str, Any]:
+def draw(library: RunCache, view: View) -> dict[str, Any]:
     """Everything that the page shows of this view, as JSON can hold it but for the figure."""
     picked = select(library, view)
     points = picked.figure.points(picked.scene)
     figure = picked.figure.draw(picked.scene)
-    findings = operating.findings(
-        library.store(), picked.table, _compared(picked), points=view.points, against=picked.against, task=picked.task
-    )
     _shorten(figure, picked.layer)
-    if not picked.figure.by_family or picked.task != POOLED:
-        _mark(figure, [found.chosen for found in findings if found.chosen], view.points)
+    chosen = picked.answer.chosen if picked.answer else None
+    if chosen and (not picked.figure.by_family or picked.task != POOLED):
+        _mark(figure, chosen, view.points)
     drawn = figure.to_plotly_json()
     drawn["layout"].pop("template", None)
     return {
@@ -107,6 +141,9 @@ def draw(library: Library, view: View) -> dict[str, Any]:
         "empty": "" if len(points) else _why_empty(picked),
         "axes": [{"value": name, "label": AXES[name]} for name in picked.figure.axes],
         "against": picked.against,
+        "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
+        "batch": {"value": picked.batch, "options": list(picked.batches)},
+        "more": _more(picked, view),
         "filters": filters.options(picked.found, picked.chosen),
         "words": filters.words(picked.chosen),
         "usual": view.chosen is None,
@@ -115,29 +152,38 @@ def draw(library: Library, view: View) -> dict[str, Any]:
         "layers": list(picked.layers),
         "layer": picked.layer,
         "summary": _summary(picked),
-        "findings": [found.sentence for found in findings],
+        "answer": _answer(picked.answer),
         "live": _live(picked, points),
-        "table": tables.table(points, picked.figure.name),
-        "stale": library.stale(),
+        "table": tables.table(listed(picked, points), picked.figure.name),
     }
 
 
-def _compared(picked: Selection) -> pd.DataFrame:
-    """The rows that the operating point is chosen among: one a run, on all families or on the one chosen."""
-    if not picked.figure.by_family or picked.task != POOLED:
-        return picked.rows
-    return picked.table[picked.table["id"].isin(picked.rows["id"])]
+def _answer(found: Finding | None) -> dict[str, Any] | None:
+    return None if found is None else {"sentence": found.sentence, "how": found.how, "run": found.chosen}
 
 
-def _mark(figure: go.Figure, chosen: list[str], points: float) -> None:
-    """A star at each operating point that the figure has as a mark, in the first panel that has it."""
-    for run in dict.fromkeys(chosen):
-        for trace in list(figure.data):
-            ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
-            if run in ids:
-                place = ids.index(run)
-                figure.add_trace(_star(trace, place, points, legend=run == chosen[0]))
-                break
+def _more(picked: Selection, view: View) -> dict[str, Any] | None:
+    """Whether there are more series than shown; None where that is no question."""
+    if picked.listed is None or view.chosen is not None:
+        return None
+    count = picked.listed["series"].nunique() - picked.rows["series"].nunique()
+    return {"on": view.more, "count": count} if view.more or count > 0 else None
+
+
+def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
+    """What the table lists: of the frontier every run of the selection, drawn or not, and what was published."""
+    if picked.figure.name != "frontier" or picked.listed is None:
+        return points
+    return pd.concat([picked.listed, points[points["source"] == PUBLISHED]], ignore_index=True)
+
+
+def _mark(figure: go.Figure, chosen: str, points: float) -> None:
+    """A star at the run that was chosen, in the first panel that has it as a mark."""
+    for trace in list(figure.data):
+        ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
+        if chosen in ids:
+            figure.add_trace(_star(trace, ids.index(chosen), points))
+            return
 
 
 def _shorten(figure: go.Figure, layer: str) -> None:
@@ -150,23 +196,28 @@ def _shorten(figure: go.Figure, layer: str) -> None:
             )
 
 
-def _star(trace: go.Scatter, place: int, points: float, *, legend: bool) -> go.Scatter:
+def _star(trace: go.Scatter, place: int, points: float) -> go.Scatter:
     return go.Scatter(
         name=_PICKED.format(points=points),
         legendgroup="operating point",
-        showlegend=legend,
+        showlegend=True,
         x=[trace.x[place]],
         y=[trace.y[place]],
         xaxis=trace.xaxis,
         yaxis=trace.yaxis,
-        mode="markers",
+        mode="markers+text",
+        text=[trace.name],
+        textposition="top center",
         marker={"symbol": "star", "size": 20, "color": "#E69F00", "line": {"width": 1.5, "color": "#1d1a17"}},
         hoverinfo="skip",
     )
 
 
 def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
-    """Where a lane that is running now belongs: the measure along x, and the axes; alone it is batch size 1."""
+    """Where a lane that is running now belongs: the measure along x, and the axes; alone it is batch size 1.
+
+    A second of one model is not a second of another: along it only lanes on these `models` are drawn (None: all).
+    """
     figure = picked.figure
     if points.empty or not (figure.axes or figure.x) or figure.name == "equal_accuracy":
         return None
@@ -178,7 +229,12 @@ def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
         panels = [0]
     else:
         panels = [place for place, size in enumerate(sorted(points["batch_size"].dropna().unique())) if size == 1]
-    return {"measure": picked.against, "axes": [f"{place + 1}" if place else "" for place in panels]}
+    models = sorted(points["model"].dropna().unique()) if picked.against == PER_SECOND else None
+    return {
+        "measure": picked.against,
+        "axes": [f"{place + 1}" if place else "" for place in panels],
+        "models": models,
+    }
 
 
 def _why_empty(picked: Selection) -> str:
@@ -194,9 +250,12 @@ def _why_empty(picked: Selection) -> str:
 
 
 def _summary(picked: Selection) -> str:
-    shown, whole = picked.rows["id"].nunique(), len(picked.found)
+    """How many runs the filters let through: all of them are in the table, though not all may be drawn."""
+    selected = picked.rows if picked.listed is None else picked.listed
+    shown, whole = selected["id"].nunique(), len(picked.found)
     return f"{shown} of {whole} runs selected" if shown < whole else f"All {whole} runs selected"
 
 
 def _task(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+    words = task_words(name)
+    return words[:1].upper() + words[1:]

@@ -1,136 +1,169 @@
-"""The operating point of a selection: the fastest setting that surely loses less than so many points, in a sentence."""
+"""The answer to an accuracy budget: the fastest setting that surely loses less than so many points, in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from math import floor, log10
 from typing import Any
 
 import pandas as pd
 
-from analysis.figures import POOLED, frontier_points
-from analysis.figures.words import BASELINE_DECODER, PUBLISHED, Row, decoder_words, model_words, threshold_words
-from analysis.stats import Candidate, OperatingPoint, operating_point
-from app.tradeoffs.library import Store
-
-PER_FORWARD, PER_SECOND, SPEEDUP = "tokens_per_forward", "tokens_per_second", "speedup"
-_UNITS = {PER_FORWARD: "tokens per forward", PER_SECOND: "tokens a second", SPEEDUP: "times the speed of AR"}
-_ROUNDS_TO_NOTHING = 0.05
-_DRAFTED = "speculative"
-_UNCOUNTED = (
-    "Decoding with a draft model is left out: tokens per forward count the passes of the target alone, so compare it "
-    "in tok/s."
+from analysis.figures.curves import Axes, drawable
+from analysis.figures.frontiers import height
+from analysis.figures.words import (
+    BASELINE_DECODER,
+    PUBLISHED,
+    Row,
+    decoder_words,
+    missing,
+    model_words,
+    threshold_words,
 )
-_SAME_PROBLEMS = ["baseline", "seed", "tasks", "problems"]
-_SAME_CLOCK = ["group", "batch_size"]
+from analysis.stats import Candidate, Interval, OperatingPoint, PairedDifference
+from analysis.stats.operating_points import chosen_among
+from app.tradeoffs.card import called
+from app.tradeoffs.together import PER_FORWARD, references
+from mars import decoders
+
+_NOTHING = float("nan")
+_ALIKE = 0.05
+"""Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
+_UNCOUNTED = "Draft models are left out: tokens per forward do not count their passes."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A sentence, and the run that it names, None where there is none."""
+    """A sentence that answers, how it was found, and the run that it names, None where it names none."""
 
     sentence: str
+    how: str = ""
     chosen: str | None = None
 
 
-def findings(
-    store: Store, table: pd.DataFrame, rows: pd.DataFrame, *, points: float, against: str, task: str = POOLED
-) -> list[Finding]:
-    """One for the selection `rows` of `table`; against seconds one for each batch size, whose runs alone share a clock.
+def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
+    """The answer from `rows`: runs of one set (`app.tradeoffs.together`), on the clock of one batch size.
 
-    Candidates are the marks that the frontier would have, compared on the same problems as AR: of several sets of
-    problems that of most runs is taken. In tokens per forward a run with a draft model is none, for the draft's passes
-    are not among those counted.
+    Candidates are the marks that the frontier has of them, but AR, compared on the problems of their AR run. In tokens
+    per forward a run with a draft model is none, for the draft's passes are not among those counted.
     """
-    found = rows[(rows["source"] != PUBLISHED) & rows["loss"].notna()]
-    drafted = (found["decoder"] == _DRAFTED) & (against == PER_FORWARD)
-    found = frontier_points(found[~_is_ar(found, table) & ~drafted], against=against)
-    parts = list(_parts(found, against))
-    if not parts:
-        timed = " that took turns with it on the clock" if against != PER_FORWARD else ""
-        sentence = f"The selection has no run on the same problems as AR{timed}, so there is no operating point."
-        return [Finding(sentence=sentence)]
-    told = []
-    for part in parts:
-        key = ("operating", tuple(part["id"]), points, against, task)
-        point = store.remembered(key, partial(_point, store, part, points, against, task))
-        told.append(_told(point, part, against, _ar_name(table, part)))
-    return [replace(finding, sentence=f"{finding.sentence} {_UNCOUNTED}") for finding in told] if any(drafted) else told
-
-
-def _is_ar(found: pd.DataFrame, table: pd.DataFrame) -> pd.Series:
-    """Which runs are the baseline itself, whatever its batch size."""
-    models = set(table.loc[table["id"].isin(found["baseline"]), "model.fingerprint"])
-    return found["model.fingerprint"].isin(models) & (found["decoder"] == BASELINE_DECODER)
-
-
-def _parts(found: pd.DataFrame, against: str) -> Iterator[pd.DataFrame]:
-    """Runs that can be compared with each other: those of most runs, on the clock for each batch size."""
-    if found.empty:
-        return
-    sizes = [part for _, part in found.groupby("batch_size")] if against != PER_FORWARD else [found]
-    keys = _SAME_PROBLEMS + (_SAME_CLOCK if against != PER_FORWARD else [])
-    for part in sizes:
-        groups = [group for _, group in part.groupby(keys, sort=True, dropna=False)]
-        yield max(groups, key=len)
-
-
-def _point(store: Store, part: pd.DataFrame, points: float, against: str, task: str) -> OperatingPoint:
-    first = part.iloc[0]
-    rows = {run: _of(store.runs.rows(run), task) for run in part["id"]}
-    wanted = rows[first["id"]][["task", "number"]]
-    baseline = store.runs.rows(str(first["baseline"])).merge(wanted)
-    speed = PER_FORWARD if against == PER_FORWARD else PER_SECOND  # one clock: the order is that of the speed-ups
-    return operating_point(rows, baseline, points=points, speed=speed)
-
-
-def _of(rows: pd.DataFrame, task: str) -> pd.DataFrame:
-    return rows if task == POOLED else rows[rows["task"] == task]
-
-
-def _told(point: OperatingPoint, part: pd.DataFrame, against: str, ar: str) -> Finding:
-    count, problems = len(point.candidates), int(part["n"].iloc[0])
-    tried = f"{count} setting{'s' * (count != 1)} tried on {problems:,} problems"
-    sure = f"{100 * point.confidence:.0f} %"
-    where = f"At batch size {int(part['batch_size'].iloc[0])}, " if against != PER_FORWARD else ""
-    if point.chosen is None:
-        nearest = min(point.candidates, key=lambda candidate: candidate.loss_at_most)
-        sentence = (
-            f"no setting of the selection surely loses less than {point.points:g} points to {ar}: the nearest may "
-            f"lose {nearest.loss_at_most:.1f} ({sure} confidence, {tried}). Stay with AR, allow more "
-            "points, or measure more problems."
-        )
-        return Finding(sentence=_begin(where, sentence))
-    row = part[part["id"] == point.chosen.name].iloc[0].to_dict()
-    sentence = (
-        f"the fastest is {setting_words(row)}, with {_interval(row, against)} {_UNITS[against]}; "
-        f"against {ar} {_loss(point.chosen, sure)} ({tried})."
+    ours = rows[rows["source"] != PUBLISHED]
+    ar = references(ours, against)
+    drafted = ours["decoder"].isin([decoder.name for decoder in decoders.drafted()]) & (against == PER_FORWARD)
+    tried = drawable(ours[(ours["decoder"] != BASELINE_DECODER) & ~drafted], Axes(x=against, y=height(ours)))
+    if tried.empty or ar.empty:
+        return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
+    reference = ar.iloc[0].to_dict()
+    if tried["loss"].notna().any():
+        found = _judged(tried[tried["loss"].notna()], reference, points, against)
+    else:
+        found = _unjudged(tried, reference, against)
+    return Finding(
+        sentence=found.sentence,
+        how=f"{found.how} {_UNCOUNTED}" if drafted.any() else found.how,
+        chosen=found.chosen,
     )
-    return Finding(sentence=_begin(where, sentence), chosen=point.chosen.name)
 
 
-def _begin(where: str, sentence: str) -> str:
-    return where + sentence if where else sentence[0].upper() + sentence[1:]
+def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Finding:
+    point = _point(tried, points, against)
+    within = f"Within {_points(points)} of AR's accuracy"
+    where = "" if against == PER_FORWARD else f" at batch size {int(ar['batch_size'])}"
+    how = [_who(ar, against), _tried(point, int(ar["n"]))]
+    if point.chosen is None:
+        closest = min(candidate.loss_at_most for candidate in point.candidates)
+        sentence = (
+            f"{within}, no setting{where} is sure enough: the closest may lose {closest:.1f}, so stay with AR or raise "
+            "the budget."
+        )
+        return Finding(sentence=sentence, how=" ".join(how))
+    row = tried[tried["id"] == point.chosen.name].iloc[0].to_dict()
+    how.append(f"{setting_words(row)}: {_loss(point.chosen, point.confidence)}.")
+    if against == PER_FORWARD:
+        sentence = (
+            f"{within}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
+            f"{ar[against]:.1f}; a pass may take longer than one of AR."
+        )
+        return Finding(sentence=sentence, how=" ".join(how), chosen=point.chosen.name)
+    ratio = float(row["speedup"])
+    if ratio <= 1 + _ALIKE:
+        sentence = f"{within}, AR itself is the fastest{where}: the next, {called(row)}, has {_times(ratio)} its speed."
+        return Finding(sentence=sentence, how=" ".join(how))
+    sentence = (
+        f"{within}, the fastest{where} is {called(row)}: about {_rounded(row['tokens_per_second'])} tokens a second, "
+        f"{_times(ratio)} AR."
+    )
+    return Finding(sentence=sentence, how=" ".join(how), chosen=point.chosen.name)
 
 
-def _loss(chosen: Candidate, sure: str) -> str:
+def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
+    """Of answers that nobody judged those that are AR's are as accurate as AR."""
+    same = tried[tried["same_text"] == 1].sort_values([against, "id"], ascending=[False, True])
+    start = "Nobody judged these answers, so only AR's very text counts as no loss"
+    how = f"{_who(ar, against)} {len(tried)} {_plural('setting', len(tried))} tried on {int(ar['n']):,} problems."
+    if same.empty:
+        return Finding(sentence=f"{start}; no setting here writes it in every answer.", how=how)
+    row = same.iloc[0].to_dict()
+    if against == PER_FORWARD:
+        sentence = f"{start}: {called(row)} writes it with the most tokens per forward, {row[against]:.1f}."
+        return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
+    where, ratio = f" at batch size {int(ar['batch_size'])}", float(row["speedup"])
+    if ratio <= 1 + _ALIKE:
+        return Finding(sentence=f"{start}: AR itself writes it fastest{where}.", how=how)
+    speed = f"about {_rounded(row['tokens_per_second'])} tokens a second, {_times(ratio)} AR"
+    return Finding(
+        sentence=f"{start}: {called(row)} writes it fastest{where}, {speed}.", how=how, chosen=str(row["id"])
+    )
+
+
+def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
+    """Chosen among the rows by what the table says of them."""
+    measured = {}
+    for row in tried.to_dict("records"):
+        interval = Interval(row[against], row[f"{against}_low"], row[f"{against}_high"])
+        counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
+        loss = Interval(-row["loss"], -row["loss_high"], -row["loss_low"])
+        measured[str(row["id"])] = (interval, PairedDifference(**counts, points=loss, p_value=_NOTHING))
+    return chosen_among(measured, points=points, speed=against)
+
+
+def _who(ar: Row, against: str) -> str:
+    speed = "" if against == PER_FORWARD else f", {ar['tokens_per_second']:,.0f} tokens a second in the same turns"
+    return f"AR is {ar['model']}{speed}, on {ar['hardware']}."
+
+
+def _tried(point: OperatingPoint, problems: int) -> str:
+    count = len(point.candidates)
+    return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {point.confidence:.0%} confidence."
+
+
+def _loss(chosen: Candidate, confidence: float) -> str:
     loss, at_most = -chosen.difference.points.value, chosen.loss_at_most
-    if at_most < _ROUNDS_TO_NOTHING:
-        gained = "" if abs(loss) < _ROUNDS_TO_NOTHING else f"gains {-loss:.1f} points and "
-        return f"it {gained}loses nothing, with {sure} confidence"
-    limit = f"with {sure} confidence less than {at_most:.1f}"
-    if abs(loss) < _ROUNDS_TO_NOTHING:
-        return f"it loses nothing, {limit} points"
-    return f"it loses {loss:.1f} points, {limit}" if loss > 0 else f"it gains {-loss:.1f} points, and loses {limit}"
+    if abs(loss) < _ALIKE:
+        measured = "as accurate as AR in this measurement"
+    else:
+        measured = f"{abs(loss):.1f} points {'less' if loss > 0 else 'more'} accurate than AR in this measurement"
+    limit = "no less accurate" if at_most < _ALIKE else f"at most {at_most:.1f} points less"
+    return f"{measured}, and {limit} with {confidence:.0%} confidence"
 
 
-def _interval(row: Row, name: str) -> str:
-    return f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
+def _points(points: float) -> str:
+    return f"{points:g} {_plural('point', points)}"
 
 
-def _ar_name(table: pd.DataFrame, part: pd.DataFrame) -> str:
-    return f"AR ({table.loc[table['id'] == part['baseline'].iloc[0], 'model'].iloc[0]})"
+def _plural(word: str, count: float) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}×" if ratio >= 1 + _ALIKE else f"{ratio:.2f}×"
+
+
+def _rounded(value: float) -> str:
+    """Two digits that count: 1,638 is about 1,600."""
+    if missing(value) or value <= 0:
+        return "0"
+    digits = 1 - floor(log10(value))
+    return f"{round(value, digits):,.{max(0, digits)}f}"
 
 
 def setting_words(row: Row) -> str:

@@ -6,15 +6,44 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from pydantic import with_config
+from typing_extensions import TypedDict
 
+from analysis.figures.words import task_words
 from analysis.runs import RunStore
-from app import problems
+from analysis.runs.schema import is_judged
+from app.compare import problems
+from mars.schema import STRICT
 from mars.tasks import TASKS, Problem, sample
 
 SEED_STRIDE = 1_000_000
 """Problem i of a run has the seed `seed * SEED_STRIDE + i` (docs/runs.md)."""
 PAGE = 6
 Entry = Mapping[str, Any]
+
+
+@with_config(STRICT)
+class Sample(TypedDict):
+    """One problem of a run and what was written; `right` is None where nobody judged."""
+
+    task: str
+    family: str
+    number: int
+    prompt: str
+    answer: str
+    text: str
+    right: bool | None
+    tokens: int
+    passes: int
+    cut: bool
+
+
+@with_config(STRICT)
+class Samples(TypedDict):
+    """Some of the `total` problems that fit what was asked."""
+
+    total: int
+    samples: list[Sample]
 
 
 def entry_of(runs: RunStore, run: str) -> Entry:
@@ -36,17 +65,15 @@ def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
     return sample(task, entry["seed"] * SEED_STRIDE + number)
 
 
-def samples(
-    runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0
-) -> dict[str, Any]:
+def samples(runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0) -> Samples:
     """A few problems from the `first` on, the families taking turns; of one family, and right or wrong ones, if asked.
 
-    `total` is how many there are.
+    `total` is how many there are; `right` is None where nobody judged, and then all are shown.
     """
     rows = runs.rows(entry["id"])
     if task:
         rows = rows[rows["task"] == task]
-    if right is not None:
+    if right is not None and is_judged(entry):
         rows = rows[rows["correct"] == right]
     order = rows.assign(turn=rows.groupby("task").cumcount(), place=rows["task"].map(list(entry["tasks"]).index))
     shown = order.sort_values(["turn", "place"]).iloc[first : first + PAGE]
@@ -66,16 +93,16 @@ def row_of(runs: RunStore, entry: Entry, task: str, number: int) -> dict[str, An
     return dict(found.iloc[0])
 
 
-def _shown(entry: Entry, row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(entry: Entry, row: Mapping[str, Any]) -> Sample:
     problem = problem_of(entry, row["task"], row["number"])
     return {
         "task": row["task"],
-        "family": str(row["task"]).replace("_", " "),
+        "family": task_words(row["task"]),
         "number": int(row["number"]),
         "prompt": problem.prompt if problem else "",
         "answer": problems.known_answer(problem) if problem else "",
         "text": row["text"],
-        "right": bool(row["correct"]),
+        "right": bool(row["correct"]) if is_judged(entry) else None,
         "tokens": int(row["tokens"]),
         "passes": int(row["passes"]),
         "cut": row["finish_reason"] == "length",

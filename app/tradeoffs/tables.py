@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import copysign
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,7 @@ from analysis.figures.words import (
     interval_words,
     missing,
     model_words,
+    task_words,
     threshold_words,
 )
 
@@ -36,9 +38,10 @@ class Column:
 def _number(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
     def words(row: Row) -> str:
         value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
-        return "" if missing(value) else interval_words(value, *ends, form=form)
+        low, high = sorted(ends)
+        return "" if missing(value) else interval_words(value, low, high, form=form)
 
-    return Column(label=label, words=words, key=lambda row: row.get(name, float("nan")))
+    return Column(label=label, words=words, key=lambda row: copysign(1.0, factor) * row.get(name, float("nan")))
 
 
 def _plain(label: str, name: str, form: str = "") -> Column:
@@ -63,14 +66,14 @@ _MEASURED = (
     _number("Tokens per forward", "tokens_per_forward"),
     _number("Tokens a second", "tokens_per_second", ".0f"),
     _number("Speed-up over AR (×)", "speedup"),
-    _number("Loss against AR (points)", "loss", ".1f"),
+    _number("Accuracy against AR (points)", "loss", "+.1f", -1.0),
     _plain("Batch size", "batch_size", ".0f"),
     _plain("n", "n", ",.0f"),
     _text("Hardware", "hardware"),
     Column(label="Date", words=lambda row: "" if missing(row.get("date")) else str(row["date"])[:10]),
     Column(label="Source", words=lambda row: "published" if row["source"] == PUBLISHED else "measured"),
 )
-_TASK = Column(label="Family", words=lambda row: "" if row["task"] == POOLED else str(row["task"]).replace("_", " "))
+_TASK = Column(label="Family", words=lambda row: "" if row["task"] == POOLED else task_words(row["task"]))
 _FURTHER: dict[str, tuple[Column, ...]] = {
     "families": (_TASK,),
     "equal_accuracy": (

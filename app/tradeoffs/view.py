@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from analysis.figures import POOLED
-from app.runs.checks import choice, fields, items, mapping, number, text
 from app.tradeoffs.filters import FILTERS
+from mars.schema import STRICT, bounds, checked, one_of
 
-LONGEST = 200
 MOST_VALUES = 200
+MOST_BATCH = 4096
+Text = Annotated[str, Field(max_length=200)]
 FEWEST_POINTS, MOST_POINTS = 0.1, 50.0
 POINTS = 2.0
 """Percentage points that a setting may lose unless the person says otherwise."""
@@ -19,14 +22,23 @@ POINTS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """`chosen` None is the selection that the figure starts with; `published` names the layer, empty for none."""
+    """`chosen` None is the selection that the figure starts with; `published` names the layer, empty for none.
+
+    `runs` names a set of runs that can be compared, empty for the first; `batch` is the batch size on the clock; `more`
+    asks for every series in place of a handful.
+    """
+
+    __pydantic_config__ = STRICT
 
     figure: str
     against: str
-    chosen: Mapping[str, tuple[str, ...]] | None = None
-    task: str = POOLED
-    published: str = ""
-    points: float = POINTS
+    chosen: Mapping[str, Annotated[tuple[Text, ...], Field(max_length=MOST_VALUES)]] | None = None
+    task: Text = POOLED
+    published: Text = ""
+    points: Annotated[float, bounds(FEWEST_POINTS, MOST_POINTS)] = POINTS
+    runs: Text = ""
+    batch: Annotated[int, bounds(1, MOST_BATCH)] = 1
+    more: bool = False
 
     @classmethod
     def of(cls, asked: object, figures: Collection[str], measures: Collection[str]) -> View:
@@ -35,23 +47,9 @@ class View:
         Raises:
             ValueError: one sentence that names the value and what is allowed.
         """
-        found = fields(asked, "the view", ("figure", "against"), ("chosen", "task", "published", "points"))
-        points = found.get("points", POINTS)
-        return cls(
-            figure=choice(found["figure"], "figure", figures),
-            against=choice(found["against"], "against", measures),
-            chosen=_chosen(found.get("chosen")),
-            task=text(found.get("task", POOLED), "task", LONGEST),
-            published=text(found.get("published", ""), "published", LONGEST),
-            points=number(points, "The points that may be lost", FEWEST_POINTS, MOST_POINTS),
-        )
-
-
-def _chosen(value: Any) -> dict[str, tuple[str, ...]] | None:
-    if value is None:
-        return None
-    names = [each.name for each in FILTERS]
-    return {
-        choice(name, "filter", names): tuple(text(item, name, LONGEST) for item in items(values, name, MOST_VALUES))
-        for name, values in mapping(value, "chosen").items()
-    }
+        view: View = checked(cls, asked, "the view")
+        checked(one_of(figures), view.figure, "figure")
+        checked(one_of(measures), view.against, "against")
+        for name in view.chosen or ():
+            checked(one_of(each.name for each in FILTERS), name, "filter")
+        return view

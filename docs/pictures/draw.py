@@ -2,56 +2,38 @@
 
     python docs/pictures/draw.py
 
-The pictures come from real windows: each decoder runs on the scripted model, and the window of one of its passes is
-drawn as the model got it. A fixed script, so the files change only when a decoder does.
+The pictures come from real passes: each decoder runs on the scripted model, and one of its passes is drawn as its
+record says. A fixed script, so the files change only when a decoder does.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
-
-import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from mars.config import DecodingSettings
+from mars.control import Control
 from mars.decoding import DECODERS
-from mars.engine import Engine, Rows
-from mars.records import ForwardPass
+from mars.engine.engine import Engine
+from mars.records import Trace
 from mars.scripted import ScriptedModel
 from mars.scripted_diffusion import Diffusing
-from mars.window import Window
 
 PROMPT = [4, 5, 6, 7, 8]
 REPLY = list(range(10, 28))
 CELL, GAP, LEFT, TOP = 26, 3, 118, 74
 COLOURS = {
     "prefix": ("#d8d8dc", "#333"),
-    "real": ("#3566c8", "#fff"),
+    "clean": ("#3566c8", "#fff"),
     "draft": ("#e08a1e", "#1b1b1b"),
     "mask": ("#ffffff", "#555"),
     "random": ("#b9a7dd", "#1b1b1b"),
 }
-NAMES = {"real": "real token", "draft": "draft", "mask": "mask", "random": "guess", "prefix": "cached prefix"}
-
-
-@dataclass
-class Watched:
-    """Rows that remember the windows they were given."""
-
-    rows: Rows
-    windows: list[Window] = field(default_factory=list)
-
-    def forward(self, window: Window) -> torch.Tensor:
-        self.windows.append(window)
-        return self.rows.forward(window)
-
-    def move(self, source: int, target: int) -> None:
-        self.rows.move(source, target)
+NAMES = {"clean": "real token", "draft": "draft", "mask": "mask", "random": "guess", "prefix": "cached prefix"}
 
 
 def script(row: int, position: int, masks: int) -> tuple[int, float]:
@@ -60,40 +42,21 @@ def script(row: int, position: int, masks: int) -> tuple[int, float]:
     return (token, 0.99) if masks < 3 else (9, 0.4)
 
 
-def watch(decoder: str, settings: DecodingSettings) -> tuple[list[Window], list[ForwardPass]]:
-    """The windows of a run and its records."""
+def traces(decoder: str, settings: DecodingSettings) -> list[Trace]:
+    """What each pass of a run did."""
     scripted = ScriptedModel(script)
     engine: Engine = Diffusing(scripted, settings.block_size) if decoder == "block_diffusion" else scripted
-    seen: list[Watched] = []
-    opened = engine.open
-
-    def open_watched(rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        seen.append(Watched(opened(rows, capacity, use_cache=use_cache)))
-        return seen[-1]
-
-    engine.open = open_watched  # type: ignore[method-assign]
-    records = list(DECODERS[decoder](engine, [PROMPT], settings))
-    return seen[0].windows, records
+    control = Control(settings.threshold, settings.score, trace=True)
+    records = DECODERS[decoder](engine, [PROMPT], settings, control)
+    return [record.rows[0].trace for record in records if record.rows[0].trace is not None]
 
 
-def kinds(window: Window, record: ForwardPass, decoder: str) -> list[str]:
-    """What each column of the first row holds."""
-    real = len(PROMPT) + record.rows[0].start if record.rows else len(PROMPT)
-    found = []
-    for token, position in zip(window.ids_RQ[0].tolist(), window.positions[0].tolist(), strict=True):
-        later = "random" if decoder == "jacobi" else "draft"
-        found.append("mask" if token == 31 else "real" if position < real else later)
-    return found
-
-
-def picture(window: Window, record: ForwardPass, decoder: str, title: str) -> str:
+def picture(trace: Trace, title: str) -> str:
     """An SVG: the columns along both axes, and a square where the query of a line reads the key of a column."""
-    columns = kinds(window, record, decoder)
-    visible = window.visible(torch.arange(window.extent))[0]
-    slots = window.slots_RQ[0].tolist()
+    columns = trace.reads
     cell = CELL if len(columns) <= 20 else 13
     step = cell + GAP if len(columns) <= 20 else cell + 1
-    labels = list(_labels(columns, window.positions[0].tolist()))
+    labels = list(_labels(columns, trace.positions))
     parts = []
     keys = ["prefix", *columns]
     for number, (kind, label) in enumerate(zip(keys, ["prefix", *labels], strict=True)):
@@ -103,7 +66,8 @@ def picture(window: Window, record: ForwardPass, decoder: str, title: str) -> st
     for line, (kind, label) in enumerate(zip(columns, labels, strict=True)):
         y = TOP + line * step + 6
         parts.append(_box(LEFT - step - 6, y, cell, cell, kind, label if len(columns) <= 20 else ""))
-        sees = [bool(visible[line, 1 : min(slots)].all()), *(bool(visible[line, slot]) for slot in slots)]
+        seen_here = trace.sees(line)
+        sees = [True, *(column in seen_here for column in range(len(columns)))]
         for number, seen in enumerate(sees):
             x = LEFT + number * step + (step if number else 0)
             width = cell + step if number == 0 else cell
@@ -121,9 +85,9 @@ def picture(window: Window, record: ForwardPass, decoder: str, title: str) -> st
     )
 
 
-def _labels(columns: list[str], positions: list[int]) -> Iterable[str]:
+def _labels(columns: Sequence[str], positions: Sequence[int]) -> Iterable[str]:
     """Columns numbered within their kind; each group of masks starts again at 1."""
-    short = {"real": "t", "draft": "d", "mask": "m", "random": "g"}
+    short = {"clean": "t", "draft": "d", "mask": "m", "random": "g"}
     before, number = ("", 0), 0
     for kind, position in zip(columns, positions, strict=True):
         number = number + 1 if (kind, position - 1) == before else 1
@@ -196,8 +160,8 @@ PICTURES = [
 def main() -> None:
     """Draw every picture whose decoder exists."""
     for decoder, name, options, number, title in PICTURES:
-        windows, records = watch(decoder, DecodingSettings(max_new_tokens=18, **options))
-        Path(__file__).with_name(f"{name}.svg").write_text(picture(windows[number], records[number], decoder, title))
+        passes = traces(decoder, DecodingSettings(max_new_tokens=18, **options))
+        Path(__file__).with_name(f"{name}.svg").write_text(picture(passes[number], title))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Take the pictures of every tab: wide and narrow, light and dark, of the running app, in a headless Chromium.
+"""Take the pictures of the running app, in a headless Chromium: every tab, and Compare in more windows.
 
 python docs/screenshots/take.py [OPTIONS OF python -m app]
 
@@ -14,18 +14,30 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.trial import browser, served
+from tests.performance.served import browser, served
 
 FOLDER = Path(__file__).parent
-SIZES = {"wide": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
+SIZES = {
+    "wide": {"width": 1280, "height": 800},
+    "phone": {"width": 390, "height": 844},
+    "laptop": {"width": 1440, "height": 900},
+    "projector": {"width": 1024, "height": 768},
+}
 SCHEMES = ("light", "dark")
 COLOURS = 256
 PATIENCE_MS = 180_000
 
 
 def compare(tab: Page) -> None:
-    """A finished run of the first example, every lane."""
-    tab.locator("#pace label", has_text="Full speed").click()
+    """The recorded run, as everybody sees it first."""
+    tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
+
+
+def compare_run(tab: Page) -> None:
+    """A finished run of the first example, in real time."""
+    tab.evaluate("document.documentElement.classList.add('lens-settings-open')")
+    tab.locator("#pace label", has_text="Real time").click()
+    tab.evaluate("document.documentElement.classList.remove('lens-settings-open')")
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]", timeout=PATIENCE_MS)
     tab.wait_for_selector("#run:enabled")
@@ -58,11 +70,16 @@ def about(tab: Page) -> None:
 
 TABS: dict[str, Callable[[Page], None]] = {
     "compare": compare,
+    "compare-run": compare_run,
     "step": step,
     "tradeoffs": tradeoffs,
     "learn": learn,
     "about": about,
 }
+
+
+COMPARE = ("compare", "compare-run")
+"""What is taken in the windows of a laptop and a projector."""
 
 
 def _open(tab: Page, name: str) -> None:
@@ -74,8 +91,10 @@ def take(chromium: Browser, url: str, size: str, scheme: str) -> None:
     tab = chromium.new_page(viewport=SIZES[size], device_scale_factor=1.5, color_scheme=scheme, reduced_motion="reduce")
     tab.goto(url)
     tab.wait_for_selector("[data-state=idle]", timeout=PATIENCE_MS)
-    for name, show in TABS.items():
-        show(tab)
+    if size == "projector":
+        tab.click(".lens-projecting")
+    for name in TABS if size in ("wide", "phone") else COMPARE:
+        TABS[name](tab)
         tab.evaluate("window.scrollTo(0, 0)")
         tab.mouse.move(0, 0)
         tab.wait_for_timeout(300)

@@ -1,41 +1,52 @@
-"""The decoders, by name. Each yields one `ForwardPass` per call of the model.
+"""The decoders, by name. Each yields one `ForwardPass` per call of the model; mars/decoders.py describes them.
 
-`METHODS` are those whose rows may share passes with rows of other runs (mars/service.py).
+`METHODS` are those whose rows may share passes with rows of other runs (mars/decoding/service.py). A decoder's module
+is imported when it is asked for.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
 
-from mars.config import DecodingSettings
-from mars.decoding.autoregressive import autoregressive
-from mars.decoding.autoregressive import method_of as autoregressive_method
-from mars.decoding.base import Decoder
-from mars.decoding.block_cached import block_cached
-from mars.decoding.block_diffusion import block_diffusion
-from mars.decoding.jacobi import jacobi
-from mars.decoding.jacobi import method_of as jacobi_method
-from mars.decoding.method import Method
-from mars.decoding.self_speculative import method_of as self_speculative_method
-from mars.decoding.self_speculative import self_speculative
-from mars.decoding.sliding_window import method_of as sliding_window_method
-from mars.decoding.sliding_window import sliding_window
-from mars.decoding.speculative import speculative
-from mars.engine import Engine
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-DECODERS: dict[str, Decoder] = {
-    "autoregressive": autoregressive,
-    "sliding_window": sliding_window,
-    "self_speculative": self_speculative,
-    "jacobi": jacobi,
-    "block_cached": block_cached,
-    "block_diffusion": block_diffusion,
-    "speculative": speculative,
-}
+from mars import decoders
 
-METHODS: dict[str, Callable[[Engine, DecodingSettings], Method]] = {
-    "autoregressive": autoregressive_method,
-    "sliding_window": sliding_window_method,
-    "self_speculative": self_speculative_method,
-    "jacobi": jacobi_method,
-}
+if TYPE_CHECKING:
+    from mars.config import DecodingSettings
+    from mars.decoding.base import Decoder
+    from mars.decoding.method import Method
+    from mars.engine import Engine
 
-__all__ = ["DECODERS", "METHODS", "Decoder"]
+_T = TypeVar("_T")
+
+
+class _Loaded(Mapping[str, _T]):
+    """What a field of each `DecoderInfo` names, for those decoders that fill it in."""
+
+    def __init__(self, field: Literal["function", "method"]) -> None:
+        self._field = field
+
+    def _place(self, name: str) -> str:
+        place: str = getattr(decoders.TABLE[name], self._field)
+        return place
+
+    def __getitem__(self, name: str) -> _T:
+        if name not in self:
+            raise KeyError(name)
+        found: _T = decoders.load(self._place(name))
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in decoders.TABLE and bool(self._place(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in decoders.TABLE if self._place(name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+DECODERS: Mapping[str, Decoder] = _Loaded("function")
+METHODS: Mapping[str, Callable[[Engine, DecodingSettings], Method]] = _Loaded("method")
+
+__all__ = ["DECODERS", "METHODS"]

@@ -10,12 +10,11 @@ import torch
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check
-from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.pool import decode
-from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
+from mars.engine.window import Window
 from mars.records import ForwardPass, Source
-from mars.window import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +29,8 @@ class Autoregressive(Method):
         slots_RQ = slots_of(batch, 0)
         return Window(ids_RQ=batch.tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=batch.extent, keep=1)
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
-        return Verdict(self.read(batch, logits_RWV), torch.ones_like(batch.length_R))
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
+        return AcceptResult(self.read(batch, logits_RWV), torch.ones_like(batch.length_R))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         return ("clean",)

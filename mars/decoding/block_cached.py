@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.lane import Lane, LaneRow, Step, ending, quiet, recorded
+from mars.decoding.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
 from mars.decoding.method import slots_of
 from mars.decoding.sliding_window import SlidingWindow
 from mars.engine import Engine
@@ -46,7 +46,7 @@ def block_cached(
     )
     control = control or Control(settings.threshold, settings.score)
     rows = [
-        LaneRow(
+        LockstepRow(
             number=number,
             prompt=prompt,
             method=method,
@@ -59,48 +59,52 @@ def block_cached(
     return recorded(_passes(engine, rows, settings, control))
 
 
-def _passes(engine: Engine, rows: list[LaneRow], settings: DecodingSettings, control: Control) -> Iterator[ForwardPass]:
+def _passes(
+    engine: Engine, rows: list[LockstepRow], settings: DecodingSettings, control: Control
+) -> Iterator[ForwardPass]:
     capacity = max(row.length for row in rows) + settings.max_new_tokens + rows[0].method.lookahead
-    lane = Lane(engine, rows, capacity)
-    yield from lane.read_prompts()
-    while lane.rows and not control.stopped:
-        waiting = all(row.room == 0 for row in lane.rows)
-        yield _commit(lane, settings.cache_block_size) if waiting else _inner(lane, settings.cache_block_size)
+    lockstep = LockstepBatch(engine, rows, capacity)
+    yield from lockstep.read_prompts()
+    while lockstep.rows and not control.stopped:
+        waiting = all(row.room == 0 for row in lockstep.rows)
+        yield _commit(lockstep, settings.cache_block_size) if waiting else _inner(lockstep, settings.cache_block_size)
 
 
-def _inner(lane: Lane, size: int) -> ForwardPass:
+def _inner(lockstep: LockstepBatch, size: int) -> ForwardPass:
     """One pass of the rows that have not filled their cache block."""
-    step = lane.step()
+    step = lockstep.step()
     parts, done = [], []
-    for place, row in enumerate(lane.rows):
+    for place, row in enumerate(lockstep.rows):
         if row.room:
-            part = _advance(lane, row, place, step, size)
+            part = _advance(lockstep, row, place, step, size)
             parts.append(part)
             if part.finish_reason is not None:
                 done.append(place)
-    lane.drop(done)
-    lane.upload()
+    lockstep.drop(done)
+    lockstep.upload()
     return ForwardPass(0, "decode", step.seconds, step.query_tokens, tuple(parts))
 
 
-def _advance(lane: Lane, row: LaneRow, place: int, step: Step, size: int) -> RowPass:
+def _advance(lockstep: LockstepBatch, row: LockstepRow, place: int, step: Step, size: int) -> RowPass:
     """Count in what a row accepted: none of it is cached, and it joins what the block has so far."""
-    accepted, threshold, start = step.judgement.accepted[place], step.thresholds[place], row.written
-    proposals = step.proposals(place, lane.method.sources(row, threshold, accepted, step.columns))
+    accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
+    proposals = step.proposals(place, lockstep.method.sources(row, threshold, accepted, step.columns))
+    traced = lockstep.traced(step, place, proposals, accepted)
     row.pending = accepted if start == row.limit - size else row.pending + accepted
     row.written += accepted
-    reason = ending(row, proposals[accepted - 1].token_id, lane.engine.stop_token_ids)
-    return RowPass(row.number, start, proposals, accepted, threshold, reason)
+    reason = ending(row, proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
+    return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
 
-def _commit(lane: Lane, size: int) -> ForwardPass:
+def _commit(lockstep: LockstepBatch, size: int) -> ForwardPass:
     """Cache the block that all rows have filled; the next pass reads its last token again, for the prediction."""
-    with lane.engine.clock() as clock:
-        batch = lane.sequences.batch(range(len(lane.rows)))
-        lane.forward(slots_of(batch, 0), extent=batch.extent)
-    query_tokens = sum(size if lane.use_cache else row.length for row in lane.rows)
-    for row in lane.rows:
+    with lockstep.engine.clock() as clock:
+        batch = lockstep.sequences.batch(range(len(lockstep.rows)))
+        window = lockstep.forward(slots_of(batch, 0), extent=batch.extent)
+    query_tokens = sum(size if lockstep.use_cache else row.length for row in lockstep.rows)
+    parts = [lockstep.quiet(place, window) for place in range(len(lockstep.rows))]
+    for row in lockstep.rows:
         row.pending = 1
         row.limit += size
-    lane.upload()
-    return ForwardPass(0, "commit", clock.seconds, query_tokens, tuple(quiet(row) for row in lane.rows))
+    lockstep.upload()
+    return ForwardPass(0, "commit", clock.seconds, query_tokens, tuple(parts))

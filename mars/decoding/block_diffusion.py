@@ -29,10 +29,11 @@ from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
 from mars.decoding.pool import PREFILL_CHUNK
+from mars.decoding.trace import meets_threshold, trace
 from mars.engine import Engine
-from mars.records import FinishReason, ForwardPass, Proposal, RowPass
+from mars.engine.window import Window
+from mars.records import FinishReason, ForwardPass, Proposal, Reason, RowPass, Trace
 from mars.sampling import Sampling
-from mars.window import Window
 
 
 def block_diffusion(
@@ -124,11 +125,10 @@ class _Blocks:
         while left and not self.control.stopped:
             rest = max(left - PREFILL_CHUNK // self.size * self.size, 0)
             with self.engine.clock() as clock:
-                self.cache.forward(self.window(-left, -rest, keep=0))
+                window = self.window(-left, -rest, keep=0)
+                self.cache.forward(window)
             read_R = [max(row.first - rest, 0) - max(row.first - left, 0) for row in self.rows]
-            parts = [
-                self.part(row, self.control.threshold) for row, count in zip(self.rows, read_R, strict=True) if count
-            ]
+            parts = [self.part(place, window, self.control.threshold) for place, count in enumerate(read_R) if count]
             yield ForwardPass(0, "prefill", clock.seconds, sum(read_R), tuple(parts))
             left = rest
 
@@ -166,7 +166,8 @@ class _Blocks:
         """One pass over the blocks and `behind` positions before them; rows whose block is full ride along."""
         threshold, score = self.control.threshold, self.settings.score
         with self.engine.clock() as clock:
-            found = self.read(self.cache.forward(self.window(-behind, self.size, keep=self.size)))
+            window = self.window(-behind, self.size, keep=self.size)
+            found = self.read(self.cache.forward(window))
             limits_R = thresholds([threshold] * len(self.rows), score, self.engine.device)
             chosen_RB = choose(found.scores_RW, self.open_RB, limits_R, score)
             self.write(found.ids_RW, chosen_RB)
@@ -176,7 +177,9 @@ class _Blocks:
         for place, row in active:
             columns = zip(judged.ids[place], judged.scores[place], judged.alternatives[place], strict=True)
             row.take([Proposal(token, value, "mask", others) for token, value, others in columns], chosen[place])
-        parts = sorted((self.part(row, threshold, accepts=row.full) for _, row in active), key=lambda part: part.row)
+        parts = sorted(
+            (self.part(place, window, threshold, accepts=row.full) for place, row in active), key=lambda part: part.row
+        )
         query_tokens = sum(min(behind, row.first) + self.size for row in self.rows)
         return ForwardPass(0, "denoise", clock.seconds, query_tokens, tuple(parts))
 
@@ -186,12 +189,14 @@ class _Blocks:
         positions_RB = self.positions_RB.clamp_min(0)
         return read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
 
-    def part(self, row: _Row, threshold: float | None, *, accepts: bool = False) -> RowPass:
+    def part(self, place: int, window: Window, threshold: float | None, *, accepts: bool = False) -> RowPass:
         """What a row has of a pass; a full block is accepted up to the end of sequence and the limit."""
+        row = self.rows[place]
         start = row.written
         shown = row.shown[: self.settings.max_new_tokens - start]
         ends = [proposal.token_id in self.engine.stop_token_ids for proposal in shown]
         accepted = min(len(shown), [*ends, True].index(True) + 1) if accepts else 0
+        traced = self.traced(place, window, shown, accepted, threshold) if self.control.trace else None
         row.written += accepted
         reason: FinishReason | None = None
         if any(ends[:accepted]):
@@ -201,7 +206,34 @@ class _Blocks:
         elif self.control.stopped:
             reason = "cancelled"
         row.ended = reason is not None
-        return RowPass(row.number, start, shown, accepted, threshold, reason)
+        return RowPass(row.number, start, shown, accepted, threshold, reason, traced)
+
+    def traced(
+        self, place: int, window: Window, shown: Sequence[Proposal], accepted: int, threshold: float | None
+    ) -> Trace:
+        """What a pass did for a row, whose counts are as before it."""
+        row = self.rows[place]
+        reasons: list[Reason] = []
+        for number, proposal in enumerate(shown):
+            met = threshold is not None and meets_threshold(proposal.score, threshold, self.settings.score)
+            filled: Reason = "met" if met else "surest"
+            if accepted and number >= accepted:
+                reasons.append("ended")
+            elif proposal.source == "draft":
+                reasons.append("filled")
+            else:
+                reasons.append(filled if row.kept[number] else "open")
+        known = row.prompt_length + row.written
+        return trace(
+            window,
+            place,
+            known=known,
+            text=known,
+            mask_token_id=self.mask,
+            block=self.size,
+            proposals=shown,
+            reasons=reasons,
+        )
 
     def next_block(self) -> None:
         """Drop the rows that have ended, the last ones taking their places, and go on with the others."""

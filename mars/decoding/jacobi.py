@@ -24,12 +24,11 @@ from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check
-from mars.decoding.method import Method, Verdict, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.pool import decode
-from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
+from mars.engine.window import Window
 from mars.records import ForwardPass, Phase, Source
-from mars.window import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +73,16 @@ class Jacobi(Method):
             keep=1 + guesses,
         )
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)
         offsets_W = torch.arange(1, logits_RWV.shape[1], device=logits_RWV.device)
         guesses_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_W)
         accepted_R = match_prefix(found.ids_RW, guesses_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
-        return Verdict(found, accepted_R)
+        return AcceptResult(found, accepted_R, drafts_R=logits_RWV.shape[1] - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """The pass before predicted K + 1 positions on from where it began: guesses further on are fresh."""
-        predicted = self.guesses - row.gained + 1 if row.written else 0
-        guesses: list[Source] = ["draft"] * predicted
+        """What the pass before predicted and did not accept is read again: guesses further on are fresh."""
+        guesses: list[Source] = ["draft"] * row.drafted
         guesses += ["random"] * self.guesses
         return ("clean", *guesses[: min(columns, row.room) - 1])
 
@@ -103,7 +101,9 @@ def jacobi(
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Jacobi:
     """The method that these settings ask for."""
-    masks = () if engine.mask_token_id is None else (engine.mask_token_id,)
+    # The mask of an adapter is no token of the vocabulary: nothing is to be left out for it.
+    mask = engine.mask_token_id
+    masks = () if mask is None or mask >= engine.vocab_size else (mask,)
     return Jacobi(
         guesses=settings.draft_tokens,
         vocab_size=engine.vocab_size,

@@ -9,14 +9,17 @@ from __future__ import annotations
 import statistics
 import weakref
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
 from mars.engine import Engine
 
-Layout = Literal["none", "narrow", "linear", "quadratic"]
-LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")  # from the fewest columns to the most
+Layout = Literal["none", "narrow", "linear", "tree", "quadratic"]
+# Those of a fixed number of columns or a fixed most, from the fewest to the most.
+LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")
 LINEAR: tuple[Layout, ...] = ("narrow", "linear")
 NARROW = 3  # the most drafts and masks of a narrow pass
 
@@ -24,8 +27,9 @@ TRIALS = 5  # passes of a layout before its time counts as known
 KEPT = 15  # passes that its time is the median of
 RETRY = 100  # passes after which a layout that was nearly the best is timed again
 WORTH_A_TRY = 0.85
+USUAL_COLUMNS = 10  # of a tree, before any was seen
 # Gains before anything was seen.
-EXPECTED: dict[Layout, float] = {"none": 1.0, "narrow": 1.7, "linear": 2.0, "quadratic": 3.0}
+EXPECTED: dict[Layout, float] = {"none": 1.0, "narrow": 1.7, "linear": 2.0, "tree": 2.5, "quadratic": 3.0}
 PRIOR = 5  # passes of a row that these count for
 REMEMBERED = 400  # passes of a row that the running mean of what a layout gains goes back, about
 
@@ -41,14 +45,16 @@ def reach_of(layout: Layout, drafts: int) -> int:
     return {"none": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
 
 
-def layouts_of(drafts: int) -> tuple[Layout, ...]:
-    """The layouts that there are for so many drafts."""
-    return tuple(layout for layout in LAYOUTS if layout == "none" or reach_of(layout, drafts))
+def layouts_of(drafts: int, *, trees: bool = False) -> tuple[Layout, ...]:
+    """The layouts that there are for so many drafts; `trees` says whether passes may be of any width."""
+    found = tuple(layout for layout in LAYOUTS if layout == "none" or reach_of(layout, drafts))
+    return (*found[:-1], "tree", *found[-1:]) if trees else found
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
     """The most columns of a pass whose rows have one pending token, Q."""
-    return (drafts + 1) ** 2 if layout == "quadratic" else 2 * reach_of(layout, drafts) + 1
+    square = (drafts + 1) ** 2
+    return {"quadratic": square, "tree": min(square, MOST_COLUMNS)}.get(layout, 2 * reach_of(layout, drafts) + 1)
 
 
 @cache
@@ -89,6 +95,8 @@ class Chooser:
     """
 
     drafts: int
+    trees: bool = False
+    chosen: Layout = "linear"
     times: dict[tuple[int, Layout], Times] = field(default_factory=dict)
     gains: dict[Layout, float] = field(default_factory=dict)
     row_passes: dict[Layout, int] = field(default_factory=dict)
@@ -98,11 +106,25 @@ class Chooser:
 
     def choose(self, rows: int) -> Layout:
         """The layout of the next pass of `rows` rows."""
+        self.chosen = self._choose(rows)
+        return self.chosen
+
+    def price(self, rows: int) -> float:
+        """What one more column of each of `rows` rows costs, in tokens that the best layout would write meanwhile."""
+        size = size_of(rows)
+        known = {layout: times for (of, layout), times in self.times.items() if of == size and times.known}
+        slope, rate = (
+            self._slope(known.values()),
+            max((self.gain(name) / known[name].typical for name in known), default=0),
+        )
+        return slope * rate if slope > 0 and rate else PRICE
+
+    def _choose(self, rows: int) -> Layout:
         self.unseen += 1
         size = size_of(rows)
         if self.unseen > TRIALS:
             return self._best_known(size)
-        found = {layout: self.times.setdefault((size, layout), Times()) for layout in layouts_of(self.drafts)}
+        found = {layout: self.times.setdefault((size, layout), Times()) for layout in self._layouts}
         rates = {layout: self.gain(layout) / times.typical for layout, times in found.items() if times.known}
         best = max(rates, key=rates.__getitem__, default=None)
         for layout, times in found.items():
@@ -113,14 +135,14 @@ class Chooser:
                 return layout
         return best or "linear"
 
-    def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
+    def observe(self, rows: int, columns: int, seconds: float, accepted: int, layout: Layout | None = None) -> None:
         """Learn from a pass: its predictions a row, seconds, and the tokens that its rows accepted together.
 
         The first pass after one of another layout says little of its own: it verifies what that has left, or nothing.
         """
         self.unseen = 0
         self.now += 1
-        layout = layout_of(columns, self.drafts)
+        layout = layout or layout_of(columns, self.drafts)
         previous = self.previous.get(size_of(rows))
         self.previous[size_of(rows)] = layout
         if layout not in ("none", previous):
@@ -145,13 +167,23 @@ class Chooser:
 
         Its time is extrapolated from the layouts with fewer columns.
         """
-        points = [(statistics.fmean(times.columns), times.typical) for times in found.values() if times.known]
-        if not points:
+        known = [times for times in found.values() if times.known]
+        if not known:
             return True
-        (low, short), (high, long) = min(points), max(points)
-        slope = (long - short) / (high - low) if high > low else 0.0
-        seconds = long + WORTH_A_TRY * slope * (columns_of(layout, self.drafts) - high)
+        high, long = max((statistics.fmean(times.columns), times.typical) for times in known)
+        columns = USUAL_COLUMNS if layout == "tree" else columns_of(layout, self.drafts)
+        seconds = long + WORTH_A_TRY * self._slope(known) * (columns - high)
         return self.gain(layout) > WORTH_A_TRY * best * seconds
+
+    def _slope(self, known: Collection[Times]) -> float:
+        """Seconds for one more column, of the passes timed; 0 where all are of one width."""
+        points = [(statistics.fmean(times.columns), times.typical) for times in known]
+        (low, short), (high, long) = min(points, default=(0.0, 0.0)), max(points, default=(0.0, 0.0))
+        return (long - short) / (high - low) if high > low else 0.0
+
+    @property
+    def _layouts(self) -> tuple[Layout, ...]:
+        return layouts_of(self.drafts, trees=self.trees)
 
     def _best_known(self, size: int) -> Layout:
         """The best layout at the nearest size that was timed; linear where none was."""
@@ -159,7 +191,7 @@ class Chooser:
         if not sizes:
             return "linear"
         nearest = min(sizes, key=lambda number: (abs(number - size), number))
-        known = {layout: self.times.get((nearest, layout), Times()) for layout in layouts_of(self.drafts)}
+        known = {layout: self.times.get((nearest, layout), Times()) for layout in self._layouts}
         rates = {layout: self.gain(layout) / times.typical for layout, times in known.items() if times.known}
         return max(rates, key=rates.__getitem__)
 
@@ -171,8 +203,14 @@ def size_of(rows: int) -> int:
 
 
 _CHOOSERS: weakref.WeakKeyDictionary[Engine, dict[int, Chooser]] = weakref.WeakKeyDictionary()
+_EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[int, Expectation]] = weakref.WeakKeyDictionary()
 
 
-def chooser_of(engine: Engine, drafts: int) -> Chooser:
+def chooser_of(engine: Engine, drafts: int, *, trees: bool = False) -> Chooser:
     """The chooser of this engine, which remembers what earlier runs have measured."""
-    return _CHOOSERS.setdefault(engine, {}).setdefault(drafts, Chooser(drafts))
+    return _CHOOSERS.setdefault(engine, {}).setdefault(drafts, Chooser(drafts, trees))
+
+
+def expectation_of(engine: Engine, drafts: int) -> Expectation:
+    """What earlier runs on this engine have taught of its drafts."""
+    return _EXPECTATIONS.setdefault(engine, {}).setdefault(drafts, Expectation(drafts))

@@ -1,32 +1,111 @@
-"""What sets one decoder apart from another: the window it forwards, and how it judges what comes back.
+"""A decoder, pass by pass: the window it forwards for a batch of rows, and what it accepts of what comes back.
 
 A `Method` holds settings and no state of a run, so that rows may join and leave between passes, and rows with equal
 methods share a batch. `Pool` (mars/decoding/pool.py) does the rest: prompts, passes, records.
 
-Shapes: R rows, Q columns of a window, W proposals a row, V vocabulary, K slots.
+Shapes: R rows, Q columns of a window, W proposals a row, V vocabulary, K slots. `tokens_RK` holds a row's tokens by
+slot (slot p + 1 for position p): the prompt, what was accepted, and past `length_R` whatever the row's method left to
+read next, such as drafts.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 import torch
 
 from mars.acceptance import Read, read
-from mars.config import ScoreName
-from mars.decoding.sequences import Batch, Row
+from mars.config import DecodingSettings, ScoreName
+from mars.control import Control
+from mars.decoding.trees import Plan
+from mars.engine.conditional import States
+from mars.engine.window import Window
 from mars.records import Phase, Source
-from mars.window import Window
+from mars.sampling import Sampling, pick
 
 MASK: Final[Source] = "mask"
 DRAFT: Final[Source] = "draft"
 
 
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One sequence as the host knows it.
+
+    `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
+    yet, `written` those of the response, `gained` those of them that the last pass added, and
+    `drafted` the drafts that it left for the next one to verify, with these `scores`. `unread` counts the tokens of the
+    prompt that are to be cached before it writes; until then, and until those that it came with are read too, it is
+    `reading`. A row that is `resting` sits out passes that others take part in. `plan` are its columns of a pass in
+    which rows have a tree each.
+    """
+
+    number: int
+    prompt: Sequence[int]
+    method: Method
+    settings: DecodingSettings
+    control: Control
+    written: int = 0
+    gained: int = 0
+    drafted: int = 0
+    pending: int = 1
+    unread: int = 0
+    reading: bool = False
+    resting: bool = False
+    scores: Sequence[float] = ()
+    plan: Plan | None = None
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and response so far."""
+        return len(self.prompt) + self.written
+
+    @property
+    def room(self) -> int:
+        """Tokens that it may still write."""
+        return self.settings.max_new_tokens - self.written
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold in force now; None where the method knows none."""
+        return self.control.threshold if self.method.uses_threshold else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """The rows of one method in one pass: views of `Sequences`, or copies where they do not lie side by side.
+
+    `pending` is how many columns of real tokens the window needs, `drafts` how many drafts there are to verify, `room`
+    how many tokens are worth proposing: the most of any row, or as many as there can ever be where every pass must have
+    the same shape (`static`). `states` is what a conditional head reads of the pass, None without one; whoever
+    calls the model sets it.
+    """
+
+    rows: list[Row]
+    tokens_RK: torch.Tensor
+    length_R: torch.Tensor
+    pending_R: torch.Tensor
+    written_R: torch.Tensor
+    room_R: torch.Tensor
+    stop_ids: torch.Tensor
+    sampling: Sampling
+    pending: int
+    drafts: int
+    room: int
+    static: bool
+    thresholds: tuple[float | None, ...]
+    states: States | None = None
+
+    @property
+    def extent(self) -> int:
+        """1 + the furthest slot that holds a known token of any row."""
+        return 1 + max(row.length for row in self.rows)
+
+
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AcceptResult:
     """The proposals of each row in the order of their positions, and how many are accepted [R], on the device.
 
     `left_RW` is what to leave behind the row's last token for the next pass, the accepted tokens first; None: the
@@ -73,7 +152,7 @@ class Method(ABC):
         """What the next pass forwards."""
 
     @abstractmethod
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         """What the predictions of this window's last columns mean."""
 
     @abstractmethod
@@ -83,9 +162,17 @@ class Method(ABC):
         `row` is as before the pass, `columns` the number of predictions that its window asked for.
         """
 
+    def absent(self, batch: Batch, row: Row, columns: int) -> range:
+        """The columns, counted from the last known token, where a draft would stand if there were one; for traces."""
+        return range(0)
+
     def own(self, row: Row, columns: int) -> int:
         """How many of the `columns` predictions that its window asks for are of this row; those before are padding."""
         return columns
+
+    def layout_name(self, batch: Batch, columns: int) -> str:
+        """What a pass that asked for so many predictions is called where passes are counted."""
+        return self.phase
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         """Learn what a pass of this method alone took, and how many tokens its rows accepted together.
@@ -93,15 +180,103 @@ class Method(ABC):
         `columns` is the number of predictions that its window asked for.
         """
 
-    def read(self, batch: Batch, logits_RWV: torch.Tensor, offsets_W: torch.Tensor | None = None) -> Read:
+    def read(
+        self,
+        batch: Batch,
+        logits_RWV: torch.Tensor,
+        offsets_W: torch.Tensor | None = None,
+        ids_RW: torch.Tensor | None = None,
+    ) -> Read:
         """Tokens and scores of the columns; they predict the next positions in order, or those at `offsets_W`.
 
-        Offsets are [W], the same for all rows, or [R, W].
+        Offsets are [W], the same for all rows, or [R, W]. With `ids_RW` the tokens are chosen already.
         """
         if offsets_W is None:
             offsets_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
         positions_RW = batch.written_R[:, None] + offsets_W
-        return read(logits_RWV, positions_RW, score=self.score, sampling=batch.sampling, alternatives=self.alternatives)
+        return read(
+            logits_RWV,
+            positions_RW,
+            score=self.score,
+            sampling=batch.sampling,
+            alternatives=self.alternatives,
+            ids_RW=ids_RW,
+        )
+
+    def read_chain(
+        self, batch: Batch, logits_RWV: torch.Tensor, masks: int, offsets_W: torch.Tensor | None = None
+    ) -> Read:
+        """As `read`, where the last `masks` columns are one group and the column before them is its prefix's last.
+
+        With a conditional head the masks are re-ranked, each given the token before it.
+        """
+        if batch.states is None or not masks:
+            return self.read(batch, logits_RWV, offsets_W)
+        width = logits_RWV.shape[1]
+        if offsets_W is None:
+            offsets_W = torch.arange(width, device=logits_RWV.device)
+        offsets_RW = offsets_W.expand(len(logits_RWV), width)
+        chain = slice(width - masks)
+        positions_RW = batch.written_R[:, None] + offsets_RW
+        ids_RW = pick(logits_RWV[:, chain], positions_RW[:, chain], batch.sampling)
+        hidden_RME = batch.states.hidden_RWE[:, width - masks :]
+        group_RM = self._conditional(
+            batch, logits_RWV[:, width - masks :], hidden_RME, ids_RW[:, -1], positions_RW[:, width - masks :]
+        )
+        return self.read(batch, logits_RWV, offsets_RW, torch.cat((ids_RW, group_RM), 1))
+
+    def read_group(
+        self, batch: Batch, logits_RWV: torch.Tensor, columns_RM: torch.Tensor, chain: Read, last_R: torch.Tensor
+    ) -> Read:
+        """The proposals of one group of masks, in these columns, behind the proposal `last_R` of the chain.
+
+        With a conditional head each is re-ranked given the token before it.
+        """
+        rows_R1 = torch.arange(len(logits_RWV), device=logits_RWV.device)[:, None]
+        logits_RMV = logits_RWV[rows_R1, columns_RM]
+        offsets_RM = last_R[:, None] + torch.arange(1, columns_RM.shape[1] + 1, device=logits_RWV.device)
+        if batch.states is None:
+            return self.read(batch, logits_RMV, offsets_RM)
+        hidden_RME = batch.states.hidden_RWE[rows_R1, columns_RM]
+        before_R = chain.ids_RW.gather(1, last_R[:, None])[:, 0]
+        positions_RM = batch.written_R[:, None] + offsets_RM
+        ids_RM = self._conditional(batch, logits_RMV, hidden_RME, before_R, positions_RM)
+        return self.read(batch, logits_RMV, offsets_RM, ids_RM)
+
+    def _conditional(
+        self,
+        batch: Batch,
+        logits_RMV: torch.Tensor,
+        hidden_RME: torch.Tensor,
+        before_R: torch.Tensor,
+        positions_RM: torch.Tensor,
+    ) -> torch.Tensor:
+        """The tokens of a group [R, M], chosen from left to right; its logits become the conditional ones.
+
+        Rows that sample draw them from the conditional distribution, with the noise of seed and position with which
+        one-token mode draws there.
+        """
+        if batch.states is None:
+            raise ValueError("this pass has kept no states for a conditional head")
+
+        def draw(mask: int, logits_RV: torch.Tensor) -> torch.Tensor:
+            return pick(logits_RV[:, None], positions_RM[:, mask, None], batch.sampling)[:, 0]
+
+        choose = draw if batch.sampling.active else None
+        return batch.states.head.rerank_(logits_RMV, hidden_RME, before_R, choose)
+
+
+class Policy(Protocol):
+    """Chooses the methods of rows pass by pass (mars/decoding/controller.py)."""
+
+    def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
+        """Set the methods of rows that are to write; returns those to `begin` with."""
+
+    def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
+        """Learn from a pass in which these rows wrote."""
+
+    def observe_prompts(self, seconds: float) -> None:
+        """Learn from one that read prompts."""
 
 
 def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:

@@ -11,8 +11,9 @@ from dataclasses import replace
 import torch
 
 from mars.decoding.base import check_causal
-from mars.engine import Clock, Engine, Rows
-from mars.window import Window
+from mars.engine.conditional import States
+from mars.engine.engine import Clock, Engine, Rows
+from mars.engine.window import Window
 
 
 class Pair:
@@ -85,10 +86,15 @@ class Draft:
         """The window's ids as the draft's embedding has them.
 
         An id that only the target knows is read as the draft's last. A target without trained masks may write the token
-        that the draft takes for a mask: among real tokens, which stand before the masks, it is read as token 0.
+        that the draft takes for a mask: among real tokens, which stand before the masks, it is read as token 0. The
+        mask of an adapter is one past the draft's last id, and stays so where masks stand.
         """
-        ids_RQ = window.ids_RQ.clamp_max(self._draft.vocab_size - 1)
-        if self.mask_token_id is not None and self._mask_may_be_written:
+        last = self._draft.vocab_size - 1
+        ids_RQ = window.ids_RQ.clamp_max(last)
+        if self.mask_token_id is not None and self.mask_token_id > last:
+            masks = slice(window.columns - window.keep + 1, None)
+            ids_RQ[:, masks] = window.ids_RQ[:, masks]
+        elif self.mask_token_id is not None and self._mask_may_be_written:
             real_RQ = ids_RQ[:, : window.columns - window.keep + 1]
             real_RQ.masked_fill_(real_RQ == self.mask_token_id, 0)
         return ids_RQ
@@ -107,6 +113,11 @@ class _DraftRows:
         self._rows = rows
         self._draft = draft
 
+    @property
+    def states(self) -> States | None:
+        """Those of the draft."""
+        return self._rows.states
+
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V] over the ids that both models know; the contract is that of `engine.Rows`."""
         readable = replace(window, ids_RQ=self._draft.readable(window))
@@ -115,3 +126,7 @@ class _DraftRows:
     def move(self, source: int, target: int) -> None:
         """Put what row `source` has cached into row `target`."""
         self._rows.move(source, target)
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Put the first tokens that row `source` has cached into row `target` as well."""
+        self._rows.copy(source, target, tokens)

@@ -10,17 +10,31 @@ import torch
 from mars.acceptance import Read
 
 
-def along(found: Read, accepted_R: torch.Tensor, drafts: int, masks: int) -> Read:
-    """The proposals [R, 1 + K + M] on the accepted path of a verification tree (`masks.verification_tree`).
+def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
+    """The columns [R, M] of the masks that stand behind column `last_R` of the chain of a verification tree.
 
-    First the verified tokens, then those of the M masks behind them. Past these the last one is repeated; nothing reads
-    it.
+    Group j of the tree (`masks.verification_tree`) starts at column K + 1 + jM.
     """
-    columns_W = torch.arange(1 + drafts + masks, device=accepted_R.device)
-    last_R1 = accepted_R[:, None] - 1
-    # Group j starts at column K + 1 + jM, and its first mask follows position j of the chain.
-    in_group_RW = drafts + masks * last_R1 + (columns_W - last_R1).clamp(1, masks)
-    return taken(found, torch.where(columns_W <= last_R1, columns_W, in_group_RW))
+    return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
+
+
+def joined(chain: Read, group: Read, last_R: torch.Tensor) -> Read:
+    """The proposals [R, 1 + K + M] of a path: those of the chain [R, 1 + K] up to `last_R`, then the group's [R, M].
+
+    Past these the last one is repeated; nothing reads it.
+    """
+    verified, masks = chain.ids_RW.shape[1], group.ids_RW.shape[1]
+    columns_W = torch.arange(verified + masks, device=last_R.device)
+    last_R1 = last_R[:, None]
+    in_group_RW = verified - 1 + (columns_W - last_R1).clamp(1, masks)
+    alternatives = None
+    if chain.alternatives is not None and group.alternatives is not None:
+        pairs = zip(chain.alternatives, group.alternatives, strict=True)
+        ids_RWA, probabilities_RWA = (torch.cat(pair, 1) for pair in pairs)
+        alternatives = ids_RWA, probabilities_RWA
+    scores_RW = torch.cat((chain.scores_RW, group.scores_RW), 1)
+    both = Read(torch.cat((chain.ids_RW, group.ids_RW), 1), scores_RW, alternatives)
+    return taken(both, torch.where(columns_W <= last_R1, columns_W, in_group_RW))
 
 
 def taken(found: Read, index_RW: torch.Tensor) -> Read:

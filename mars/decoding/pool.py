@@ -1,29 +1,39 @@
 """Rows that decode together: they join, are read pass by pass, and leave, and none waits for another.
 
 Every decoder that is a `Method` runs here, alone (`decode`) or beside rows of other methods. Places 0 to n - 1 of the
-cache are taken: first by the rows that decode, then by those whose prompts are being read. When a row leaves, the last
-one takes its place, so that a pass always works on neighbours and copies no cache but that one row's.
+cache are taken. When a row leaves, the last one takes its place, so that a pass works on neighbours and copies no cache
+but that one row's.
+
+Prompts are read in two ways. Those of one run are read together and start to write together. With `beside`, for
+requests that come and go, each prompt is read in small chunks between the passes of the rows that write, and starts by
+itself; what another prompt that begins alike has cached is copied instead.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
-from mars.acceptance import Judgement, to_host
+from mars.acceptance import HostAcceptResult, to_host
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts
-from mars.decoding.method import Method
-from mars.decoding.sequences import Batch, Row, Sequences
+from mars.decoding.method import Batch, Method, Policy, Row
+from mars.decoding.sequences import Sequences
+from mars.decoding.trace import reasons_of, trace
 from mars.engine import Engine
-from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass
-from mars.window import Window, merge
+from mars.engine.window import Window, merge
+from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass, Trace
 
 PREFILL_CHUNK = 512
+BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes
+FEWEST_BESIDE = 8  # of each prompt, so that many prompts that are read at once come to an end
+KEPT = 4  # beginnings of prompts that stay in the cache after their rows have left
+SHORTEST_SHARED = 32  # to copy fewer tokens than that saves nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +46,78 @@ class Group:
     method: Method
 
 
+class Beginnings:
+    """Prompts whose keys and values stay in rows of the cache that nobody writes in, the least used first to go."""
+
+    def __init__(self, places: Iterable[int]) -> None:
+        self._kept: dict[int, Sequence[int]] = dict.fromkeys(places, ())
+
+    def longest(self, prompt: Sequence[int], others: Sequence[tuple[int, Sequence[int]]]) -> tuple[int | None, int]:
+        """The row that has most of the beginning of `prompt`, and how many tokens; None where none has enough.
+
+        `others` are rows that are taken, with what they have cached.
+        """
+        best: int | None = None
+        most = SHORTEST_SHARED - 1
+        for place, tokens in (*others, *self._kept.items()):
+            if (length := _common(prompt, tokens)) > most:
+                best, most = place, length
+        if best is None:
+            return None, 0
+        if best in self._kept:
+            self._kept[best] = self._kept.pop(best)
+        return best, most
+
+    def place(self, prompt: Sequence[int]) -> int | None:
+        """Where to keep `prompt`, which has just been read; None if most of it is there, or it is too short."""
+        most = max((_common(prompt, tokens) for tokens in self._kept.values()), default=0)
+        if len(prompt) < SHORTEST_SHARED or 2 * most > len(prompt) or not self._kept:
+            return None
+        place = next(iter(self._kept))
+        del self._kept[place]
+        self._kept[place] = prompt
+        return place
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    pairs = zip(first, second, strict=False)
+    return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
+
+
 class Pool:
     """Up to `places` rows of up to `capacity` slots on one engine; `step` makes one call of the model.
 
+    With `beside` prompts are read as the module says, which needs the cache.
     `shares` are the positions that the last call computed for each row that took part in it, by row number. It is empty
-    until that call is made, so that after an error in `step` it says whose it is.
+    until that call is made, so that after an error in `step` it says whose it is. `layouts` counts the rows that the
+    last pass decoded by what their method calls it. A `controller` chooses what rows spend in each pass.
     """
 
-    def __init__(self, engine: Engine, places: int, capacity: int, *, use_cache: bool = True):
+    def __init__(
+        self,
+        engine: Engine,
+        places: int,
+        capacity: int,
+        *,
+        use_cache: bool = True,
+        beside: bool = False,
+        controller: Policy | None = None,
+    ):
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
         self._engine = engine
-        self._cache = engine.open(places, capacity, use_cache=use_cache)
+        kept = KEPT if beside and use_cache else 0
+        self._cache = engine.open(places + kept, capacity, use_cache=use_cache)
+        self._beginnings = Beginnings(range(places, places + kept))
         self._sequences = Sequences(places, capacity + 1, stop_ids)
         self._use_cache = use_cache
         self._waiting: deque[Row] = deque()
-        self._decoding = 0  # the first rows decode, the others' prompts are being read
-        self._columns_left = 0  # of the prompts being read, which end in the same column
+        self._beside = beside and use_cache
         self._decoded_last = False
+        self._controller = controller
         self._index = 0
         self.shares: dict[int, int] = {}
+        self.layouts: Counter[str] = Counter()
 
     @property
     def rows(self) -> int:
@@ -73,20 +136,23 @@ class Pool:
         Returns: the record, or None when no row is left.
         """
         self.shares = {}
+        self.layouts = Counter()
         self._drop([place for place, row in enumerate(self._sequences.rows) if row.control.stopped])
         self._admit()
-        if not self._sequences.rows:
+        rows = self._sequences.rows
+        if not rows:
             return None
-        reads_prompts = self._decoding < len(self._sequences.rows) and (self._decoded_last or not self._decoding)
+        reading = [place for place, row in enumerate(rows) if row.reading]
+        reads_prompts = bool(reading) and (self._decoded_last or len(reading) == len(rows))
         self._decoded_last = not reads_prompts
-        record = self._prefill() if reads_prompts else self._decode()
+        record = self._prefill(reading) if reads_prompts else self._decode()
         self._index += 1
         return record
 
     def _admit(self) -> None:
-        """Give waiting rows a place, unless prompts are being read: rows that are read together start together."""
-        self._columns_left = min(self._columns_left, self._longest_prompt())
-        if self._columns_left:
+        """Give waiting rows a place; unless prompts are read beside, those that are read together start together."""
+        self._start()
+        if not self._beside and any(row.reading for row in self._sequences.rows):
             return
         while self._waiting and len(self._sequences.rows) < self._sequences.places:
             row = self._waiting.popleft()
@@ -94,51 +160,101 @@ class Pool:
                 continue
             place = len(self._sequences.rows)
             row.pending = 1 if self._use_cache else row.length
+            row.unread = row.length - 1 if self._use_cache else 0  # the first decode pass reads the last token
+            row.reading = True
+            if self._beside:
+                self._recall(place, row)
             self._sequences.join(row)
             row.method.begin(row, self._sequences.tokens_RK[place])
-        self._columns_left = self._longest_prompt()
-        if self._columns_left == 0 or not self._use_cache:
-            self._decoding = len(self._sequences.rows)
+        self._start()
 
-    def _longest_prompt(self) -> int:
-        """Columns that reading the new prompts takes: all tokens but the last, which the first decode pass reads."""
-        return max((row.length - 1 for row in self._sequences.rows[self._decoding :]), default=0)
+    def _start(self) -> None:
+        """Let rows write whose prompts are read."""
+        reading = [row for row in self._sequences.rows if row.reading]
+        together = not any(row.unread for row in reading)
+        for row in reading:
+            row.reading = row.unread > 0 if self._beside else not together
 
-    def _prefill(self) -> ForwardPass:
-        """Put the next chunk of the new prompts into the cache, aligned on their right ends."""
-        first, new = self._decoding, self._sequences.rows[self._decoding :]
-        left = min(self._columns_left, self._longest_prompt())
-        self._columns_left = max(left - PREFILL_CHUNK, 0)
-        read = [max(row.length - 1 - self._columns_left, 0) - max(row.length - 1 - left, 0) for row in new]
-        self.shares = {row.number: count for row, count in zip(new, read, strict=True) if count}
+    def _recall(self, place: int, row: Row) -> None:
+        """Copy to this place what another row has cached of a prompt that begins alike."""
+        read = [
+            (other, one.prompt[: len(one.prompt) - 1 - one.unread]) for other, one in enumerate(self._sequences.rows)
+        ]
+        found, length = self._beginnings.longest(row.prompt[:-1], read)
+        if found is not None:
+            self._cache.copy(found, place, length)
+            row.unread -= length
+
+    def _prefill(self, reading: Sequence[int]) -> ForwardPass:
+        """Put the next chunk of these rows' prompts into the cache, aligned on their right ends."""
+        rows = [self._sequences.rows[place] for place in reading]
+        counts = self._chunk([row.unread for row in rows])
+        self.shares = {row.number: count for row, count in zip(rows, counts, strict=True) if count}
         with self._engine.clock() as clock:
-            offsets_Q = torch.arange(-left, -self._columns_left, device=self._engine.device)
-            slots_RQ = (self._sequences.length_R[first : first + len(new), None] + offsets_Q).clamp_min(0)
-            ids_RQ = self._sequences.tokens_RK[first : first + len(new)].gather(1, slots_RQ)
-            extent = max(row.length for row in new) - self._columns_left
-            self._cache.forward(Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0, first=first))
+            window = self._reading(reading, rows, counts)
+            self._cache.forward(window)
         records = [
-            RowPass(row.number, 0, (), 0, row.threshold, "cancelled" if row.control.stopped else None)
-            for row in new
+            RowPass(
+                row=row.number,
+                start=0,
+                proposals=(),
+                accepted=0,
+                threshold=row.threshold,
+                finish_reason="cancelled" if row.control.stopped else None,
+                trace=self._trace(window, place - reading[0], row) if row.control.trace else None,
+            )
+            for place, row in zip(reading, rows, strict=True)
             if row.number in self.shares
         ]
-        if not self._columns_left:
-            self._decoding = len(self._sequences.rows)
+        for place, row, count in zip(reading, rows, counts, strict=True):
+            row.unread -= count
+            kept = self._beginnings.place(row.prompt[:-1]) if self._beside and not row.unread else None
+            if kept is not None:
+                self._cache.copy(place, kept, len(row.prompt) - 1)
+        if self._controller is not None:
+            self._controller.observe_prompts(clock.seconds)
         return self._record("prefill", clock.seconds, records)
+
+    def _chunk(self, unread: Sequence[int]) -> list[int]:
+        """How many tokens of each prompt the next pass reads: all prompts end in the same one, or each goes ahead."""
+        if not self._beside:
+            left = max(max(unread) - PREFILL_CHUNK, 0)
+            return [count - min(count, left) for count in unread]
+        writing = len(self._sequences.rows) - len(unread)
+        most = max(BESIDE_CHUNK // len(unread), FEWEST_BESIDE) if writing else PREFILL_CHUNK
+        return [min(count, most) for count in unread]
+
+    def _reading(self, places: Sequence[int], rows: Sequence[Row], counts: Sequence[int]) -> Window:
+        """The window of so many tokens of each prompt, the next that are not cached."""
+        device = self._engine.device
+        ends = [len(row.prompt) - row.unread + count for row, count in zip(rows, counts, strict=True)]
+        offsets_Q = torch.arange(-max(counts), 0, device=device)
+        slots_RQ = torch.tensor(ends, device=device)[:, None] + offsets_Q
+        slots_RQ.masked_fill_(offsets_Q < -torch.tensor(counts, device=device)[:, None], 0)
+        first = places[0]
+        tokens_RK = self._sequences.tokens_RK[first : places[-1] + 1]
+        here = [place - first for place in places]
+        if len(here) < len(tokens_RK):
+            tokens_RK = tokens_RK[torch.tensor(here, device=device)]
+        window = Window(ids_RQ=tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=max(ends), keep=0)
+        return replace(merge([(here, window)]), first=first)
 
     def _decode(self) -> ForwardPass:
         """The next tokens of every row whose prompt is read."""
         with self._engine.clock() as clock:
+            self._steer()
             groups = self._groups()
             self.shares = {number: share for group in groups for number, share in self._shares(group)}
             logits_RWV = self._cache.forward(merge([(group.places, group.window) for group in groups]))
             whole = len(groups) == 1 and list(groups[0].places) == list(range(len(groups[0].places)))
-            judgements = [self._judge(group, logits_RWV, whole) for group in groups]
+            results = [self._judge(group, logits_RWV, whole) for group in groups]
+        for group in groups:
+            self.layouts[group.method.layout_name(group.batch, group.window.keep)] += len(group.places)
         records = []
         done = []
-        for group, judgement in zip(groups, judgements, strict=True):
+        for group, result in zip(groups, results, strict=True):
             for position, place in enumerate(group.places):
-                record = self._row_pass(group, position, judgement)
+                record = self._row_pass(group, position, result)
                 records.append(record)
                 if record.finish_reason is not None:
                     done.append(place)
@@ -146,13 +262,27 @@ class Pool:
             [group] = groups
             accepted = sum(record.accepted for record in records)
             group.method.observe(len(records), group.window.keep, clock.seconds, accepted)
+        if self._controller is not None:
+            taking = [row for group in groups for row in group.batch.rows]
+            self._controller.observe(taking, self.shares, clock.seconds)
         self._drop(done)
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)
 
+    def _steer(self) -> None:
+        """Let the controller choose the methods of this pass."""
+        rows = self._sequences.rows
+        writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
+        if self._controller is None:
+            return
+        found = [rows[place] for place in writing.values()]
+        reading, waiting = len(rows) - len(found), len(self._waiting)
+        for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
+            row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
+
     def _groups(self) -> list[Group]:
         """The rows that write, by their methods; those that rest too when otherwise there would be none."""
-        rows = list(enumerate(self._sequences.rows[: self._decoding]))
+        rows = [(place, row) for place, row in enumerate(self._sequences.rows) if not row.reading]
         places: dict[Method, list[int]] = {}
         for place, row in [(place, row) for place, row in rows if not row.resting] or rows:
             places.setdefault(row.method, []).append(place)
@@ -162,28 +292,33 @@ class Pool:
             groups.append(Group(members, batch, method.window(batch), method))
         return groups
 
-    def _judge(self, group: Group, logits_RWV: torch.Tensor, whole: bool) -> Judgement:
+    def _judge(self, group: Group, logits_RWV: torch.Tensor, whole: bool) -> HostAcceptResult:
         """Accept from the left, keep the proposals, and bring both to the host in one transfer."""
+        states = self._cache.states
         if not whole:  # the pass had rows of others
-            logits_RWV = logits_RWV[torch.tensor(list(group.places), device=logits_RWV.device)]
-            logits_RWV = logits_RWV[:, logits_RWV.shape[1] - group.window.keep :]
-        verdict = group.method.judge(group.batch, logits_RWV)
+            rows = torch.tensor(list(group.places), device=logits_RWV.device)
+            logits_RWV = logits_RWV[rows][:, logits_RWV.shape[1] - group.window.keep :]
+            states = states and states.at(rows, group.window.keep)
+        group.batch.states = states
+        result = group.method.judge(group.batch, logits_RWV)
         cached = group.method.caches_accepted
-        left_RW = verdict.read.ids_RW if verdict.left_RW is None else verdict.left_RW
-        self._sequences.settle(group.places, left_RW, verdict.accepted_R, cached=cached)
-        return to_host(verdict.accepted_R, verdict.read, verdict.drafts_R)
+        left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
+        self._sequences.settle(group.places, left_RW, result.accepted_R, cached=cached)
+        return to_host(result.accepted_R, result.read, result.drafts_R)
 
-    def _row_pass(self, group: Group, position: int, judgement: Judgement) -> RowPass:
+    def _row_pass(self, group: Group, position: int, result: HostAcceptResult) -> RowPass:
         """The record of one row; counts its accepted tokens in."""
         row, threshold = group.batch.rows[position], group.batch.thresholds[position]
-        accepted, ids = judgement.accepted[position], judgement.ids[position]
+        accepted, ids = result.accepted[position], result.ids[position]
         sources = group.method.sources(row, threshold, accepted, group.window.keep)
-        columns = zip(ids, judgement.scores[position], sources, judgement.alternatives[position], strict=False)
+        columns = zip(ids, result.scores[position], sources, result.alternatives[position], strict=False)
         proposals = tuple(Proposal(*column) for column in columns)
         start, room = row.written, row.room
+        traced = self._traced(group, position, proposals, result) if row.control.trace else None
         row.written += accepted
         row.gained = accepted
-        row.drafted = judgement.drafts[position]
+        row.drafted = result.drafts[position]
+        row.scores = result.scores[position][accepted : accepted + row.drafted]
         row.pending = 1 if group.method.caches_accepted else accepted
         reason: FinishReason | None = None
         if ids[accepted - 1] in self._engine.stop_token_ids:
@@ -192,7 +327,24 @@ class Pool:
             reason = "length"
         elif row.control.stopped:
             reason = "cancelled"
-        return RowPass(row.number, start, proposals, accepted, threshold, reason)
+        return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
+
+    def _traced(self, group: Group, position: int, proposals: tuple[Proposal, ...], result: HostAcceptResult) -> Trace:
+        """What a pass did for one row, whose counts are as before it."""
+        row = group.batch.rows[position]
+        reasons = reasons_of(
+            proposals,
+            result.accepted[position],
+            group.batch.thresholds[position],
+            score=group.method.score,
+            kept=result.drafts[position],
+            stop_ids=self._engine.stop_token_ids,
+        )
+        absent = group.method.absent(group.batch, row, group.window.keep)
+        return self._trace(group.window, position, row, absent=absent, proposals=proposals, reasons=tuple(reasons))
+
+    def _trace(self, window: Window, place: int, row: Row, **read: Any) -> Trace:
+        return trace(window, place, known=row.length, text=row.length, mask_token_id=self._engine.mask_token_id, **read)
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
         """Each row's number and its own columns, padding left out; without a cache also everything before them."""
@@ -202,14 +354,9 @@ class Pool:
             yield row.number, extra + (row.pending if self._use_cache else row.length)
 
     def _drop(self, places: Sequence[int]) -> None:
-        """Free these places; the last rows move into them, decoding rows before those whose prompts are read."""
+        """Free these places; the last rows move into them."""
         for place in sorted(places, reverse=True):
-            free = place
-            if place < self._decoding:
-                self._decoding -= 1
-                self._move(self._decoding, place)
-                free = self._decoding
-            self._move(len(self._sequences.rows) - 1, free)
+            self._move(len(self._sequences.rows) - 1, place)
             self._sequences.drop_last()
 
     def _move(self, source: int, target: int) -> None:

@@ -7,10 +7,12 @@ text is that of `autoregressive` on the same checkpoint, and no threshold is inv
     linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
     narrow      root  d1 … dj  m1 … mM                       the same with M for K, which is less than half of K
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
+    tree        root  d1 … dj  m1 … ma  m1 … mb  …           only the drafts and masks that pay (mars/decoding/trees.py)
 
 In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
 miss in the linear layouts the masks have read a wrong draft, and the next pass has none to verify. Therefore they take
-only drafts that are sure enough (`sure`), and the masks stand right behind them.
+only drafts that are sure enough (`sure`), and the masks stand right behind them. A tree has the groups of the quadratic
+layout, each as long as the prefix before it is likely; rows of one pass have trees of their own.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
@@ -32,15 +34,24 @@ from mars.acceptance import Read, match_prefix
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.layouts import LINEAR, Chooser, Layout, chooser_of, columns_of, layout_of, reach_of
-from mars.decoding.method import DRAFT, MASK, Method, Verdict, slots_of
-from mars.decoding.paths import along, taken
+from mars.decoding.layouts import (
+    LINEAR,
+    Chooser,
+    Layout,
+    chooser_of,
+    columns_of,
+    expectation_of,
+    layout_of,
+    reach_of,
+)
+from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.paths import group_of, joined, taken
 from mars.decoding.pool import decode
-from mars.decoding.sequences import Batch, Row
+from mars.decoding.trees import PRICE, Expectation
 from mars.engine import Engine
-from mars.masks import verification_tree
+from mars.engine.masks import tree_of, verification_tree
+from mars.engine.window import Window
 from mars.records import ForwardPass, Phase, Source
-from mars.window import Window
 
 # How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:
 # nothing where every pass has the same shape, so that all of them are taken there (docs/log.md).
@@ -51,7 +62,8 @@ SURE = 0.5
 class SelfSpeculative(Method):
     """`drafts` is K; `layout` None lets the chooser take the one that pays most at the batch's size.
 
-    Of the linear layout's drafts those are verified, from the left, whose probability is at least `sure`.
+    Trees, and a choice that has them, need an `expectation`. Of the linear layout's drafts those are verified, from the
+    left, whose probability is at least `sure`.
     """
 
     phase: ClassVar[Phase] = "verify"
@@ -62,6 +74,7 @@ class SelfSpeculative(Method):
     sure: float
     layout: Layout | None
     chooser: Chooser | None = field(default=None, compare=False)
+    expectation: Expectation | None = field(default=None, compare=False)
 
     @property
     def lookahead(self) -> int:
@@ -73,6 +86,10 @@ class SelfSpeculative(Method):
 
     def window(self, batch: Batch) -> Window:
         layout = self.layout or (self.chooser.choose(len(batch.rows)) if self.chooser else "linear")
+        if self.expectation is not None:
+            self._plan(batch, self.expectation, layout)
+        if layout == "tree":
+            return self._tree(batch)
         if layout in LINEAR:
             return self._linear(batch, reach_of(layout, self.drafts))
         columns = columns_of(layout, self.drafts)
@@ -85,6 +102,43 @@ class SelfSpeculative(Method):
         depths_Q, sees_QQ = verification_tree(batch.pending, self.drafts, self.drafts, slots_RQ.device)
         positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+
+    def _plan(self, batch: Batch, expected: Expectation, layout: Layout) -> None:
+        """Learn from the last pass of each row, and plan its columns of the next one if it is to have a tree."""
+        scored = self.score == "probability"
+        price = PRICE if self.chooser is None else self.chooser.price(len(batch.rows))
+        for row in batch.rows:
+            if row.plan is not None and scored:
+                expected.verified(row.plan.scores, min(row.gained - 1, row.plan.drafts))
+            odds = [expected.odds(score) if scored else expected.usual(k) for k, score in enumerate(row.scores)]
+            if odds and scored:
+                expected.proposed(odds)
+            row.plan = expected.plan(row.scores, odds, price, row.room) if layout == "tree" else None
+
+    def _tree(self, batch: Batch) -> Window:
+        """Each row's tree, aligned on the right."""
+        plans = [row.plan for row in batch.rows if row.plan is not None]
+        device = batch.length_R.device
+        extra = max(plan.columns for plan in plans) - 1
+        drafts_R, columns_R = torch.tensor([[plan.drafts, plan.columns] for plan in plans], device=device).T
+        slots_RQ = slots_of(batch, extra, None if len(plans) == 1 else extra + 1 - columns_R)
+        past_drafts_RQ = slots_RQ > (batch.length_R + drafts_R)[:, None]
+        ids_RQ = batch.tokens_RK.gather(1, slots_RQ).masked_fill_(past_drafts_RQ, self.mask_token_id)
+        trees = [tree_of(batch.pending, plan.masks, device) for plan in plans]
+        missing = [slots_RQ.shape[1] - len(depths_Q) for depths_Q, _ in trees]
+        pairs = list(zip(trees, missing, strict=True))
+        depths_RQ = torch.stack([functional.pad(depths_Q, (left, 0)) for (depths_Q, _), left in pairs])
+        sees_RQQ = torch.stack([functional.pad(sees_QQ, (left, 0, left, 0)) for (_, sees_QQ), left in pairs])
+        if any(missing):
+            sees_RQQ |= torch.eye(slots_RQ.shape[1], dtype=torch.bool, device=device)
+        return Window(
+            ids_RQ=ids_RQ,
+            slots_RQ=slots_RQ,
+            extent=batch.extent + extra,
+            keep=1 + extra,
+            positions_RQ=(batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0),
+            sees_RQQ=sees_RQQ,
+        )
 
     def _linear(self, batch: Batch, reach: int) -> Window:
         """Root, drafts, `reach` masks, aligned on the right; the row with the most drafts has no padding."""
@@ -103,40 +157,74 @@ class SelfSpeculative(Method):
         drafts_RD = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_D)
         return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
+        if batch.rows[0].plan is not None:
+            return self._judge_tree(batch, logits_RWV)
         layout = layout_of(logits_RWV.shape[1], self.drafts)
         if layout == "none":
             return self._judge_none(batch, logits_RWV)
         if layout in LINEAR:
             return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
-        offsets_W = verification_tree(1, self.drafts, self.drafts, logits_RWV.device)[0]
-        found = self.read(batch, logits_RWV, offsets_W)
-        accepted_R = self._accepted(batch, found, self._drafts(batch, self.drafts)[0])
-        path = along(found, accepted_R, self.drafts, self.drafts)
-        return Verdict(path, accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
+        chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
+        accepted_R = self._accepted(batch, chain, self._drafts(batch, self.drafts)[0])
+        last_R = accepted_R - 1
+        group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
+        return AcceptResult(joined(chain, group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
-    def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> Verdict:
+    def _judge_tree(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
+        plans = [row.plan for row in batch.rows if row.plan is not None]
+        width, device = logits_RWV.shape[1], logits_RWV.device
+        most = max(plan.drafts for plan in plans)
+        roots_R = torch.tensor([width - plan.columns for plan in plans], device=device)
+        if len(plans) == 1:
+            chain = self.read(batch, logits_RWV[:, : most + 1])
+        else:
+            # Past a row's own chain these are columns of its masks, which no draft stands for.
+            columns_RD = (roots_R[:, None] + torch.arange(most + 1, device=device)).clamp_max_(width - 1)
+            chain = self.read(batch, logits_RWV[torch.arange(len(plans), device=device)[:, None], columns_RD])
+        drafts_R = torch.tensor([plan.drafts for plan in plans], device=device)
+        drafts_RD = self._drafts(batch, most)[0]
+        drafts_RD = drafts_RD.masked_fill(torch.arange(most, device=device) >= drafts_R[:, None], -1)
+        accepted_R = self._accepted(batch, chain, drafts_RD)
+        last_R = accepted_R - 1
+        # Of each row's groups, as many as the row with most drafts has: the first column and how many masks.
+        groups = [
+            ([*plan.starts, *[0] * (most - plan.drafts)], [*plan.masks, *[0] * (most - plan.drafts)]) for plan in plans
+        ]
+        groups_RD2 = torch.tensor(groups, device=device).transpose(1, 2)
+        start_R, masks_R = groups_RD2[torch.arange(len(plans), device=device), last_R].unbind(1)
+        longest = max(max(plan.masks) for plan in plans)
+        path = chain
+        if longest:
+            columns_RM = (roots_R + start_R)[:, None] + torch.arange(longest, device=device)
+            group = self.read_group(batch, logits_RWV, columns_RM.clamp_max_(width - 1), chain, last_R)
+            path = joined(chain, group, last_R)
+        left_RW = functional.pad(path.ids_RW, (0, self.drafts), value=self.mask_token_id)
+        past_RW = torch.arange(left_RW.shape[1], device=device) >= (accepted_R + masks_R)[:, None]
+        return AcceptResult(path, accepted_R, left_RW.masked_fill(past_RW, self.mask_token_id), masks_R)
+
+    def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> AcceptResult:
         drafts_RD, drafts_R = self._drafts(batch, reach)
         if len(batch.rows) == 1 and not batch.static:
-            found = self.read(batch, logits_RWV)
+            found = self.read_chain(batch, logits_RWV, reach)
             sure_RW = self._probabilities(found, logits_RWV) >= self.sure
         else:
             columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
             # Proposals are counted from the root, which stands further right in rows with fewer drafts.
             shift_R1 = (logits_RWV.shape[1] - 1 - reach - drafts_R)[:, None]
-            read = self.read(batch, logits_RWV, (columns_W - shift_R1).clamp_min(0))
+            read = self.read_chain(batch, logits_RWV, reach, (columns_W - shift_R1).clamp_min(0))
             index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
             found = taken(read, index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
         accepted_R = self._accepted(batch, found, drafts_RD)
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)
 
-    def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+    def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         """One-token mode leaves no drafts."""
         found = self.read(batch, logits_RWV)
         none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, self.drafts)
         left_RW = torch.cat((found.ids_RW, none_RK), 1)
-        return Verdict(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
+        return AcceptResult(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
 
     def _accepted(self, batch: Batch, found: Read, drafts_RD: torch.Tensor) -> torch.Tensor:
         ids_RW = found.ids_RW[:, : drafts_RD.shape[1] + 1]
@@ -148,7 +236,7 @@ class SelfSpeculative(Method):
             return found.scores_RW
         return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
 
-    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor, reach: int) -> Verdict:
+    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor, reach: int) -> AcceptResult:
         """Leave the accepted tokens and behind them at most `reach` drafts, while `kept_RW` [R, W] wants them.
 
         Masks follow as far as the next pass may look for drafts, K slots, whatever an earlier pass has left there.
@@ -159,10 +247,17 @@ class SelfSpeculative(Method):
         run_RW = ((accepted_RW | kept_RW) & within_RW).cumprod(1).bool()
         left_RW = torch.where(run_RW, found.ids_RW, self.mask_token_id)
         left_RW = functional.pad(left_RW, (0, self.drafts - reach), value=self.mask_token_id)
-        return Verdict(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
+        return AcceptResult(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """What was verified; then, unless a linear layout missed a draft, the masks' proposals behind it."""
+        if row.plan is not None:
+            path: Sequence[Source] = (
+                "clean",
+                *repeat(DRAFT, accepted - 1),
+                *repeat(MASK, row.plan.masks[accepted - 1]),
+            )
+            return path[: row.room]
         layout = layout_of(columns, self.drafts)
         masks = reach_of(layout, self.drafts)
         read = accepted - 1 if layout == "quadratic" else min(row.drafted, masks)
@@ -171,15 +266,24 @@ class SelfSpeculative(Method):
         sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
         return sources[: row.room]
 
+    def absent(self, batch: Batch, row: Row, columns: int) -> range:
+        quadratic = row.plan is None and layout_of(columns, self.drafts) == "quadratic"
+        return range(1 + row.drafted, 1 + self.drafts) if quadratic else range(0)
+
     def own(self, row: Row, columns: int) -> int:
-        """In the linear layouts, rows with fewer drafts than others have fewer columns."""
+        """In the linear layouts rows with fewer drafts have fewer columns; in a tree, they have those of their plan."""
+        if row.plan is not None:
+            return row.plan.columns
         layout = layout_of(columns, self.drafts)
         reach = reach_of(layout, self.drafts)
         return 1 + min(row.drafted, reach) + reach if layout in LINEAR else columns
 
+    def layout_name(self, batch: Batch, columns: int) -> str:
+        return "tree" if batch.rows[0].plan is not None else layout_of(columns, self.drafts)
+
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
-            self.chooser.observe(rows, columns, seconds, accepted)
+            self.chooser.observe(rows, columns, seconds, accepted, self.chooser.chosen)
 
 
 def self_speculative(
@@ -210,12 +314,19 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
         raise ValueError(
             f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft"
         )
+    expectation = None
+    trees = not engine.static_shapes
+    if settings.layout == "tree":
+        expectation = Expectation(drafts)
+    elif settings.layout == "auto" and trees:
+        expectation = expectation_of(engine, drafts)
     return SelfSpeculative(
         mask_token_id=trained_mask(engine, "self_speculative"),
         drafts=drafts,
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
-        chooser=chooser_of(engine, drafts) if settings.layout == "auto" else None,
+        chooser=chooser_of(engine, drafts, trees=trees) if settings.layout == "auto" else None,
+        expectation=expectation,
         score=settings.score,
         alternatives=settings.alternatives,
     )

@@ -1,4 +1,4 @@
-"""The rows that decode together: what they hold on the device, and what the host knows of them.
+"""The rows that decode together, as they stand on the device.
 
 Shapes: R rows, K slots, W proposals a row. `tokens_RK` holds a row's tokens by slot (slot p + 1 for position p): the
 prompt, what was accepted, and past `length_R` whatever the row's method left there to read next, such as drafts.
@@ -8,82 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 
-from mars.config import MAX_BLOCK_SIZE, DecodingSettings
-from mars.control import Control
+from mars.config import MAX_BLOCK_SIZE
+from mars.decoding.method import Batch, Row
 from mars.sampling import Sampling
-
-if TYPE_CHECKING:
-    from mars.decoding.method import Method
-
-
-@dataclass(slots=True, kw_only=True)
-class Row:
-    """One sequence as the host knows it.
-
-    `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
-    yet, `written` those of the response, `gained` those of them that the last pass added, and
-    `drafted` the drafts that it left for the next one to verify. A row that is `resting` sits out passes that others
-    take part in.
-    """
-
-    number: int
-    prompt: Sequence[int]
-    method: Method
-    settings: DecodingSettings
-    control: Control
-    written: int = 0
-    gained: int = 0
-    drafted: int = 0
-    pending: int = 1
-    resting: bool = False
-
-    @property
-    def length(self) -> int:
-        """Tokens of prompt and response so far."""
-        return len(self.prompt) + self.written
-
-    @property
-    def room(self) -> int:
-        """Tokens that it may still write."""
-        return self.settings.max_new_tokens - self.written
-
-    @property
-    def threshold(self) -> float | None:
-        """The threshold in force now; None where the method knows none."""
-        return self.control.threshold if self.method.uses_threshold else None
-
-
-@dataclass(slots=True, kw_only=True)
-class Batch:
-    """The rows of one method in one pass: views of `Sequences`, or copies where they do not lie side by side.
-
-    `pending` is how many columns of real tokens the window needs, `drafts` how many drafts there are to verify, `room`
-    how many tokens are worth proposing: the most of any row, or as many as there can ever be where every pass must have
-    the same shape (`static`).
-    """
-
-    rows: list[Row]
-    tokens_RK: torch.Tensor
-    length_R: torch.Tensor
-    pending_R: torch.Tensor
-    written_R: torch.Tensor
-    room_R: torch.Tensor
-    stop_ids: torch.Tensor
-    sampling: Sampling
-    pending: int
-    drafts: int
-    room: int
-    static: bool
-    thresholds: tuple[float | None, ...]
-
-    @property
-    def extent(self) -> int:
-        """1 + the furthest slot that holds a known token of any row."""
-        return 1 + max(row.length for row in self.rows)
 
 
 @dataclass(slots=True)

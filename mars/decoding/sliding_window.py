@@ -13,12 +13,11 @@ from mars.acceptance import threshold_prefix, thresholds
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.method import MASK, Method, Verdict, slots_of
+from mars.decoding.method import MASK, AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.pool import decode
-from mars.decoding.sequences import Batch, Row
 from mars.engine import Engine
+from mars.engine.window import Window
 from mars.records import ForwardPass, Source
-from mars.window import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +45,10 @@ class SlidingWindow(Method):
         ids_RQ[:, batch.pending :] = self.mask_token_id
         return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + masks, keep=1 + masks)
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
-        found = self.read(batch, logits_RWV)
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
+        found = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
         if logits_RWV.shape[1] == 1:
-            return Verdict(found, torch.ones_like(batch.length_R))
+            return AcceptResult(found, torch.ones_like(batch.length_R))
         accepted_R = threshold_prefix(
             found.ids_RW,
             found.scores_RW,
@@ -58,11 +57,14 @@ class SlidingWindow(Method):
             stop_ids=batch.stop_ids,
             room_R=batch.room_R,
         )
-        return Verdict(found, accepted_R)
+        return AcceptResult(found, accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         masks = 0 if threshold is None else min(columns, row.room) - 1
         return ("clean", *repeat(MASK, masks))
+
+    def layout_name(self, batch: Batch, columns: int) -> str:
+        return "window"
 
 
 def sliding_window(

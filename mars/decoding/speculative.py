@@ -26,7 +26,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.autoregressive import Autoregressive
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.lane import Lane, LaneRow, Step, ending, recorded
+from mars.decoding.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
 from mars.decoding.method import Method
 from mars.decoding.pair import Pair
 from mars.decoding.sliding_window import SlidingWindow
@@ -95,13 +95,13 @@ def _passes(
     capacity = max(map(len, prompts)) + most + verify.lookahead + write.lookahead
     rows, drafting = (
         [
-            LaneRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
+            LockstepRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
             for number, prompt in enumerate(prompts)
         ]
         for method, limit in ((verify, most), (write, 0))
     )
-    target = Lane(pair, rows, capacity)
-    draft = Lane(pair.draft, drafting, capacity, target.sequences.tokens_RK)
+    target = LockstepBatch(pair, rows, capacity)
+    draft = LockstepBatch(pair.draft, drafting, capacity, target.sequences.tokens_RK)
     yield from draft.read_prompts()
     yield from target.read_prompts()
     while target.rows and not control.stopped:
@@ -112,7 +112,7 @@ def _passes(
             yield _verify(target, draft)
 
 
-def _begin_drafts(target: Lane, draft: Lane, most: int) -> None:
+def _begin_drafts(target: LockstepBatch, draft: LockstepBatch, most: int) -> None:
     """Let each row have up to `most` drafts, but none that could not be accepted with a token after it."""
     for row, drafting in zip(target.rows, draft.rows, strict=True):
         row.drafts = []
@@ -120,7 +120,7 @@ def _begin_drafts(target: Lane, draft: Lane, most: int) -> None:
     draft.upload()
 
 
-def _draft(draft: Lane, target: Lane) -> ForwardPass:
+def _draft(draft: LockstepBatch, target: LockstepBatch) -> ForwardPass:
     """One pass of the draft, for the rows that have not all their drafts yet."""
     step = draft.step()
     parts = []
@@ -131,22 +131,24 @@ def _draft(draft: Lane, target: Lane) -> ForwardPass:
     return ForwardPass(0, "draft", step.seconds, step.query_tokens, tuple(parts))
 
 
-def _add_drafts(lane: Lane, drafting: LaneRow, row: LaneRow, place: int, step: Step) -> RowPass:
+def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow, place: int, step: Step) -> RowPass:
     """Give what the draft wrote to the row; one whose draft has stopped waits."""
-    accepted, threshold, start = step.judgement.accepted[place], step.thresholds[place], drafting.written
-    sources = lane.method.sources(drafting, threshold, accepted, step.columns)
+    accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], drafting.written
+    sources = lockstep.method.sources(drafting, threshold, accepted, step.columns)
     if row.drafts:
         sources = ("draft", *sources[1:])
-    row.drafts += step.judgement.ids[place][:accepted]
+    proposals = step.proposals(place, sources)
+    traced = lockstep.traced(step, place, proposals, accepted, text=row.length)
+    row.drafts += step.result.ids[place][:accepted]
     drafting.written += accepted
     drafting.pending = accepted
-    if row.drafts[-1] in lane.engine.stop_token_ids:
+    if row.drafts[-1] in lockstep.engine.stop_token_ids:
         drafting.limit = drafting.written
     reason: FinishReason | None = "cancelled" if row.control.stopped else None
-    return RowPass(row.number, start, step.proposals(place, sources), 0, threshold, reason)
+    return RowPass(row.number, start, proposals, 0, threshold, reason, traced)
 
 
-def _verify(target: Lane, draft: Lane) -> ForwardPass:
+def _verify(target: LockstepBatch, draft: LockstepBatch) -> ForwardPass:
     """One pass of the target, for all rows."""
     step = target.step()
     parts, done = [], []
@@ -155,22 +157,23 @@ def _verify(target: Lane, draft: Lane) -> ForwardPass:
         parts.append(part)
         if part.finish_reason is not None:
             done.append(place)
-    for lane in (target, draft):
-        lane.drop(done)
-        lane.upload()
+    for lockstep in (target, draft):
+        lockstep.drop(done)
+        lockstep.upload()
     return ForwardPass(0, "verify", step.seconds, step.query_tokens, tuple(parts))
 
 
-def _advance(lane: Lane, row: LaneRow, drafting: LaneRow, place: int, step: Step) -> RowPass:
+def _advance(lockstep: LockstepBatch, row: LockstepRow, drafting: LockstepRow, place: int, step: Step) -> RowPass:
     """Count in what a row accepted: both caches hold the drafts that were right, the target's also the root."""
-    accepted, threshold, start = step.judgement.accepted[place], step.thresholds[place], row.written
-    matches = [own == draft for own, draft in zip(step.judgement.ids[place], row.drafts, strict=False)]
+    accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
+    matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
     verified = min(accepted, 1 + [*matches, False].index(False))
-    proposals = step.proposals(place, lane.method.sources(row, threshold, verified, step.columns))
+    proposals = step.proposals(place, lockstep.method.sources(row, threshold, verified, step.columns))
+    traced = lockstep.traced(step, place, proposals, accepted)
     cached = min(drafting.length - drafting.pending, row.length + verified - 1)
     row.written += accepted
     row.pending = accepted - verified + 1
     drafting.written = row.written
     drafting.pending = drafting.length - cached
-    reason = ending(row, proposals[accepted - 1].token_id, lane.engine.stop_token_ids)
-    return RowPass(row.number, start, proposals, accepted, threshold, reason)
+    reason = ending(row, proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
+    return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)

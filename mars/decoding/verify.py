@@ -19,13 +19,12 @@ from typing import ClassVar
 import torch
 
 from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
-from mars.decoding.lane import LaneRow
-from mars.decoding.method import Method, Verdict, slots_of
-from mars.decoding.paths import along
-from mars.decoding.sequences import Batch, Row
-from mars.masks import verification_tree
+from mars.decoding.lockstep import LockstepRow
+from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.paths import group_of, joined
+from mars.engine.masks import verification_tree
+from mars.engine.window import Window
 from mars.records import Phase, Source
-from mars.window import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +50,9 @@ class Verify(Method):
             ids_RQ=batch.tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=batch.extent + drafts, keep=1 + drafts
         )
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)
-        return Verdict(found, self.verified(batch, found))
+        return AcceptResult(found, self.verified(batch, found))
 
     def verified(self, batch: Batch, found: Read) -> torch.Tensor:
         """How many tokens [R] are the target's own: the drafts that are right, and one more.
@@ -70,6 +69,9 @@ class Verify(Method):
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         drafts: list[Source] = ["draft"] * _drafted(row)
         return ("clean", *drafts)
+
+    def absent(self, batch: Batch, row: Row, columns: int) -> range:
+        return range(1 + _drafted(row), 1 + self.shape(batch)[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +107,16 @@ class VerifyAndContinue(Verify):
             sees_RQQ=sees_QQ[None],
         )
 
-    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> Verdict:
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         drafts, masks = self.shape(batch)
-        depths_W = verification_tree(1, drafts, masks, logits_RWV.device)[0]
-        found = self.read(batch, logits_RWV, depths_W)
-        verified_R = self.verified(batch, found)
+        chain = self.read(batch, logits_RWV[:, : drafts + 1])
+        verified_R = self.verified(batch, chain)
         if not masks:
-            return Verdict(found, verified_R)
-        right_R1 = verified_R[:, None] - 1
-        path = along(found, verified_R, drafts, masks)
+            return AcceptResult(chain, verified_R)
+        last_R = verified_R - 1
+        right_R1 = last_R[:, None]
+        group = self.read_group(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
+        path = joined(chain, group, last_R)
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
         surest = -math.inf if self.score == "entropy" else math.inf
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
@@ -125,7 +128,7 @@ class VerifyAndContinue(Verify):
             stop_ids=batch.stop_ids,
             room_R=batch.room_R,
         )
-        return Verdict(path, accepted_R)
+        return AcceptResult(path, accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """Those of the path; `accepted` counts the verified tokens alone."""
@@ -138,4 +141,4 @@ class VerifyAndContinue(Verify):
 
 def _drafted(row: Row) -> int:
     """How many drafts stand behind its last token."""
-    return len(row.drafts) if isinstance(row, LaneRow) else 0
+    return len(row.drafts) if isinstance(row, LockstepRow) else 0

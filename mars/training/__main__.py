@@ -6,8 +6,9 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from mars.training.settings import TrainingSettings
+from mars.training.settings import AdapterSettings, DistillSettings, TrainingSettings
 
 DESCRIPTION = """\
 Train in two stages (MARS, arXiv 2604.07023).
@@ -20,6 +21,11 @@ or, to compare with, from the same SFT checkpoint
 
   block-diffusion  masks of a block are filled in any order by bidirectional attention inside it (BD3-LM, arXiv
         2503.09573): the model is no autoregressive one any more
+
+or, for a pretrained model that should stay as it is
+
+  distill  conversations that the model writes itself, as data for its adapter
+  adapter  a MARS adapter on that model: masks go through a LoRA, real tokens through the model itself
 """
 EXAMPLES = """\
 examples:
@@ -35,6 +41,10 @@ examples:
     python -m mars.training sft  --output runs/qwen-sft --checkpoint Qwen/Qwen2.5-0.5B-Instruct --data chats.jsonl
     python -m mars.training mars --output runs/qwen-mars --checkpoint runs/qwen-sft --data chats.jsonl --block-size 4
 
+  a MARS adapter on a pretrained model (the shipped one: see its card):
+    python -m mars.training distill --checkpoint smollm2-135m --output runs/chats.jsonl --self-prompts 3000
+    python -m mars.training adapter --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
+
   several GPUs:       accelerate launch -m mars.training mars …
   after an interruption: the same command with --resume
 """
@@ -48,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars,block-diffusion}")
+    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars,block-diffusion,distill,adapter}")
     sft = stages.add_parser("sft", help="stage 1: AR SFT", epilog=EXAMPLES, formatter_class=_Help)
     mars = stages.add_parser(
         "mars", help="stage 2: MARS, from an SFT checkpoint", epilog=EXAMPLES, formatter_class=_Help
@@ -74,7 +84,64 @@ def parser() -> argparse.ArgumentParser:
         action="store_false",
         help="train on L_mask alone: the share of AR-like signal falls from (1 + 1/B)/2 to 1/B",
     )
+    _add_distill(stages)
+    _add_adapter(stages)
     return main
+
+
+def _add_distill(stages: Any) -> None:
+    defaults = DistillSettings(output="", self_prompts=1)
+    stage = stages.add_parser("distill", help="write conversations to train an adapter on", formatter_class=_Help)
+    add = stage.add_argument
+    add("--checkpoint", required=True, help="folder, Hub id or name of the model that writes")
+    add("--output", required=True, help="JSONL file; the same command goes on after an interruption")
+    add(
+        "--prompts",
+        nargs="*",
+        default=(),
+        metavar="FILE",
+        help="JSONL (FILE:FIELD names the text's field) or plain text",
+    )
+    add("--self-prompts", type=int, default=0, help="prompts that the model writes itself (Magpie)")
+    add("--second-turns", type=float, default=defaults.second_turns, help="share of conversations with a second turn")
+    add("--places", type=int, default=defaults.places, help="conversations written at once")
+    add("--max-prompt-tokens", type=int, default=defaults.max_prompt_tokens, help="longer prompts are left out")
+    add("--max-new-tokens", type=int, default=defaults.max_new_tokens, help="limit of an answer")
+    add(
+        "--temperature", type=float, default=defaults.temperature, help="of the model's own prompts; answers are greedy"
+    )
+    add("--top-p", type=float, default=defaults.top_p, help="of the model's own prompts")
+    add("--seed", type=int, default=defaults.seed, help="of the model's own prompts")
+    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="of the weights")
+
+
+def _add_adapter(stages: Any) -> None:
+    defaults = AdapterSettings(base="", data=(), output="")
+    stage = stages.add_parser("adapter", help="train a MARS adapter on a base model", formatter_class=_Help)
+    add = stage.add_argument
+    add("--base", required=True, help="folder, Hub id or name of the model, which stays as it is")
+    add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
+    add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
+    add("--mode", choices=("gated", "merged"), default=defaults.mode, help="masks only, or one model for everything")
+    add("--start", metavar="DIR", help="a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule")
+    add("--no-head", dest="head", action="store_false", help="without the conditional head")
+    for option, kind, text in (
+        ("--masks", int, "masks of a group"),
+        ("--block-size", int, "what decoders take unless told otherwise; one more than the masks if not given"),
+        ("--rank", int, "rank of the LoRA on all seven linears"),
+        ("--anchors", int, "groups of masks in a sequence and step"),
+        ("--keep", float, "probability that a group goes on after each of its masks"),
+        ("--batch-size", int, "sequences per process and forward pass"),
+        ("--gradient-accumulation", int, "forward passes per optimizer step"),
+        ("--learning-rate", float, "peak; cosine to 0"),
+        ("--warmup-share", float, "share of the steps in which the rate rises"),
+        ("--epochs", float, "passes over the conversations; anchors are drawn anew in each"),
+        ("--max-length", int, "tokens of a conversation that are read; the rest is left out"),
+        ("--seed", int, "of the weights, the order of the data and the anchors"),
+        ("--save-steps", int, "optimizer steps between saves to resume from"),
+    ):
+        add(option, type=kind, default=getattr(defaults, option[2:].replace("-", "_")), help=text)
+    add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -108,14 +175,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(words)
     command = shlex.join(["python", "-m", "mars.training", *words])
     try:
-        settings = TrainingSettings(**{**vars(options), "stage": options.stage.replace("-", "_")})
-        from mars.training.run import train
-
-        train(settings, command)
+        _run(options, command)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
+
+
+def _run(options: argparse.Namespace, command: str) -> None:
+    """Run the stage that was asked for; torch is imported only now, after the options are known to be right."""
+    values = vars(options)
+    stage = values.pop("stage")
+    if stage == "distill":
+        checkpoint, dtype = values.pop("checkpoint"), values.pop("dtype")
+        wanted = DistillSettings(**{**values, "prompts": tuple(values["prompts"])})
+        from mars.checkpoint import load_checkpoint
+        from mars.training.distill import distill
+
+        distill(load_checkpoint(checkpoint, dtype=dtype), wanted)
+    elif stage == "adapter":
+        settings = AdapterSettings(**{**values, "data": tuple(values["data"])})
+        from mars.training.adapter_run import train_adapter
+
+        train_adapter(settings, command)
+    else:
+        plain = TrainingSettings(**values, stage=stage.replace("-", "_"))
+        from mars.training.run import train
+
+        train(plain, command)
 
 
 if __name__ == "__main__":

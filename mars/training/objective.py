@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from mars.masks import block_diffusion_mask, training_mask
+from mars.engine.masks import block_diffusion_mask, training_mask
 from mars.training.data import IGNORED
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Stage = Literal["sft", "mars", "block_diffusion"]
+Mode = Literal["gated", "merged"]
 
 HEAD_SIZE = 32
 
@@ -90,3 +91,84 @@ class TrainingSettings:
             for name in names:
                 if not holds(getattr(self, name)):
                     raise ValueError(f"{name} must be {rule}, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistillSettings:
+    """What to write.
+
+    `prompts` are files of prompts: JSONL, with `FILE:FIELD` naming the field that holds the text (default `prompt`), or
+    plain text with one prompt a line. `self_prompts` is how many prompts the model writes itself, `second_turns` the
+    share of conversations that it continues with a second question of its own. `places` conversations are written at
+    once. Prompts longer than `max_prompt_tokens` are left out; answers end after `max_new_tokens`.
+    """
+
+    output: str
+    prompts: tuple[str, ...] = ()
+    self_prompts: int = 0
+    second_turns: float = 0.1
+    places: int = 64
+    max_prompt_tokens: int = 448
+    max_new_tokens: int = 256
+    temperature: float = 0.8
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("places", "max_prompt_tokens", "max_new_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        if self.self_prompts < 0:
+            raise ValueError(f"self_prompts must be >= 0, got {self.self_prompts}")
+        if not 0 <= self.second_turns <= 1:
+            raise ValueError(f"second_turns must be between 0 and 1, got {self.second_turns}")
+        if not self.prompts and not self.self_prompts:
+            raise ValueError("there is nothing to write: give --prompts FILE, or --self-prompts N")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSettings:
+    """One run.
+
+    `base` is a checkpoint source, `data` JSONL files of `python -m mars.training distill`. `masks` is K, the masks of
+    a group; `anchors` how many groups a sequence has in a step, `keep` the probability that a group goes on after each
+    of its masks. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns cost time, as on
+    a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule. `batch_size` is in
+    sequences per process.
+    """
+
+    base: str
+    data: tuple[str, ...]
+    output: str
+    mode: Mode = "gated"
+    masks: int = 6
+    block_size: int | None = None
+    rank: int = 16
+    head: bool = True
+    start: str | None = None
+    anchors: int = 64
+    keep: float = 0.8
+    batch_size: int = 4
+    gradient_accumulation: int = 1
+    learning_rate: float = 1e-3
+    warmup_share: float = 0.03
+    epochs: float = 1.0
+    max_length: int = 640
+    seed: int = 0
+    save_steps: int = 100
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("masks", "rank", "anchors", "batch_size", "gradient_accumulation", "save_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:
+            raise ValueError(f"block_size must be between 2 and masks + 1 = {self.masks + 1}, got {self.block_size}")
+        if self.mode not in ("gated", "merged"):
+            raise ValueError(f"mode must be gated or merged, got {self.mode!r}")
+        if not 0 < self.keep <= 1:
+            raise ValueError(f"keep must be above 0 and at most 1, got {self.keep}")
+        if not self.learning_rate > 0 or not self.epochs > 0:
+            raise ValueError("learning_rate and epochs must be > 0")
+        if self.max_length < 16:
+            raise ValueError(f"max_length must be >= 16, got {self.max_length}")

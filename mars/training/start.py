@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from mars.chat import MASK_TOKEN
+from mars.checkpoint.sources import as_folder
 from mars.training.data import synthetic_conversations
 from mars.training.settings import HEAD_SIZE, TrainingSettings
 from mars.training.tokenizer import train_tokenizer
@@ -38,7 +39,7 @@ def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokeni
     """
     if settings.checkpoint is None:
         return from_scratch(settings)
-    model, tokenizer = _load(settings.checkpoint)
+    model, tokenizer = _load(str(as_folder(settings.checkpoint)))
     if settings.masks:
         add_mask_token(model, tokenizer)
     return model, tokenizer
@@ -67,7 +68,7 @@ def from_scratch(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTraine
 def _vocabulary(settings: TrainingSettings) -> tuple[PreTrainedTokenizerBase, int]:
     """The tokenizer of a model from scratch and how many embeddings it takes."""
     if settings.tokenizer is not None:
-        config, tokenizer = _load_tokenizer(settings.tokenizer)
+        config, tokenizer = _load_tokenizer(str(as_folder(settings.tokenizer)))
         return tokenizer, int(config.vocab_size)
     texts = (
         "".join(f"{turn['role']}\n{turn['content']}\n" for turn in conversation)

@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import problems
-from app.comparison import Entry, Question, enter
-from app.device import Device
-from app.entrants import announced
-from app.lane import Lane
-from app.lane_choice import LaneChoice
-from app.runs.keeping import keep
-from app.runs.run import Asked, to_json
-from app.sessions import LiveRun
+from app.browser import bundle
+from app.compare import problems
+from app.compare.comparison import Entry, Question, enter
+from app.compare.finished import keep
+from app.compare.lane import Lane
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import requested
+from app.runs.run import RunQuestion, to_json
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun
+from mars import decoders
 from mars.config import DecodingSettings
+from mars.control import Control
 from mars.records import ForwardPass, from_json
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from app.runner import Runner
+    from app.compare.runner import Runner
     from mars.checkpoint import Checkpoint
 
 PAIR = (LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars"))
@@ -67,11 +70,11 @@ def make_entries() -> Callable[..., list[Entry]]:
         checkpoints: dict[str, Checkpoint],
         question: Question,
         live: LiveRun,
-        device: Device,
+        queue: AdmissionQueue,
         choices: Sequence[LaneChoice] = PAIR,
     ) -> list[Entry]:
-        entrants = [replace(found, checkpoint=checkpoints[found.choice.checkpoint]) for found in announced(choices)]
-        return [enter(entrant, question, live, device, number) for number, entrant in enumerate(entrants)]
+        requests = [replace(found, checkpoint=checkpoints[found.choice.checkpoint]) for found in requested(choices)]
+        return [enter(request, question, live, queue, number) for number, request in enumerate(requests)]
 
     return make
 
@@ -106,13 +109,15 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
-    """`serve("--places", "2")`: the page with the scripted checkpoints, in a process of its own."""
+def start_page() -> Iterator[Callable[..., str]]:
+    """`start_page(folder, script, *arguments)`: the address of a page in a process of its own.
+
+    The script writes it as its first line; what it says besides is in FOLDER/log.
+    """
     processes: list[subprocess.Popen[str]] = []
 
-    def serve(*options: str) -> Served:
-        folder = tmp_path_factory.mktemp("served")
-        command = [sys.executable, str(HERE / "scripted_pair.py"), str(folder / "runs.jsonl"), *options]
+    def start_page(folder: Path, *arguments: Path | str) -> str:
+        command = [sys.executable, *map(str, arguments)]
         surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
         with (folder / "log").open("w") as log:
             process = subprocess.Popen(
@@ -122,18 +127,38 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
-        return Served(url, folder / "runs.jsonl", folder / "log")
+        return url
 
-    yield serve
+    yield start_page
     for process in processes:
         process.terminate()
         process.communicate(timeout=30)
 
 
 @pytest.fixture(scope="module")
+def serve(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Served]:
+    """`serve("--places", "2")`: the page with the scripted checkpoints, in a process of its own."""
+
+    def serve(*options: str) -> Served:
+        folder = tmp_path_factory.mktemp("served")
+        url = start_page(folder, HERE / "scripted_pair.py", folder / "runs.jsonl", *options)
+        return Served(url, folder / "runs.jsonl", folder / "log")
+
+    return serve
+
+
+@pytest.fixture(scope="module")
 def served(serve: Callable[..., Served]) -> Served:
     """The page that most tests share; two runs at once, the others wait."""
     return serve("--places", "2")
+
+
+# A page that is reloaded breaks off what it asked, and Gradio says so in the console: no one is there to read it.
+LEAVE_QUIETLY = """addEventListener("beforeunload", () => {
+  console.error = () => {};
+  addEventListener("unhandledrejection", (event) => event.preventDefault());
+})"""
+OPEN_SETTINGS = "localStorage.getItem('mars-lens:settings') ?? localStorage.setItem('mars-lens:settings', 'open')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +170,39 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The page with the scripted checkpoints over a small store of fabricated runs: Trade-offs is there at once."""
     folder = tmp_path_factory.mktemp("stored")
-    command = [sys.executable, str(HERE / "tradeoffs" / "serve.py"), str(folder)]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=surroundings, text=True, stdout=subprocess.PIPE, stderr=log)
-    assert process.stdout is not None
-    url = process.stdout.readline().strip()
-    assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
-    yield Site(url, folder / "runs")
-    process.terminate()
-    process.communicate(timeout=30)
+    return Site(start_page(folder, HERE / "tradeoffs" / "serve.py", folder), folder / "runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A page that is up, and the file that lets its first pair be loaded."""
+
+    url: str
+    ready: Path
+
+
+@pytest.fixture(scope="module")
+def two_pairs(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    """The page with two pairs of scripted checkpoints to choose between, and the recorded run before anything else."""
+    folder = tmp_path_factory.mktemp("pairs")
+    return Pairs(start_page(folder, HERE / "serve_pairs.py", folder), folder / "ready")
 
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """Open an address in a new session; fails the test if the page logs an error or asks another host for anything."""
+    """Open an address in a new session, with the panel of settings open or not.
+
+    Fails the test if the page logs an error or asks another host for anything.
+    """
     contexts, complaints = [], []
 
-    def visit(url: str, width: int = 1280, height: int = 800, state: str = "idle") -> Page:
+    def visit(url: str, width: int = 1280, height: int = 800, state: str = "idle", *, settings: bool = True) -> Page:
         context = chromium.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+        if settings:
+            context.add_init_script(OPEN_SETTINGS)
         contexts.append(context)
         tab = context.new_page()
         tab.set_default_timeout(60_000)
@@ -184,20 +220,28 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     assert complaints == []
 
 
-@pytest.fixture(scope="module")
-def run_scripts(chromium: Browser) -> Iterator[Callable[[str, str], Page]]:
-    """`run_scripts(source, "name, name")`: a blank page, no server, where these names of the source are at hand."""
-    tabs: list[Page] = []
+IN_NODE = """
+import { readFileSync } from "node:fs";
+const [names, act, argument, table] = JSON.parse(readFileSync(0, "utf8"));
+globalThis.document = { getElementById: (id) => (id === "lens-decoders" ? { textContent: table } : null) };
+const modules = await Promise.all(names.map((name) => import(name)));
+process.stdout.write(JSON.stringify((0, eval)(act)(Object.assign({}, ...modules), argument)));
+"""
 
-    def run_scripts(source: str, names: str) -> Page:
-        tab = chromium.new_page()
-        tabs.append(tab)
-        tab.evaluate(f"window.eval({json.dumps(f'{source};Object.assign(window, {{{names}}})')})")
-        return tab
 
-    yield run_scripts
-    for tab in tabs:
-        tab.close()
+@pytest.fixture(scope="session")
+def in_node(node: str) -> Callable[..., Any]:
+    """`in_node("step/trial.js step/columns.js", "({ seenBy }, given) => …", given)`: what it makes of modules."""
+
+    def in_node(modules: str, act: str, argument: object = None) -> Any:
+        paths = [(bundle.BROWSER / name).as_uri() for name in modules.split()]
+        asked = json.dumps([paths, act, argument, decoders.as_json()])
+        command = [node, "--input-type=module", "--eval", IN_NODE]
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return in_node
 
 
 @pytest.fixture(scope="session")
@@ -211,10 +255,11 @@ def write_lane(make_checkpoint: Callable[..., Checkpoint]) -> Callable[..., dict
         tokenizer = make_checkpoint("any", "text").tokenizer
         checkpoint = Checkpoint(name="watched", engine=engine, tokenizer=tokenizer, block_size=4, record={})
         lane = Lane("lane", "Lane", decoder, checkpoint, settings=settings, prompt_tokens=len(prompt))
-        for record in DECODERS[decoder](engine, [prompt], settings):
+        control = Control(settings.threshold, settings.score, trace=True)
+        for record in DECODERS[decoder](engine, [prompt], settings, control):
             lane.add(record)
         lane.end()
-        run = keep("run", Asked(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
+        run = keep("run", RunQuestion(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
         found: dict[str, Any] = json.loads(to_json(run))["lanes"][0]
         return found
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.device import LINE, Device
-from app.limits import USUAL_LIMITS, Limits
-from app.models import Models
-from app.runner import Runner
+from app.compare.runner import Runner
+from app.models.manager import Models
+from app.runs.shared import SharedRuns
+from app.scheduling.admission import LINE, AdmissionQueue
+from app.scheduling.limits import USUAL_LIMITS, Limits
+from app.scheduling.sessions import Sessions
 from app.server import options, serving
-from app.sessions import Sessions
 from mars.checkpoint import Checkpoint
 from mars.records import to_json
 from mars.scripted import ScriptedModel
@@ -31,7 +32,7 @@ from mars.training.tokenizer import train_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from app.runner import Picture
+    from app.compare.runner import Picture
 
 AR_REPLY = "Let us think. Oslo: 2 * 6 = 12.\nCharleston: 3 * 12 = 36. Together 36 + 12 + 6 = 54.\n#### 54"
 MARS_REPLY = "Let us think. Oslo: 2 * 6 = 12.\nCharleston: 3 * 12 = 36. Together 36 + 12 + 6 = 48.\n#### 48"
@@ -59,8 +60,10 @@ class Scriptorium:
             texts += [problem.prompt, problem.solution]
         return cls(train_tokenizer(texts, 700, 2048))
 
-    def checkpoint(self, name: str, reply: str, *, masks: bool = True, context_length: int = 2048) -> Checkpoint:
-        """A checkpoint that answers `reply` to everything."""
+    def checkpoint(
+        self, name: str, reply: str, *, masks: bool = True, context_length: int = 2048, seconds: float = 0.004
+    ) -> Checkpoint:
+        """A checkpoint that answers `reply` to everything; a pass takes so many seconds."""
         ids = self.tokenizer(reply, add_special_tokens=False)["input_ids"]
         stop = self.tokenizer.eos_token_id
 
@@ -73,17 +76,21 @@ class Scriptorium:
             mask_token_id=self.tokenizer.mask_token_id if masks else None,
             stop_token_ids=frozenset({stop}),
             context_length=context_length,
-            seconds_per_pass=0.004,
+            seconds_per_pass=seconds,
         )
         block_size = 8 if masks else None
         return Checkpoint(name=name, engine=engine, tokenizer=self.tokenizer, block_size=block_size, record={})
 
     def runner(self, places: int = 4, line: int = LINE, limits: Limits = USUAL_LIMITS) -> Runner:
-        """A runner with the pair `ar` and `mars`, `markup`, which writes HTML, and `broken`, which cannot be read."""
+        """A runner with the pair `ar` and `mars`, `markup`, which writes HTML, and `broken`, which cannot be read.
+
+        `slow` is `mars` for what must happen while a lane writes, however busy the machine is.
+        """
         known = {
             "ar": self.checkpoint("ar", AR_REPLY, masks=False),
             "mars": self.checkpoint("mars", MARS_REPLY),
             "markup": self.checkpoint("markup", MARKUP),
+            "slow": self.checkpoint("slow", MARS_REPLY, seconds=0.2),
         }
 
         def load(source: str) -> Checkpoint:
@@ -92,7 +99,7 @@ class Scriptorium:
             return known[source]
 
         models = Models({name: name for name in (*known, "broken")}, load)
-        return Runner(models, Device(places, line), Sessions(), limits)
+        return Runner(models, AdmissionQueue(places, line), Sessions(), limits)
 
 
 def _keep(run: Callable[..., Iterator[Picture]], results: Path) -> Callable[..., Iterator[Picture]]:
@@ -114,11 +121,14 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     chosen = options.read(arguments)
     serving.prepare()
     from app import page
+    from app.server.openai import Endpoint
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
     runner.run = _keep(runner.run, results)
-    blocks = page.build(runner, {"ar": "ar", "mars": "mars"})
-    url = serving.launch(blocks, runner, chosen.site, page.looks())
+    shared = SharedRuns(chosen.keep_shared) if chosen.keep_shared else None
+    blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared)
+    endpoint = Endpoint(runner, ("ar", "mars"), chosen.site.keys) if chosen.site.openai else None
+    url = serving.launch(blocks, runner, chosen.site, page.looks(), endpoint.routes if endpoint else ())
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
     serving.stay(blocks)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from app import problems
+from app.compare import problems
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -100,7 +100,7 @@ def test_a_prompt_of_ones_own_is_restored_as_text(served: Any, visit: Visit) -> 
 
 def test_a_lane_is_restored_by_its_preset_or_by_its_settings(served: Any, visit: Visit) -> None:
     tab = visit(served.url + "?b.preset=MARS+exact")
-    tab.wait_for_selector(".lens-lane-exact")
+    tab.wait_for_selector("[data-lane=b].lens-lane-exact")
     wait_said(tab, **{"b.preset": "MARS exact"})
     other = visit(served.url + "?b.decoder=block_cached&b.block_size=4")
     other.wait_for_function("document.querySelector('#lane-b-decoder input').value.toLowerCase().includes('block')")
@@ -133,7 +133,7 @@ def test_what_an_address_cannot_say_is_named_and_the_rest_followed(served: Any, 
 
 def test_an_unknown_tab_is_named(served: Any, visit: Visit) -> None:
     tab = visit(served.url + "?tab=<script>")
-    assert refused(tab) == "The rest of the address is shown; this cannot be had here: tab=<script>."
+    assert refused(tab) == "This app cannot restore part of the link: tab=<script>. The rest is shown."
     assert selected(tab) == "compare"
 
 
@@ -211,10 +211,10 @@ def test_a_pass_that_does_not_exist_is_named(served: Any, visit: Visit, query: s
 
 def test_a_run_of_this_browser_is_found_again_after_a_reload(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.locator("#pace label", has_text="Full speed").click()
+    tab.locator("#pace label", has_text="Real time").click()
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")
-    tab.wait_for_function("document.querySelector('.lens-keeper').keeper.runs.size > 0")
+    tab.wait_for_function("lens.keeper.runs.size > 0")
     tab.click("#tab-step-button")
     tab.wait_for_selector(".step-column")
     tab.fill(".step-player input[type=range]", "4")
@@ -266,3 +266,29 @@ def test_a_prompt_too_long_for_an_address_is_left_out_and_survives_a_reload(serv
     assert len(json.dumps(tab.evaluate("window.copied"))) < 500
     tab.reload()
     prompt_is(tab, long)
+
+
+def test_a_run_in_view_can_be_saved_for_a_link_that_opens_elsewhere_at_what_one_looks_at(
+    serve: Callable[..., Any], visit: Visit, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    served = serve("--keep-shared", str(tmp_path_factory.mktemp("kept")))
+    tab = visit(served.url)
+    tab.locator("#pace label", has_text="Real time").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    tab.wait_for_selector("#run:enabled")
+    tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").first.click()
+    tab.evaluate("""() => {
+        document.execCommand = () => false;
+        navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
+    }""")
+    tab.click(".lens-link")
+    tab.wait_for_selector(".lens-link-said:has-text('It holds the settings, not this run.')")
+    tab.click(".lens-link-save:has-text('Save this run for 7 days and copy its link')")
+    tab.wait_for_function("document.querySelector('.lens-link-field').value.includes('shared')")
+    assert tab.inner_text(".lens-link-said") == "Copy this link yourself. It opens this run for 7 days."
+    elsewhere = visit(tab.input_value(".lens-link-field"))
+    elsewhere.wait_for_selector(".step-passage .here")
+    elsewhere.wait_for_function("document.querySelector('.step-where').textContent.startsWith('Pass 3 of')")
+    assert elsewhere.get_attribute(".step-lane[aria-pressed=true]", "data-lane") == "b"
+    assert "run=shared." in elsewhere.url

@@ -113,7 +113,7 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("columns", [["path"], "id", [7], [["id"]], {"id": 1}, ["x" * 1000], ["id"] * 1000])
 def test_columns_that_there_are_not_are_refused(tmp_path: Path, columns: Any) -> None:
-    with pytest.raises(ValueError, match=r"^columns must "):
+    with pytest.raises(ValueError, match=r"^columns(\[0\])? must "):
         table(tmp_path, columns)
 
 

@@ -41,10 +41,10 @@ def test_no_tab_has_a_serious_violation(site: Any, visit: Visit, open_tab: OpenT
     for name, button in (("dark", ".lens-theme"), ("projector", ".lens-projecting")):
         if name in mode:
             tab.click(button)
-    tab.locator("#pace label", has_text="Full speed").click()
+    tab.locator("#pace label", has_text="Real time").click()
     tab.click("#run")
     tab.wait_for_selector("#stage [data-state=done]")
-    tab.locator(".lens-token").nth(3).hover()
+    tab.locator("[data-lane=b] .lens-token").nth(3).hover()
     names = tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
     assert names == ["compare", "step", "tradeoffs", "learn", "about"]
     found = []

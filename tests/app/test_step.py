@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.runs.reading import read
+from app.runs.run import read
 from app.runs.shipped import REPLAYS
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def open_step(tab: Page) -> Page:
 
 
 def run(tab: Page) -> None:
-    tab.locator("#pace label", has_text="Full speed").click()
+    tab.locator("#pace label", has_text="Real time").click()
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")
     tab.wait_for_selector("#run:enabled")
-    tab.wait_for_function("document.querySelector('.lens-keeper').keeper.runs.size > 0")
+    tab.wait_for_function("lens.keeper.runs.size > 0")
 
 
 def show(tab: Page, name: str, lane: str) -> None:
@@ -81,8 +81,12 @@ def test_every_pass_of_a_run_is_drawn_as_it_was_recorded(served: Any, visit: Vis
             assert where(tab) == f"Pass {number} of {len(rows)}"
             columns = tab.evaluate(COLUMNS)
             assert [column["score"] for column in columns] == [cut(proposal.score) for proposal in row.proposals]
-            fates = ["accepted kept"] * row.accepted + ["refused"] + ["behind"] * len(row.proposals)
-            assert [column["fate"] for column in columns] == fates[: len(row.proposals)]
+            assert row.trace is not None
+            fates = {"below": "refused", "behind": "behind", "ended": "behind"}  # what is past the end is not refused
+            assert [column["fate"] for column in columns] == [
+                fates.get(reason, "accepted kept") for reason in row.trace.reasons
+            ]
+            assert row.trace.reasons[: row.accepted].count("met") == max(0, row.accepted - 1)
             assert {column["read"] for column in columns[1:]} <= {"mask"}
             tab.keyboard.press("ArrowRight")
         assert tab.locator(".step-passage .ahead").count() == 0
@@ -199,12 +203,12 @@ def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Vis
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"no JSON", "This file cannot be opened as a run: it is not JSON"),
+        (b"no JSON", "This file cannot be opened as a run: the document is not JSON"),
         (
             b'{"kind": "<b>x</b>"}',
-            "This file cannot be opened as a run: its kind must be “mars-lens-run”, got '<b>x</b>'.",
+            "This file cannot be opened as a run: kind must be mars-lens-run, got '<b>x</b>'.",
         ),
-        (b" " * 3_100_000, "This file has 3.1 MB; a run has at most 3.0 MB."),
+        (b" " * 3_100_000, "This file is too large: 3.1 MB. The limit is 3.0 MB."),
     ],
     ids=["no JSON", "another kind", "large"],
 )
@@ -261,7 +265,7 @@ def test_a_phone_never_scrolls_sideways(served: Any, visit: Visit, lane: str) ->
     widths = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
     assert max(widths) <= 390
     inside = tab.evaluate(
-        "[...document.querySelectorAll('.step-column > *, .step-player > *, .step-shelf > *:not([hidden])')]"
+        "[...document.querySelectorAll('.step-column > *, .step-player > *, .step-picker > *:not([hidden])')]"
         ".every(node => node.getBoundingClientRect().right <= 390)"
     )
     assert inside

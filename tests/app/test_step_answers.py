@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.runs.reading import read
+from app.runs.run import read
 from app.runs.shipped import shipped
 from app.tabs.step import answer
 

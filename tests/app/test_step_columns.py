@@ -1,97 +1,71 @@
-"""The columns and the attention that the page derives from a run file, against the windows that were forwarded."""
+"""The columns, the attention and the words of Step through, of lanes that real decoders wrote.
+
+What a record says of its pass is compared with the engine in tests/mars/decoding/test_trace.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import pytest
 
-from app import assets
+from mars import decoders
 from mars.config import DecodingSettings
 from mars.decoding.pair import Pair
-from mars.scripted import ReadingModel, ScriptedRows
-from mars.window import Window
+from mars.records import Reason, from_object
+from mars.scripted import ReadingModel, ScriptedModel
+from mars.scripted_diffusion import Diffusing
+from tests.readers import STOP, clear, hasty
 
-if TYPE_CHECKING:
-    import torch
-    from playwright.sync_api import Page
+InNode = Callable[..., Any]
+Decode = Callable[..., Any]
 
-pytestmark = pytest.mark.browser
-Decode = Callable[..., tuple[Any, list[Window]]]
-
-VOCABULARY, STOP, MASK = 60, 2, 59
+VOCABULARY, MASK = 60, 59
 PROMPT = [5, 9, 4, 30, 17]
-SCRIPT = assets.script("step-states.js", "step-columns.js", "step-whatif.js")
+ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
 
-COLUMNS = """lane => {
-    const reader = new ColumnReader(lane);
-    return lane.records.map((record, index) => {
-        const { prefix, columns } = reader.at(index);
+DRAWN = """({ columnsOf, seenBy, SteppedLane, wouldAccept, thresholdless }, lane) => {
+    const stepped = new SteppedLane(lane);
+    return stepped.passes.map((pass) => {
+        const shape = columnsOf(pass.row);
+        const { columns } = shape;
         return {
-            prefix, kinds: columns.map(column => column.kind), tokens: columns.map(column => column.token),
-            proposals: columns.map(column => column.proposal),
-            sees: columns.map((_, query) => columns.map((_, key) => sees(columns, query, key))),
+            prefix: shape.prefix, kinds: columns.map(column => column.kind), ids: columns.map(column => column.token),
+            positions: columns.map(column => column.position), proposals: columns.map(column => column.proposal),
+            tree: shape.tree, block: shape.block, sees: columns.map((_, query) => seenBy(shape, query)),
+            outcome: stepped.outcome(pass, shape),
+            reasons: pass.row.proposals.map((_, place) => stepped.reason(pass, place)),
+            accepted: wouldAccept(lane, pass.record, pass.row.threshold), why: thresholdless(lane),
         };
     });
 }"""
-ACCEPTED = """([lane, threshold]) => lane.records.map(
-    record => wouldAccept(lane, record, threshold ?? record.rows[0].threshold))"""
+ACCEPTED = """({ wouldAccept }, [lane, thresholds]) => thresholds.map(
+    threshold => lane.records.map(record => wouldAccept(lane, record, threshold)))"""
+TELLING = "({ sentenceOf }, [reasons, about]) => reasons.map(reason => sentenceOf(reason, about))"
+MODULES = "step/columns.js step/lane.js step/trial.js"
+KINDS = {"clean": "real", "draft": "draft", "mask": "mask", "random": "noise", "absent": "none"}
 
 
-def truth(tokens: tuple[int, ...]) -> int:
-    """The token after these."""
-    return STOP if len(tokens) > 60 else 3 + (7 * tokens[-1] + 3 * tokens[-2] + len(tokens)) % 50
-
-
-def clear(tokens: tuple[int, ...], masks_read: int) -> tuple[int, float]:
-    """A model that is right at most depths, and less sure the more masks it has read."""
-    for _ in range(masks_read):
-        tokens = (*tokens, truth(tokens))
-    wrong = masks_read and (len(tokens) + masks_read) % 5 == 0
-    token = 3 + (truth(tokens) + 1) % 50 if wrong else truth(tokens)
-    return token, max(0.3, 0.99 - 0.06 * masks_read * (len(tokens) % 4))
-
-
-def hasty(tokens: tuple[int, ...], masks_read: int) -> tuple[int, float]:
-    """A draft model, which is wrong now and then."""
-    token, score = clear(tokens, masks_read)
-    return (11, score) if len(tokens) % 7 == 0 else (token, score)
-
-
-class Watched(ReadingModel):
-    """A scripted model that keeps every window."""
-
-    def __init__(self, reader: Any, windows: list[Window], **options: Any) -> None:
-        super().__init__(reader, vocab_size=VOCABULARY, mask_token_id=MASK, stop_token_ids=frozenset({STOP}), **options)
-        self.windows = windows
-
-    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> ScriptedRows:
-        return WatchedRows(self, rows, capacity)
-
-
-class WatchedRows(ScriptedRows):
-    def forward(self, window: Window) -> torch.Tensor:
-        self._model.windows.append(window)  # type: ignore[attr-defined]
-        return super().forward(window)
-
-
-@pytest.fixture(scope="module")
-def scripts(run_scripts: Callable[..., Page]) -> Page:
-    return run_scripts(SCRIPT, "ColumnReader, sees, wouldAccept")
+def block(_: int, position: int, masks_read: int) -> tuple[int, float]:
+    """A block-diffusion model that is surer of some positions than of others."""
+    return ANSWER[min(position, len(ANSWER) - 1)], 0.95 - 0.15 * (position % 4)
 
 
 @pytest.fixture
 def decode(write_lane: Callable[..., Any]) -> Decode:
-    """The lane of a run file, and the windows of its passes."""
+    """The lane of a run file."""
 
-    def decode(decoder: str, draft: bool = False, **changes: Any) -> tuple[Any, list[Window]]:
-        windows: list[Window] = []
-        engine: Any = Watched(clear, windows)
-        if draft:
-            engine = Pair(engine, Watched(hasty, windows))
+    def decode(decoder: str, **changes: Any) -> Any:
+        stops = frozenset({STOP})
+        known: dict[str, Any] = {"vocab_size": VOCABULARY, "mask_token_id": MASK, "stop_token_ids": stops}
+        engine: Any = ReadingModel(clear, **known)
+        if decoders.TABLE[decoder].draft:
+            engine = Pair(engine, ReadingModel(hasty, **known))
+        if decoders.TABLE[decoder].needs == "diffusion":
+            engine = Diffusing(ScriptedModel(block, **known), block_size=4)
         settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": 0.7, **changes})
-        return write_lane(engine, decoder, PROMPT, settings), windows
+        return write_lane(engine, decoder, PROMPT, settings)
 
     return decode
 
@@ -99,60 +73,65 @@ def decode(write_lane: Callable[..., Any]) -> Decode:
 CASES: dict[str, dict[str, Any]] = {
     "autoregressive": {"decoder": "autoregressive"},
     "sliding window": {"decoder": "sliding_window"},
-    "sliding window, low threshold": {"decoder": "sliding_window", "threshold": 0.3, "block_size": 7},
     "one-token mode": {"decoder": "sliding_window", "threshold": None},
-    "entropy, extra proposal": {
-        "decoder": "sliding_window",
-        "score": "entropy",
-        "threshold": 1.0,
-        "extra_proposal": True,
-    },
+    "entropy": {"decoder": "sliding_window", "score": "entropy", "threshold": 1.0, "extra_proposal": True},
     "block cached": {"decoder": "block_cached", "cache_block_size": 6},
     "exact, linear": {"decoder": "self_speculative", "layout": "linear"},
     "exact, quadratic": {"decoder": "self_speculative", "layout": "quadratic"},
-    "exact, auto": {"decoder": "self_speculative", "layout": "auto"},
+    "exact, tree": {"decoder": "self_speculative", "layout": "tree", "block_size": 6},
     "jacobi": {"decoder": "jacobi"},
-    "speculative": {"decoder": "speculative", "draft": True},
-    "speculative, continued": {"decoder": "speculative", "draft": True, "continuation": True},
-    "speculative, continued, room for few": {
-        "decoder": "speculative",
-        "draft": True,
-        "continuation": True,
-        "max_new_tokens": 23,
-        "draft_tokens": 6,
-    },
+    "block diffusion": {"decoder": "block_diffusion", "threshold": 0.8},
+    "speculative": {"decoder": "speculative"},
+    "speculative, continued": {"decoder": "speculative", "continuation": True},
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_columns_and_attention_are_those_of_the_windows(scripts: Page, decode: Decode, case: dict[str, Any]) -> None:
-    lane, windows = decode(**case)
-    found = scripts.evaluate(COLUMNS, lane)
-    assert len(found) == len(windows) > 5
-    for record, window, drawn in zip(lane["records"], windows, found, strict=True):
-        ids = window.ids_RQ[0].tolist()
-        assert len(drawn["kinds"]) == len(ids)
-        assert drawn["prefix"] == window.slots_RQ[0, 0].item() - 1
-        assert drawn["sees"] == window.seen[0].tolist()
-        for kind, token, read in zip(drawn["kinds"], drawn["tokens"], ids, strict=True):
-            assert (kind in ("mask", "none")) == (read == MASK)
-            assert token is None or token == read
-        drawn_proposals = [place for place in drawn["proposals"] if place is not None]
-        assert sorted(drawn_proposals) == list(range(len(record["rows"][0]["proposals"])))
+def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, case: dict[str, Any]) -> None:
+    lane = decode(**case)
+    found = in_node(MODULES, DRAWN, lane)
+    assert len(found) == len(lane["records"]) > 5
+    for record, drawn in zip(lane["records"], found, strict=True):
+        row = from_object(record).rows[0]
+        trace = row.trace
+        assert trace is not None
+        assert (drawn["prefix"], drawn["block"]) == (trace.cached, trace.block)
+        assert drawn["kinds"] == [KINDS[reads] for reads in trace.reads]
+        assert (drawn["ids"], drawn["positions"]) == (list(trace.ids), list(trace.positions))
+        numbers = range(len(trace.ids))
+        assert drawn["sees"] == [[key in trace.sees(query) for key in numbers] for query in numbers]
+        assert [drawn["proposals"][column] for column in trace.columns] == list(range(len(row.proposals)))
+        causal = all(trace.sees(query) == frozenset(range(query + 1)) for query in numbers)
+        assert drawn["tree"] == (not trace.block and not causal)
+        assert drawn["accepted"] == row.accepted  # at the threshold in force
+        assert drawn["outcome"].endswith(".")
+        assert all(sentence.endswith(".") for sentence in drawn["reasons"])
+        for sentence, reason in zip(drawn["reasons"], trace.reasons, strict=True):
+            assert "undefined" not in sentence
+            assert ("accepted" in sentence) or reason not in ("first", "met") or record["phase"] == "denoise"
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_at_the_recorded_threshold_passes_would_accept_what_they_did(
-    scripts: Page, decode: Decode, case: dict[str, Any]
-) -> None:
-    lane, _ = decode(**case)
-    assert scripts.evaluate(ACCEPTED, [lane, None]) == [record["rows"][0]["accepted"] for record in lane["records"]]
+def test_every_reason_has_a_sentence(in_node: InNode) -> None:
+    about = {"score": "probability", "threshold": 0.9, "fills": False, "accepted": True}
+    told = in_node("shared/reasons.js", TELLING, [get_args(Reason), about])
+    assert all(sentence.endswith(".") for sentence in told)
+    assert len(set(told)) == len(get_args(Reason))
 
 
-def test_another_threshold_accepts_more_or_less(scripts: Page, decode: Decode) -> None:
-    lane, _ = decode("sliding_window")
+def test_says_when_a_mask_was_filled(in_node: InNode, decode: Decode) -> None:
+    found = in_node(MODULES, DRAWN, decode("block_diffusion", threshold=None))
+    outcomes = [drawn["outcome"] for drawn in found][1:]
+    # Without a threshold each pass fills one mask of its block, and what is filled stays. The prompt is in the first.
+    assert outcomes[0] == "1 of 3 masks filled; nothing is accepted before the block is full."
+    assert outcomes[2] == "1 of 1 mask filled: the block is full, 3 tokens accepted."
+    assert found[0]["why"].startswith("What another τ would have filled")
+
+
+def test_another_threshold_accepts_more_or_less(in_node: InNode, decode: Decode) -> None:
+    lane = decode("sliding_window")
     rows = [record["rows"][0] for record in lane["records"]]
-    for threshold in (0.0, 0.5, 0.9, 1.0):
+    thresholds = (0.0, 0.5, 0.9, 1.0)
+    for threshold, found in zip(thresholds, in_node(MODULES, ACCEPTED, [lane, thresholds]), strict=True):
         expected = []
         for row in rows:
             accepted = min(1, len(row["proposals"]))
@@ -161,4 +140,4 @@ def test_another_threshold_accepts_more_or_less(scripts: Page, decode: Decode) -
                     break
                 accepted += 1
             expected.append(accepted)
-        assert scripts.evaluate(ACCEPTED, [lane, threshold]) == expected
+        assert found == expected

@@ -30,9 +30,13 @@ COUNTS = """counts => document.dispatchEvent(new CustomEvent('lens:counts', { de
   run: 'r', lane: 'b', family: 'masks', checkpoint: 'mars', decoder: 'sliding_window', threshold: 0.9, counts } }))"""
 
 
-def show(tab: Page) -> Page:
+def show(tab: Page, against: str = "tokens_per_forward") -> Page:
+    """The tab with every series, so that all runs of the store are marks."""
     tab.click("#tab-tradeoffs-button")
     tab.wait_for_selector(".trade[data-ready][data-state=shown]")
+    if against != "tokens_per_second":
+        choose(tab, "Across", against)
+        tab.wait_for_function("document.querySelector('.trade-plot').layout.xaxis.title.text === 'tokens per forward'")
     return tab
 
 
@@ -40,8 +44,18 @@ def settled(tab: Page) -> None:
     tab.wait_for_selector(".trade[data-state=shown]")
 
 
+def at_rest(tab: Page, run: str) -> list[float]:
+    """Where the mark of a run is once the figure has its size: beside a card it is narrower, and drawn again."""
+    before, place = None, tab.evaluate(MARK, run)
+    while place != before:
+        tab.wait_for_timeout(400)
+        before, place = place, tab.evaluate(MARK, run)
+    return list(place)
+
+
 def choose(tab: Page, label: str, option: str) -> None:
-    tab.locator(".trade-field", has_text=label).locator("select").select_option(option)
+    field = tab.locator(".trade-field", has=tab.locator(f"span:text-is('{label}')"))
+    field.locator("select").select_option(option)
     settled(tab)
 
 
@@ -69,7 +83,14 @@ def test_the_figure_has_the_numbers_of_the_table(site: Any, visit: Visit) -> Non
     drawn = tab.evaluate("document.querySelector('.trade-plot').data.flatMap(trace => trace.customdata ?? [])")
     tab.click(".trade-numbers summary")
     rows = tab.locator(".trade-table tbody tr")
-    assert sorted(drawn) == sorted(str(rows.nth(place).get_attribute("data-run")) for place in range(rows.count()))
+    listed = {str(rows.nth(place).get_attribute("data-run")) for place in range(rows.count())}
+    assert set(drawn) < listed
+    tab.click("text=More: ")
+    tab.wait_for_selector("text=Show fewer series")
+    settled(tab)
+    more = tab.evaluate("document.querySelector('.trade-plot').data.flatMap(trace => trace.customdata ?? [])")
+    assert len(drawn) < len(more)
+    assert set(more) <= listed
 
 
 def test_filters_select_and_the_zoom_stays(site: Any, visit: Visit) -> None:
@@ -82,7 +103,7 @@ def test_filters_select_and_the_zoom_stays(site: Any, visit: Visit) -> None:
     assert tab.evaluate("document.querySelector('.trade-plot').layout.xaxis.range") == [1.1, 2.5]
     assert tab.evaluate("document.activeElement.dataset.key") == "decoder self_speculative"
     tab.click("text=As the figure starts")
-    tab.wait_for_function("document.querySelector('.trade-words').textContent.startsWith('Checkpoint: ar, mars')")
+    tab.wait_for_function("document.querySelector('.trade-words').textContent === ''")
 
 
 def test_a_click_on_a_mark_opens_its_card(site: Any, visit: Visit) -> None:
@@ -90,7 +111,8 @@ def test_a_click_on_a_mark_opens_its_card(site: Any, visit: Visit) -> None:
     x, y = tab.evaluate(MARK, run_of(site, "mars", 0.7))
     tab.mouse.click(x, y)
     tab.wait_for_selector(".trade-card:not([hidden])")
-    assert tab.inner_text(".trade-setting") == "sliding_window · τ 0.7 · batch size 16"
+    assert tab.inner_text(".trade-card h3") == "MARS, threshold at τ 0.7"
+    assert tab.inner_text(".trade-setting") == "mars · sliding_window · τ 0.7 · batch size 16"
     assert "87.5 %" in tab.inner_text(".trade-measures")
     tab.wait_for_selector(".trade-sample")
     assert tab.locator(".trade-sample").count() == 6
@@ -126,8 +148,10 @@ def test_its_settings_go_to_compare(site: Any, visit: Visit) -> None:
 def test_a_checkpoint_that_is_not_here_is_named(site: Any, visit: Visit) -> None:
     tab = show(visit(site.url))
     tab.click(".trade-filters summary")
+    tab.locator(".trade-pill", has_text="self_speculative").locator("input").check()
+    tab.wait_for_function("document.querySelector('.trade-filters b').textContent === '1 of 14 runs selected'")
     tab.click("text=Show all runs")
-    tab.wait_for_function("document.querySelector('.trade-filters b').textContent.startsWith('All')")
+    tab.wait_for_function("document.querySelector('.trade-filters b').textContent === 'All 14 runs selected'")
     tab.click(".trade-numbers summary")
     tab.locator(f"tr[data-run='{run_of(site, 'mars-b4', 0.9)}'] .trade-open").click()
     tab.wait_for_selector(".trade-card:not([hidden])")
@@ -142,15 +166,58 @@ def test_the_points_allowed_move_the_star(site: Any, visit: Visit) -> None:
     tab = show(visit(site.url))
     star = "document.querySelector('.trade-plot').data.at(-1)"
     before = tab.evaluate(f"{star}.x[0]")
-    assert "τ 0.95, with 1.60" in tab.inner_text(".trade-findings")
+    assert "MARS, threshold at τ 0.95 writes the most tokens per forward: 1.6" in tab.inner_text(".trade-sentence")
     tab.fill(".trade-points", "10")
     tab.keyboard.press("Tab")
-    tab.wait_for_function("document.querySelector('.trade-findings').textContent.includes('τ 0.7,')")
+    tab.wait_for_function("document.querySelector('.trade-sentence').textContent.includes('τ 0.7 ')")
     settled(tab)
     assert tab.evaluate(f"{star}.x[0]") > before
-    tab.fill(".trade-points", "0.1")
+    tab.click("text=Show this setting")
+    tab.wait_for_selector(".trade-card:not([hidden])")
+    assert tab.inner_text(".trade-card h3") == "MARS, threshold at τ 0.7"
+
+
+def test_a_budget_that_cannot_be_is_answered_with_a_sentence(site: Any, visit: Visit) -> None:
+    tab = show(visit(site.url), "tokens_per_second")
+    answer = tab.inner_text(".trade-sentence")
+    for points, begins in (
+        ("0", "No measurement can show"),
+        ("-3", "A budget is what"),
+        ("100", "With a budget of 100"),
+    ):
+        tab.fill(".trade-points", points)
+        tab.keyboard.press("Tab")
+        assert tab.inner_text(".trade-refused").startswith(begins)
+        assert tab.inner_text(".trade-refused").endswith("Enter 0.1 to 50 points.")
+        assert tab.inner_text(".trade-sentence") == answer
+    tab.fill(".trade-points", "5")
     tab.keyboard.press("Tab")
-    tab.wait_for_function("document.querySelector('.trade-findings').textContent.startsWith('No setting')")
+    tab.wait_for_function("document.querySelector('.trade-sentence').textContent.startsWith('Within 5 points')")
+    assert tab.inner_text(".trade-refused") == ""
+
+
+def test_the_first_view_is_throughput_at_one_batch_size(site: Any, visit: Visit) -> None:
+    tab = show(visit(site.url), "tokens_per_second")
+    assert tab.evaluate("document.querySelector('.trade-plot').layout.xaxis.title.text") == "output tokens/s"
+    assert "the fastest at batch size 1 is" in tab.inner_text(".trade-sentence")
+    choose(tab, "Batch size", "4")
+    tab.wait_for_function("document.querySelector('.trade-sentence').textContent.includes('at batch size 4')")
+    tab.wait_for_function("location.search.includes('batch=4')")
+
+
+def test_the_mark_nearest_to_the_pointer_is_named_and_opened(site: Any, visit: Visit) -> None:
+    """Two marks a few pixels apart: the pointer is on one of them."""
+    tab = show(visit(site.url))
+    tab.evaluate("Plotly.relayout(document.querySelector('.trade-plot'), {'xaxis.range': [-300, 300]})")
+    for threshold in (0.7, 0.5):
+        x, y = at_rest(tab, run_of(site, "mars", threshold))
+        tab.mouse.move(x, y)
+        tab.wait_for_function(
+            f"document.querySelector('.hoverlayer')?.textContent.includes('MARS, threshold · τ {threshold}')"
+        )
+        tab.mouse.click(x, y)
+        tab.wait_for_function(f"document.querySelector('.trade-card h3')?.textContent.endsWith('τ {threshold}')")
+        tab.keyboard.press("Escape")
 
 
 def test_the_table_sorts(site: Any, visit: Visit) -> None:
@@ -204,7 +271,7 @@ def test_a_lane_of_compare_is_a_line(site: Any, visit: Visit) -> None:
     tab.evaluate(COUNTS, {"tokens": 9, "passes": 5, "tokensPerForward": 1.8, "tokensPerSecond": 40, "seconds": 0.2})
     tab.wait_for_function(f"{lines}.length === 1")
     assert tab.evaluate(f"{lines}[0].x0") == 1.8
-    assert "B: mars, sliding window, τ 0.90: 1.80 tokens per forward" in tab.inner_text(".trade-live")
+    assert "B: mars, MARS, threshold, τ 0.90: 1.80 tokens per forward" in tab.inner_text(".trade-live")
     assert "its accuracy is not" in tab.inner_text(".trade-live")
 
 

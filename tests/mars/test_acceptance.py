@@ -9,7 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mars.acceptance import SCORES, Judgement, Read, match_prefix, passes, read, threshold_prefix, thresholds, to_host
+from mars.acceptance import (
+    SCORES,
+    HostAcceptResult,
+    Read,
+    match_prefix,
+    passes,
+    read,
+    threshold_prefix,
+    thresholds,
+    to_host,
+)
 from mars.config import DecodingSettings, ScoreName
 from mars.sampling import Sampling, pick
 
@@ -25,7 +35,7 @@ def read_of(logits: torch.Tensor, score: ScoreName = "probability", alternatives
     return read(logits, positions, score=score, sampling=sampling, alternatives=alternatives)
 
 
-def judged(made: Read) -> Judgement:
+def judged(made: Read) -> HostAcceptResult:
     return to_host(torch.ones(len(made.ids_RW), dtype=torch.int64), made)
 
 
@@ -232,10 +242,10 @@ def test_drafts_drawn_with_the_same_noise_are_accepted() -> None:
 
 def test_everything_reaches_the_host() -> None:
     made = read_of(PROBABILITIES.log(), alternatives=2)
-    judgement = to_host(torch.tensor([2]), made)
-    assert (judgement.accepted, judgement.ids) == ([2], [[0, 1]])
-    assert judgement.scores == made.scores_RW.tolist()
-    listed = judgement.alternatives[0]
+    result = to_host(torch.tensor([2]), made)
+    assert (result.accepted, result.ids) == ([2], [[0, 1]])
+    assert result.scores == made.scores_RW.tolist()
+    listed = result.alternatives[0]
     assert [token for token, _ in listed[0]] == [0, 1]
     assert [[probability for _, probability in pairs] for pairs in listed] == [
         pytest.approx([0.5, 0.3]),
@@ -254,9 +264,9 @@ def test_there_are_no_more_alternatives_than_tokens_that_can_be_proposed() -> No
 def test_large_token_ids_stay_exact() -> None:
     logits = torch.zeros(1, 1, 200_000)
     logits[0, 0, 151_643] = 9.0
-    judgement = judged(read_of(logits, "margin", alternatives=2))
-    assert judgement.ids == [[151_643]]
-    assert judgement.alternatives[0][0][0][0] == 151_643
+    result = judged(read_of(logits, "margin", alternatives=2))
+    assert result.ids == [[151_643]]
+    assert result.alternatives[0][0][0][0] == 151_643
 
 
 @pytest.mark.parametrize("score", list(SCORES))

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 import mars.generate
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
+from mars.control import Control
 from mars.decoding import DECODERS
 from mars.generate import COLOURS, RESET, Painter, main
 from mars.metrics import output_ids
@@ -71,23 +72,25 @@ def test_every_decoder_is_reached(
     if decoder == "block_diffusion":
         options = [*options, "--checkpoint", str(tiny_diffusion_folder)]
     draft = ["--draft", str(tiny_folder)] if decoder == "speculative" else []
-    assert main([*options, "--decoder", decoder, "--records", str(path), *draft]) == 0
+    assert main([*options, "--decoder", decoder, "--records", str(path), "--trace", *draft]) == 0
     with path.open(encoding="utf-8") as file:
-        phases = [record.phase for record in read_jsonl(file)]
+        records = list(read_jsonl(file))
+    phases = [record.phase for record in records]
+    assert all(row.trace is not None for record in records for row in record.rows)
     passes = sum(phase in ("decode", "verify", "denoise") for phase in phases)
     assert f" in {passes} passes" in capsys.readouterr().err
 
 
 def test_every_setting_has_its_option(
-    options: list[str], tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: list[str], tiny_folder: Path, add_decoder: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[tuple[object, DecodingSettings]] = []
 
-    def spy(engine: object, prompts: object, settings: DecodingSettings) -> Iterator[ForwardPass]:
+    def spy(engine: object, prompts: object, settings: DecodingSettings, control: Control) -> Iterator[ForwardPass]:
         seen.append((engine, settings))
         yield ForwardPass(0, "verify", 0.1, 1, (RowPass(0, 0, (Proposal(5, 1.0, "clean"),), 1, None, "length"),))
 
-    monkeypatch.setitem(DECODERS, "spy", spy)
+    add_decoder("spy", spy)
     given = "--layout linear --cache-block-size 12 --draft-tokens 3 --continuation --temperature 0.5 --top-p 0.9"
     assert main([*options, "--decoder", "spy", *given.split(), "--sampling-seed", "11"]) == 0
     settings = seen[0][1]
@@ -157,6 +160,7 @@ def test_options(options: list[str], extra: list[str], proposals: int, tmp_path:
         (["--temperature", "-1"], "temperature must be a finite number >= 0"),
         (["--top-p", "0"], "top_p must be above 0 and at most 1, got 0.0"),
         (["--draft-tokens", "0"], "draft_tokens must be between 1 and"),
+        (["--trace"], "--trace needs --records FILE.jsonl"),
         (["--draft", "no/such/folder"], "--draft is for --decoder speculative"),
         (["--max-new-tokens", "9999"], "max_new_tokens must be < the context length of 384, got 9999"),
         (["--checkpoint", "no/such/folder"], "there is no folder no/such/folder"),

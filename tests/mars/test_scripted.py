@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mars.engine.window import Window, merge
 from mars.scripted import ReadingModel, ScriptedModel
-from mars.window import Window, merge
 
 MASK = 31
 

@@ -1,97 +1,128 @@
-// The course: a list of pages that tick themselves off, and the page that is open. What is done stays known here.
+// The course: a list of pages that tick themselves off, and the page that is open.
 
-const KEPT = "mars-lens-learn";
-const course = element.querySelector(".lens-learn");
-const contents = make("ol", "lens-learn-contents");
-const stage = make("article", "lens-learn-page");
-put(course, put(make("nav", "lens-learn-nav"), contents), stage);
-course.querySelector("nav").setAttribute("aria-label", "Pages of the course");
+import { pageAddress } from "../shared/address.js";
+import { keep, kept, make, ours, put } from "../shared/dom.js";
+import { PAGES, SUMMARY } from "./pages.js";
+import { button } from "./parts.js";
 
-const finished = new Set(remembered());
-let material = null;
-let open = -1;
-let place = null; // in the address
+const FINISHED = "mars-lens-learn";
 
-function remembered() {
+class Course {
+  constructor(root) {
+    this.finished = new Set(finishedBefore());
+    this.material = null;
+    this.open = -1;
+    this.place = null; // in the address
+    this.stage = make("article", "lens-learn-page");
+    const contents = make("ol", "lens-learn-contents");
+    const nav = put(make("nav", "lens-learn-nav"), contents);
+    nav.setAttribute("aria-label", "Pages of the course");
+    this.entries = PAGES.map((page, number) => this.entry(page, number, contents));
+    put(root, nav, this.stage);
+  }
+
+  entry(page, number, contents) {
+    const tick = make("span", "lens-learn-tick");
+    const state = make("span", "lens-learn-hidden");
+    const link = put(make("button", "lens-learn-entry"), tick, `${number + 1}. ${page.title}`, state);
+    link.type = "button";
+    link.addEventListener("click", () => this.turn(number));
+    contents.append(put(make("li"), link));
+    return { link, tick, state };
+  }
+
+  begin(material) {
+    this.material = material;
+    this.turn(Math.max(0, PAGES.findIndex((page) => !this.finished.has(page.id))));
+  }
+
+  // Where the course begins depends on its reader, so the address always names the page.
+  join(address) {
+    const goTo = ({ lesson }) => {
+      const number = PAGES.findIndex(({ id }) => id === lesson);
+      if (number >= 0) this.turn(number);
+      return number < 0 && lesson !== undefined ? ["lesson"] : [];
+    };
+    this.place = address?.join("learn", ["lesson"], goTo); // Gradio has a use for "page"
+    if (!this.place?.asked) this.place?.say({ lesson: PAGES[this.open]?.id });
+  }
+
+  mark() {
+    PAGES.forEach((page, number) => {
+      const { link, tick, state } = this.entries[number];
+      tick.textContent = this.finished.has(page.id) ? "✓" : "";
+      state.textContent = this.finished.has(page.id) ? " (done)" : "";
+      if (number === this.open) link.setAttribute("aria-current", "step");
+      else link.removeAttribute("aria-current");
+    });
+  }
+
+  turn(number) {
+    this.open = number;
+    const page = PAGES[number];
+    const question = make("p", "lens-learn-question", page.question);
+    const task = put(make("p", "lens-learn-task"), make("strong", "", "To do: "), page.task);
+    const praise = make("p", "lens-learn-praise");
+    praise.setAttribute("role", "status");
+    const playground = make("div", "lens-learn-stage");
+    let lit = null;
+    const done = () => {
+      this.finish(page);
+      praise.textContent = this.finished.size === PAGES.length ? "✓ Done, and with it the whole course." : "✓ Done.";
+      lit?.classList.remove("lit");
+    };
+    const next = button(`Next: ${PAGES[number + 1]?.title ?? SUMMARY.title}`, () => {
+      if (number + 1 < PAGES.length) this.turn(number + 1);
+      else this.close();
+      this.stage.querySelector("h2").focus();
+    });
+    const title = make("h2", "", `${number + 1}. ${page.title}`);
+    title.tabIndex = -1;
+    this.stage.replaceChildren(title, question, ...page.text.map((text) => make("p", "", text)), task, playground, praise, next);
+    next.classList.add("lens-learn-next");
+    lit = page.build(playground, this.material, done);
+    if (!this.finished.has(page.id)) lit?.classList.add("lit");
+    this.mark();
+    this.place?.say({ lesson: page.id });
+  }
+
+  // What the pages showed, each in a line, and where to try it.
+  close() {
+    const title = make("h2", "", SUMMARY.title);
+    title.tabIndex = -1;
+    const points = make("ul", "lens-learn-points");
+    PAGES.forEach((page, number) => {
+      const link = button(page.title, () => this.turn(number));
+      link.classList.add("lens-learn-back");
+      points.append(put(make("li"), link, ` ${page.answer}`));
+    });
+    const link = make("a", "lens-learn-button lens-learn-try", SUMMARY.invitation);
+    link.href = ours(SUMMARY.address(this.material.problem));
+    this.stage.replaceChildren(title, points, make("p", "", SUMMARY.text), link);
+    this.entries[this.open].link.removeAttribute("aria-current");
+  }
+
+  finish(page) {
+    this.finished.add(page.id);
+    keep(FINISHED, JSON.stringify([...this.finished]));
+    this.mark();
+  }
+}
+
+// The pages that this browser's reader has done.
+function finishedBefore() {
   try {
-    const ids = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
+    const ids = JSON.parse(kept(FINISHED) ?? "[]");
     return Array.isArray(ids) ? ids : [];
   } catch {
     return [];
   }
 }
 
-function remember() {
-  try {
-    localStorage.setItem(KEPT, JSON.stringify([...finished]));
-  } catch {
-    // Without storage the ticks last as long as the page.
-  }
+export function mountCourse({ element, props, watch }) {
+  const course = new Course(element.querySelector(".lens-learn"));
+  const begin = () => props.value && course.begin(JSON.parse(props.value));
+  begin();
+  course.join(pageAddress());
+  watch("value", begin);
 }
-
-const entries = PAGES.map((page, number) => {
-  const tick = make("span", "lens-learn-tick");
-  const state = make("span", "lens-learn-hidden");
-  const link = put(make("button", "lens-learn-entry"), tick, `${number + 1}. ${page.title}`, state);
-  link.type = "button";
-  link.addEventListener("click", () => turn(number));
-  contents.append(put(make("li"), link));
-  return { link, tick, state };
-});
-
-function mark() {
-  PAGES.forEach((page, number) => {
-    const { link, tick, state } = entries[number];
-    tick.textContent = finished.has(page.id) ? "✓" : "";
-    state.textContent = finished.has(page.id) ? " (done)" : "";
-    if (number === open) link.setAttribute("aria-current", "step");
-    else link.removeAttribute("aria-current");
-  });
-}
-
-function turn(number) {
-  open = number;
-  const page = PAGES[number];
-  const task = put(make("p", "lens-learn-task"), make("strong", "", "To do: "), page.task);
-  const praise = make("p", "lens-learn-praise");
-  praise.setAttribute("role", "status");
-  const playground = make("div", "lens-learn-stage");
-  let lit = null;
-  const done = () => {
-    finished.add(page.id);
-    remember();
-    mark();
-    praise.textContent = finished.size === PAGES.length ? "✓ Done, and with it the whole course." : "✓ Done.";
-    lit?.classList.remove("lit");
-  };
-  const next = button(`Next: ${PAGES[number + 1]?.title ?? "back to the first page"}`, () => {
-    turn((number + 1) % PAGES.length);
-    stage.querySelector("h2").focus();
-  });
-  const title = make("h2", "", `${number + 1}. ${page.title}`);
-  title.tabIndex = -1;
-  stage.replaceChildren(title, ...page.text.map((text) => make("p", "", text)), task, playground, praise, next);
-  next.classList.add("lens-learn-next");
-  lit = page.build(playground, material, done);
-  if (!finished.has(page.id)) lit?.classList.add("lit");
-  mark();
-  place?.say({ lesson: page.id });
-}
-
-function begin() {
-  if (!props.value) return;
-  material = JSON.parse(props.value);
-  turn(Math.max(0, PAGES.findIndex((page) => !finished.has(page.id))));
-}
-
-// Where the course begins depends on its reader, so the address always names the page.
-function goTo({ lesson }) {
-  const number = PAGES.findIndex(({ id }) => id === lesson);
-  if (number >= 0) turn(number);
-  return number < 0 && lesson !== undefined ? ["lesson"] : [];
-}
-
-begin();
-place = window.lensAddress?.join("learn", ["lesson"], goTo); // Gradio has a use for "page"
-if (!place?.asked) place?.say({ lesson: PAGES[open]?.id });
-watch("value", begin);

@@ -1,8 +1,8 @@
-// What the pages of the course share: the list they join, buttons, sliders, and a pass drawn as a row of proposals.
+// What the pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
-const PAGES = [];
+import { make, put } from "../shared/dom.js";
 
-function button(label, act) {
+export function button(label, act) {
   const node = make("button", "lens-learn-button", label);
   node.type = "button";
   node.addEventListener("click", act);
@@ -10,7 +10,7 @@ function button(label, act) {
 }
 
 // A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label.
-function slider(label, lowest, highest, step, value, read, act) {
+export function slider(label, lowest, highest, step, value, read, act) {
   const reading = make("output", "lens-learn-reading");
   const input = make("input");
   input.type = "range";
@@ -23,25 +23,32 @@ function slider(label, lowest, highest, step, value, read, act) {
   input.addEventListener("input", show);
   const node = put(make("label", "lens-learn-slider"), put(make("span", "", `${label} `), reading), input);
   node.show = show;
+  node.set = (to) => {
+    input.value = to;
+    show();
+  };
   return node;
 }
 
 // A token as a word in a box: nothing in it may be invisible.
-function visible(piece) {
+export function visible(piece) {
   if (!piece.trim() && !piece.includes("\n")) return "␣".repeat(piece.length);
   return piece.replaceAll("\n", "↵");
 }
 
-// Text already written, as groups of tokens: `lane.passes` up to number `count`.
-function written(lane, count, className = "") {
+// Text already written: a band for each of `lane.passes` up to number `count`, with its number of tokens if it has
+// several.
+export function written(lane, count, className = "") {
   const text = make("div", `lens-learn-text ${className}`);
   lane.passes.slice(0, count).forEach((pass, number) => {
     const group = make("span", `lens-learn-group ${number % 2 ? "odd" : "even"}`);
     for (let place = 0; place < pass.accepted; place++) {
       const token = make("span", `lens-learn-token ${place ? "passed" : "first"}`, lane.written[pass.start + place]);
+      token.style.setProperty("--sure", pass.proposals[place][1]);
       if (pass.proposals[place][3]) token.append(make("span", "lens-learn-end", "end"));
       group.append(token);
     }
+    if (pass.accepted > 1) group.append(make("sup", "lens-learn-count", String(pass.accepted)));
     text.append(group);
   });
   return text;
@@ -51,7 +58,7 @@ const READ = { clean: "real text", mask: "a mask", draft: "a draft", random: "a 
 
 // The proposals of a pass over what each position read. `accepted` of them are taken; `shown` false hides the answers;
 // with `kept`, what masks proposed is not thrown away.
-function proposals(pass, { accepted = pass.accepted, threshold = null, shown = true, kept = false } = {}) {
+export function proposals(pass, { accepted = pass.accepted, threshold = null, shown = true, kept = false } = {}) {
   const row = make("ol", "lens-learn-window");
   pass.proposals.forEach(([piece, score, source, ends], place) => {
     const taken = shown && place < accepted;
@@ -75,7 +82,7 @@ function proposals(pass, { accepted = pass.accepted, threshold = null, shown = t
 }
 
 // How many proposals a threshold accepts: the first always, then from the left those that reach it, up to the end.
-function acceptedAt(pass, threshold) {
+export function acceptedAt(pass, threshold) {
   let count = 1;
   while (
     count < pass.proposals.length &&
@@ -88,7 +95,7 @@ function acceptedAt(pass, threshold) {
 }
 
 // Previous and next through the passes of a lane; `draw` gets the number. Returns [controls, the next button].
-function walk(count, draw, begin = 0) {
+export function walk(count, draw, begin = 0) {
   let number = begin;
   const go = (to) => {
     number = Math.min(count - 1, Math.max(0, to));

@@ -1,4 +1,4 @@
-"""The benchmark with contestants whose times are given: who runs when, which figures follow, what is printed."""
+"""The benchmark with specs whose times are given: who runs when, which figures follow, what is printed."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from analysis.benches.bandwidth import Traffic
-from analysis.benches.bench import BenchPlan, Entrant, bench, rotated
+from analysis.benches.bench import BenchCase, BenchPlan, bench, rotated
 from analysis.benches.figures import Result, Round, result_of
 from analysis.benches.report import lossless_sentence, to_dict, to_markdown, to_text
 from analysis.decoding.timed import Prompts, Timed
@@ -36,7 +36,7 @@ def timed(seconds: float, *outputs: Sequence[int], per_pass: int = 1, records: b
 
 
 class Runner:
-    """A contestant that takes the given seconds for each round, warm-up first, and notes when it was its turn."""
+    """A spec that takes the given seconds for each round, warm-up first, and notes when it was its turn."""
 
     def __init__(self, label: str, seconds: Sequence[float], turns: list[str], prompts: Prompts):
         self.label, self.turns = label, turns
@@ -58,12 +58,12 @@ def test_order_rotates_and_warm_up_is_not_counted() -> None:
     prompts = [[1, 9], [2, 9], [3, 9], [4, 9]]
     turns: list[str] = []
     seconds = [1000.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    entrants = [
-        Entrant(label=label, decode=Runner(label, seconds * 2, turns, prompts), prompts=prompts) for label in "abc"
+    cases = [
+        BenchCase(label=label, decode=Runner(label, seconds * 2, turns, prompts), prompts=prompts) for label in "abc"
     ]
     plan = BenchPlan(problems=1, seed=0, batch_sizes=(2, 3))
     done: list[int] = []
-    results = bench(entrants, plan, NO_COPY, done.append)
+    results = bench(cases, plan, NO_COPY, done.append)
     assert turns == list("abc" + "abc" + "bca" + "cab" + "abc" + "bca") * 2
     assert sum(done) == len(turns)
     assert [(result.batch_size, result.label) for result in results] == [(size, x) for size in (2, 3) for x in "abc"]
@@ -85,7 +85,7 @@ def test_prompts_are_cut_into_batches_for_those_that_need_them() -> None:
     prompts = [[number, 2] for number in range(7)]
     for continuous, expected in ((False, [(3, 3), (3, 3), (1, 3)]), (True, [(7, 3)])):
         sizes.clear()
-        measured = Entrant(label="x", decode=decode, prompts=prompts, continuous=continuous).round(3)
+        measured = BenchCase(label="x", decode=decode, prompts=prompts, continuous=continuous).round(3)
         assert sizes == expected
         assert [list(ids) for batch in measured for ids in batch.outputs] == prompts
 
@@ -149,7 +149,7 @@ def test_identical_counts_whole_texts_of_the_first_round() -> None:
         "broken": 2,
     }
     assert "NOT lossless: broken at batch size 2 (2 of 3)." in lossless_sentence(list(results.values()))
-    assert lossless_sentence([results["exact"]]).startswith("Every lossless contestant")
+    assert lossless_sentence([results["exact"]]).startswith("Every lossless decoder")
     foreign = result_of("exact", 2, rounds, NO_COPY, comparable=False)
     assert (foreign.identical, foreign.n) == (None, 3)
 
@@ -168,8 +168,8 @@ def test_bandwidth() -> None:
 def measured(plan: BenchPlan) -> list[Result]:
     prompts = [[number, 5, 2] for number in range(6)]
     labels = ("generate", "autoregressive", "exact")
-    entrants = [
-        Entrant(
+    cases = [
+        BenchCase(
             label=label,
             decode=lambda batch, places: timed(1.0, *batch),
             prompts=prompts,
@@ -178,7 +178,7 @@ def measured(plan: BenchPlan) -> list[Result]:
         )
         for label in labels
     ]
-    return bench(entrants, plan, NO_COPY)
+    return bench(cases, plan, NO_COPY)
 
 
 def test_text_has_an_aligned_table_per_batch_size() -> None:
@@ -188,11 +188,11 @@ def test_text_has_an_aligned_table_per_batch_size() -> None:
     assert second.splitlines()[0] == "batch size 4"
     assert len({len(line) for line in first.splitlines()[1:]}) == 1
     heading, *lines = first.splitlines()[1:]
-    assert heading.split()[:2] == ["contestant", "tok/s"]
+    assert heading.split()[:2] == ["decoder", "tok/s"]
     assert [line.split()[0] for line in lines] == ["generate", "autoregressive", "exact"]
     assert lines[2].split()[-1] == "6/6"
     assert "bandwidth" not in heading
-    assert rest[0] == "Every lossless contestant wrote exactly the tokens of autoregressive."
+    assert rest[0] == "Every lossless decoder wrote exactly the tokens of autoregressive."
     assert "6 held-out problems, 5 rounds" in rest[1]
     assert (
         "A waiting problem takes the place of a row that has ended: exact. "

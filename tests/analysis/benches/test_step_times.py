@@ -12,9 +12,9 @@ from analysis.__main__ import main
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.step_times import SHAPES, Replay, StepPlan, random_model, read_replay, read_shape, step_times
 from analysis.stats import Estimate
-from mars.engine import Clock
+from mars.engine.engine import Clock
+from mars.engine.window import Window
 from mars.records import ForwardPass, Proposal, RowPass, to_json
-from mars.window import Window
 
 TRAFFIC = Traffic(weight_bytes=1000, position_bytes=10, copy_bytes_per_second=2_000_000.0)
 
@@ -113,7 +113,7 @@ def test_replay_refusals(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no decode or verify pass"):
         read_replay(path)
     path.write_text("{}\n")
-    with pytest.raises(ValueError, match=r"run.jsonl, line 1: record must have the fields"):
+    with pytest.raises(ValueError, match=r"run.jsonl, line 1: record: index is missing"):
         read_replay(path)
 
 

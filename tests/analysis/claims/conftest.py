@@ -1,4 +1,4 @@
-"""What claims are judged from: models of each kind, their runs on enough problems, and what is found of them."""
+"""The evidence for claims: models of each kind, their runs on enough problems, and their findings."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def make(fabricate: Any) -> Callable[..., Pair]:
 
 
 @pytest.fixture
-def evidence_of(fabricate: Any) -> Callable[[list[Pair]], Evidence]:
-    """`evidence_of(runs)`: the evidence of a store that has these runs, and no benchmarks beside them."""
-    return lambda runs: read_evidence(fabricate.store(runs), NOWHERE)
+def evidence_of(fabricate: Any) -> Callable[..., Evidence]:
+    """`evidence_of(runs, kept)`: a store with these runs and mask proposals, and no benchmarks beside them."""
+    return lambda runs, kept=None: read_evidence(fabricate.store(runs, kept), NOWHERE)
 
 
 @pytest.fixture
 def find(evidence_of: Any) -> Callable[..., Finding]:
-    """`find(claim, runs)`: what is found of the claim with this number."""
+    """`find(claim, runs, kept)`: the finding of the claim with this number; `kept` are mask proposals by run."""
 
-    def found(claim: int, runs: list[Pair]) -> Finding:
-        evidence = evidence_of(runs)
+    def found(claim: int, runs: list[Pair], kept: dict[str, pd.DataFrame] | None = None) -> Finding:
+        evidence = evidence_of(runs, kept)
         return next(each for each in CLAIMS if each.number == claim).find(evidence)
 
     return found

@@ -24,7 +24,7 @@ def test_command_writes_the_page(one_token: Any, tmp_path: Path, capsys: pytest.
     described = json.loads(output[-1])
     assert (described["runs"], described["left_out"]) == (3, [])
     first = page.read_text(encoding="utf-8")
-    assert "## 1." in first
+    assert "<summary>1. " in first
     assert main(arguments) == 0
     assert page.read_text(encoding="utf-8") == first, "the same runs give the same page"
 

@@ -1,14 +1,14 @@
 """`python -m analysis bench` on a tiny checkpoint with random weights: output, JSON, refusals. No time is asserted."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from analysis.__main__ import main
 from analysis.commands import bench as command
-from analysis.commands import entrants
+from analysis.commands import bench_cases
 from analysis.commands.shared import DEFAULT_CHECKPOINT
 from analysis.decoding.timed import Prompts
 from mars.checkpoint import load_checkpoint
@@ -98,14 +98,14 @@ def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(words(tiny_folder, "--decoders", "generate", "--markdown")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Batch size 6:"
-    assert [line.split(" | ")[0] for line in lines[2:6]] == ["| contestant", "| ---", "| generate", "| autoregressive"]
+    assert [line.split(" | ")[0] for line in lines[2:6]] == ["| decoder", "| ---", "| generate", "| autoregressive"]
     assert lines[-1].startswith("tiny-mars, float32, ")
 
 
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--decoders", "beam"], "contestants must be some of: generate; autoregressive;"),
+        (["--decoders", "beam"], "decoders must be some of: generate; autoregressive;"),
         (["--decoders", "sliding_window@2"], "threshold must be between 0 and 1"),
         (["--threshold", "high"], "a threshold must be a number or none, got 'high'"),
         (["--batch-sizes", "1,x"], "batch sizes must be whole numbers >= 1, separated by commas, got '1,x'"),
@@ -147,7 +147,10 @@ def test_default_checkpoint_is_shipped() -> None:
 
 
 def test_speculative_runs_on_the_pair(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    add_decoder: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The pair is stood in for by a second engine, speculative decoding by the baseline."""
     paired = load_checkpoint(tiny_folder, dtype="float32", device="cpu")
@@ -157,8 +160,8 @@ def test_speculative_runs_on_the_pair(
         engines.append(engine)
         return DECODERS["autoregressive"](engine, prompts, settings)
 
-    monkeypatch.setattr(entrants, "_load_pair", lambda options, source: paired)
-    monkeypatch.setitem(DECODERS, "speculative", speculative)  # type: ignore[arg-type]
+    monkeypatch.setattr(bench_cases, "_load_pair", lambda options, source: paired)
+    add_decoder("speculative", speculative)
     chosen = ["--draft", str(tiny_folder), "--decoders", "speculative/k2", "--json"]
     assert main(words(tiny_folder, *chosen)) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -137,7 +137,7 @@ def test_a_broken_promise_is_exit_code_1(
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--layouts", "linear,round"], "layouts must be some of auto, linear, quadratic, each once, got"),
+        (["--layouts", "linear,round"], "layouts must be some of auto, linear, quadratic, tree, each once, got"),
         (["--layouts", "auto,auto"], "each once"),
         (["--batch-sizes", "0"], "batch sizes must be whole numbers >= 1"),
         (["--problems", "0"], "problems must be between 1"),

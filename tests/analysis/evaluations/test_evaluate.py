@@ -1,7 +1,7 @@
 """Evaluation with a decoder that knows the answers: what is counted, for which problems, and in which order."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -62,24 +62,24 @@ class Oracle:
         return RowPass(row, start, proposals, len(proposals), 0.9, "stop" if last else None)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, plan: Plan, wrong: Sequence[str] = ()) -> tuple[Evaluation, Oracle]:
+def run(add_decoder: Callable[..., None], plan: Plan, wrong: Sequence[str] = ()) -> tuple[Evaluation, Oracle]:
     oracle = Oracle(plan, wrong)
-    monkeypatch.setitem(DECODERS, "oracle", oracle)
+    add_decoder("oracle", oracle)
     return evaluate(TextCheckpoint(), "oracle", SETTINGS, plan), oracle  # type: ignore[arg-type]
 
 
-def test_an_oracle_solves_every_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluation, _ = run(monkeypatch, Plan(problems=3, seed=1, batch_size=2))
+def test_an_oracle_solves_every_family(add_decoder: Callable[..., None]) -> None:
+    evaluation, _ = run(add_decoder, Plan(problems=3, seed=1, batch_size=2))
     assert list(evaluation.scores) == list(TASK_NAMES)
     assert {score.accuracy for score in evaluation.scores.values()} == {1.0}
     assert (evaluation.overall.n, evaluation.overall.accuracy) == (18, 1.0)
     assert evaluation.threshold == 0.9
 
 
-def test_mean_is_the_mean_of_the_families(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mean_is_the_mean_of_the_families(add_decoder: Callable[..., None]) -> None:
     plan = Plan(problems=4, seed=2, tasks=("logic", "table_lookup"), batch_size=3)
     wrong = [sample("logic", 2 * SEED_STRIDE + number).prompt for number in (0, 3)]
-    evaluation, _ = run(monkeypatch, plan, wrong)
+    evaluation, _ = run(add_decoder, plan, wrong)
     found = to_dict(evaluation)
     assert found["accuracy"] == {"mean": 0.75, "logic": 0.5, "table_lookup": 1.0}
     assert found["interval"]["mean"] == wilson_interval(6, 8)
@@ -87,9 +87,9 @@ def test_mean_is_the_mean_of_the_families(monkeypatch: pytest.MonkeyPatch) -> No
     assert [outcome.correct for outcome in evaluation.outcomes["logic"]] == [False, True, True, False]
 
 
-def test_tokens_passes_and_seconds_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_passes_and_seconds_by_hand(add_decoder: Callable[..., None]) -> None:
     plan = Plan(problems=3, seed=3, tasks=("logic", "table_lookup"), batch_size=2)
-    evaluation, _ = run(monkeypatch, plan)
+    evaluation, _ = run(add_decoder, plan)
     found = to_dict(evaluation)
     tokens, passes, seconds = 0, 0, 0.0
     for task in plan.tasks:
@@ -105,9 +105,9 @@ def test_tokens_passes_and_seconds_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
     assert found["n_by_task"] == {"logic": 3, "table_lookup": 3}
 
 
-def test_passes_of_a_draft_model_are_said_beside_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_of_a_draft_model_are_said_beside_those_that_count(add_decoder: Callable[..., None]) -> None:
     plan = Plan(problems=2, seed=3, tasks=("logic", "table_lookup"))
-    own, _ = run(monkeypatch, plan)
+    own, _ = run(add_decoder, plan)
     oracle = DECODERS["oracle"]
 
     def drafting(*given: object) -> Iterator[ForwardPass]:
@@ -116,7 +116,7 @@ def test_passes_of_a_draft_model_are_said_beside_those_that_count(monkeypatch: p
             yield replace(record, phase="draft", rows=rows)
             yield record
 
-    monkeypatch.setitem(DECODERS, "oracle", drafting)
+    add_decoder("oracle", drafting)
     found = evaluate(TextCheckpoint(), "oracle", SETTINGS, plan)  # type: ignore[arg-type]
     assert found.overall.passes == own.overall.passes
     assert found.overall.draft_passes == own.overall.passes + own.overall.n  # one more for each prompt
@@ -126,14 +126,14 @@ def test_passes_of_a_draft_model_are_said_beside_those_that_count(monkeypatch: p
     assert "draft" not in to_table(own)
 
 
-def test_batch_size_changes_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_size_changes_no_outcome(add_decoder: Callable[..., None]) -> None:
     plans = [Plan(problems=5, seed=4, tasks=("instructions", "logic"), batch_size=size) for size in (1, 2, 5, 64)]
-    outcomes = [run(monkeypatch, plan)[0].outcomes for plan in plans]
+    outcomes = [run(add_decoder, plan)[0].outcomes for plan in plans]
     assert outcomes[1:] == outcomes[:-1]
 
 
-def test_warm_up_is_short_and_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, oracle = run(monkeypatch, Plan(problems=3, seed=5, tasks=("logic",), batch_size=2))
+def test_warm_up_is_short_and_not_counted(add_decoder: Callable[..., None]) -> None:
+    _, oracle = run(add_decoder, Plan(problems=3, seed=5, tasks=("logic",), batch_size=2))
     assert oracle.batches == [(2, 4), (2, SETTINGS.max_new_tokens), (1, SETTINGS.max_new_tokens)]
 
 
@@ -144,9 +144,9 @@ def test_seeds_share_no_problem_and_are_held_out() -> None:
     assert next(first.batches("logic"))[0] == sample("logic", 0, "heldout")
 
 
-def test_progress_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_adds_up(add_decoder: Callable[..., None]) -> None:
     plan = Plan(problems=5, seed=6, tasks=("logic", "table_lookup"), batch_size=2)
-    monkeypatch.setitem(DECODERS, "oracle", Oracle(plan))
+    add_decoder("oracle", Oracle(plan))
     done: list[int] = []
     evaluate(TextCheckpoint(), "oracle", SETTINGS, plan, done.append)  # type: ignore[arg-type]
     assert done == [2, 2, 1, 2, 2, 1]
@@ -182,8 +182,8 @@ def test_plans_are_keyword_only_and_frozen() -> None:
         Plan(problems=1, seed=0).seed = 2  # type: ignore[misc]
 
 
-def test_table_and_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluation, _ = run(monkeypatch, Plan(problems=2, seed=7))
+def test_table_and_dictionary(add_decoder: Callable[..., None]) -> None:
+    evaluation, _ = run(add_decoder, Plan(problems=2, seed=7))
     lines = to_table(evaluation).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert [line.split()[0] for line in lines] == ["task", *TASK_NAMES, "mean"]

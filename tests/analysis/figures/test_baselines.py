@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis import figures
-from analysis.claims.book import Book
+from analysis.claims.evidence import GreedyRuns
 
 
 def test_speed_ups_are_over_the_autoregressive_run_of_the_same_turn(of: Any, table: pd.DataFrame) -> None:
@@ -51,7 +51,7 @@ def test_the_ar_baseline_is_the_model_that_the_claims_compare_with(of: Any, fabr
     ]
     store = fabricate.store(runs)
     assert of(figures.measure(store), "sliding_window")["baseline"] == runs[-2][0]["id"]
-    book = Book(store)
-    [model] = book.models(lambda model: model.stage == "mars")
-    assert book.start_of(model).fingerprint == start["fingerprint"]
-    assert book.compute_matched(model).fingerprint == double["fingerprint"]
+    greedy = GreedyRuns(store)
+    [model] = greedy.models(lambda model: model.stage == "mars")
+    assert greedy.start_of(model).fingerprint == start["fingerprint"]
+    assert greedy.compute_matched(model).fingerprint == double["fingerprint"]

@@ -10,8 +10,8 @@ pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
 from lm_eval.api.model import hash_args
 
-from analysis.harness.asked import Asked
 from analysis.harness.findings import Finding, found, to_dict, to_table
+from analysis.harness.generation_request import GenerationRequest
 from analysis.harness.journal import Journal
 from analysis.harness.tasks import Planned
 from mars.config import DecodingSettings
@@ -20,7 +20,7 @@ KWARGS = {"until": ["Q:"]}
 
 
 def plan(*, writes: bool = True) -> Planned:
-    asked = Asked(settings=DecodingSettings(), until=("Q:",)) if writes else None
+    asked = GenerationRequest(settings=DecodingSettings(), until=("Q:",)) if writes else None
     harness = {"metric": "em", "filter": "strict"}
     return Planned(name="sums", task=None, problems=2, asked=asked, harness=harness)
 

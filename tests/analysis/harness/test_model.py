@@ -28,7 +28,7 @@ TASKS = ["local_sums", "local_colours"]
 PLAIN: dict[str, Any] = {}
 TURNS = {"apply_chat_template": True, "gen_kwargs": {"until": ["\n\n", " so "], "max_gen_toks": 30}}
 TIGHT = {"gen_kwargs": {"until": [".", "Q:"], "max_gen_toks": 1000}}  # leaves 24 of the prompt's tokens
-Asked = dict[str, list[tuple[Any, Any]]]
+GenerationRequest = dict[str, list[tuple[Any, Any]]]
 
 pytestmark = pytest.mark.usefixtures("one_thread", "local_data")
 
@@ -44,10 +44,10 @@ def manager() -> TaskManager:
 
 
 @pytest.fixture(scope="module")
-def ask(manager: TaskManager) -> Callable[..., Asked]:
+def ask(manager: TaskManager) -> Callable[..., GenerationRequest]:
     """What a model answers in each task: its responses, and what was extracted from them."""
 
-    def of(lm: Any, options: dict[str, Any], tasks: list[str] = TASKS) -> Asked:
+    def of(lm: Any, options: dict[str, Any], tasks: list[str] = TASKS) -> GenerationRequest:
         found = lm_eval.simple_evaluate(lm, tasks=tasks, task_manager=manager, bootstrap_iters=0, **options)
         return {
             task: [(sample["resps"], sample["filtered_resps"]) for sample in samples]
@@ -58,12 +58,12 @@ def ask(manager: TaskManager) -> Callable[..., Asked]:
 
 
 @pytest.fixture(scope="module")
-def expected(ask: Callable[..., Asked]) -> dict[str, Asked]:
+def expected(ask: Callable[..., GenerationRequest]) -> dict[str, GenerationRequest]:
     hf = HFLM(pretrained=str(FOLDER), dtype="float32", device="cpu", batch_size=1)
     return {"plain": ask(hf, PLAIN), "turns": ask(hf, TURNS), "tight": ask(hf, TIGHT, TASKS[:1])}
 
 
-def texts(asked: Asked) -> list[str]:
+def texts(asked: GenerationRequest) -> list[str]:
     return [responses[0][0] for responses, _ in asked["local_sums"]]
 
 
@@ -76,8 +76,8 @@ def test_exact_decoding_answers_as_hf_does(
     way: str,
     options: dict[str, Any],
     checkpoint: Checkpoint,
-    ask: Callable[..., Asked],
-    expected: dict[str, Asked],
+    ask: Callable[..., GenerationRequest],
+    expected: dict[str, GenerationRequest],
 ) -> None:
     if decoder == "speculative":
         checkpoint = replace(checkpoint, engine=Pair(checkpoint.engine, checkpoint.engine))
@@ -88,7 +88,7 @@ def test_exact_decoding_answers_as_hf_does(
     assert len(set(texts(found))) > 1
 
 
-def test_answers_really_ended_at_stop_strings(expected: dict[str, Asked], checkpoint: Checkpoint) -> None:
+def test_answers_really_ended_at_stop_strings(expected: dict[str, GenerationRequest], checkpoint: Checkpoint) -> None:
     """Else the comparison above would say nothing about them."""
     lengths = [len(checkpoint.tokenizer(text)["input_ids"]) for text in texts(expected["plain"])]
     assert min(lengths) < 20
@@ -97,7 +97,11 @@ def test_answers_really_ended_at_stop_strings(expected: dict[str, Asked], checkp
 
 @pytest.mark.parametrize(("way", "options"), [("plain", PLAIN), ("turns", TURNS)])
 def test_likelihoods_are_those_of_hf(
-    way: str, options: dict[str, Any], checkpoint: Checkpoint, ask: Callable[..., Asked], expected: dict[str, Asked]
+    way: str,
+    options: dict[str, Any],
+    checkpoint: Checkpoint,
+    ask: Callable[..., GenerationRequest],
+    expected: dict[str, GenerationRequest],
 ) -> None:
     options = {name: value for name, value in options.items() if name != "gen_kwargs"}
     lm = MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=1)
@@ -105,7 +109,7 @@ def test_likelihoods_are_those_of_hf(
 
 
 def test_prompts_that_do_not_fit_lose_their_beginnings_as_with_hf(
-    checkpoint: Checkpoint, ask: Callable[..., Asked], expected: dict[str, Asked]
+    checkpoint: Checkpoint, ask: Callable[..., GenerationRequest], expected: dict[str, GenerationRequest]
 ) -> None:
     lm = MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=3)
     found = ask(lm, TIGHT, TASKS[:1])
@@ -113,7 +117,7 @@ def test_prompts_that_do_not_fit_lose_their_beginnings_as_with_hf(
     assert all(result["truncated"] for result in lm.journal.results())
 
 
-def test_stopping_early_changes_no_text(checkpoint: Checkpoint, ask: Callable[..., Asked]) -> None:
+def test_stopping_early_changes_no_text(checkpoint: Checkpoint, ask: Callable[..., GenerationRequest]) -> None:
     def written(until: list[str]) -> tuple[list[str], int]:
         lm = MarsLM(checkpoint, "sliding_window", DecodingSettings(threshold=0.6), batch_size=2)
         found = ask(lm, {"gen_kwargs": {"until": until, "max_gen_toks": 40}}, TASKS[:1])
@@ -125,7 +129,9 @@ def test_stopping_early_changes_no_text(checkpoint: Checkpoint, ask: Callable[..
     assert fewer < passes
 
 
-def test_a_journal_spares_what_it_holds(checkpoint: Checkpoint, ask: Callable[..., Asked], tmp_path: Path) -> None:
+def test_a_journal_spares_what_it_holds(
+    checkpoint: Checkpoint, ask: Callable[..., GenerationRequest], tmp_path: Path
+) -> None:
     settings = DecodingSettings(threshold=0.9)
     with Journal(tmp_path / "journal") as journal:
         first = ask(MarsLM(checkpoint, "sliding_window", settings, batch_size=2, journal=journal), PLAIN)
@@ -140,7 +146,7 @@ def test_a_journal_spares_what_it_holds(checkpoint: Checkpoint, ask: Callable[..
         assert [tuple(score[0]) for score in scores] == [tuple(score[0]) for score in before]
 
 
-def test_drawn_answers_depend_on_the_seed_alone(checkpoint: Checkpoint, ask: Callable[..., Asked]) -> None:
+def test_drawn_answers_depend_on_the_seed_alone(checkpoint: Checkpoint, ask: Callable[..., GenerationRequest]) -> None:
     options = {"gen_kwargs": {"do_sample": True, "temperature": 1.0, "top_p": 0.9, "max_gen_toks": 12}}
 
     def drawn(seed: int, batch_size: int) -> list[str]:

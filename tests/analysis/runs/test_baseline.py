@@ -49,6 +49,11 @@ def test_only_greedy_one_token_runs_of_ar_models_of_its_size_count(fabricate: An
     assert one_token.baseline_of(MODEL) == wide["fingerprint"]
 
 
+def test_a_model_without_a_record_was_not_trained_to_fill_masks(fabricate: Any) -> None:
+    base = fabricate.model("base", None, None, None)
+    assert models(fabricate, (base, {})).baseline_of(MODEL) == base["fingerprint"]
+
+
 @pytest.mark.parametrize(("other", "alike"), [(950, True), (1052, True), (949, False), (1053, False)])
 def test_size(other: int, alike: bool) -> None:
     assert of_one_size(1000, other) is of_one_size(other, 1000) is alike

@@ -24,6 +24,7 @@ from analysis.runs.schema import setting_hash
         ("model.parameters", True, "model.parameters must be a whole number >= 1, got True"),
         ("draft", 3, "draft must be an object"),
         ("harness", "gsm8k", "harness must be an object where it is there, got 'gsm8k'"),
+        ("judged", "no", "judged must be true or false where it is there, got 'no'"),
         ("settings", None, "settings must be an object"),
         ("settings.threshold", float("nan"), "settings.threshold must be like 0.95, got nan"),
         ("settings.block_size", "8", "settings.block_size must be like 8, got '8'"),

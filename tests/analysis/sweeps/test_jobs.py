@@ -1,6 +1,7 @@
 """From a plan to runs: what is multiplied out, what is left as it is, and what their ids say."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +149,11 @@ def test_what_cannot_run(decoder: str, more: dict[str, Any], words: str, plain_f
 
 
 def test_block_diffusion_and_its_checkpoints_are_for_each_other(
-    tiny_folder: Path, plain_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_folder: Path, plain_folder: Path, monkeypatch: pytest.MonkeyPatch, add_decoder: Callable[..., None]
 ) -> None:
     described = {**describe(str(tiny_folder)), "stage": "block_diffusion"}
     monkeypatch.setattr(sweep_jobs, "describe", lambda source: described if source == "diffusion" else describe(source))
-    monkeypatch.setitem(DECODERS, "block_diffusion", DECODERS["autoregressive"])
+    add_decoder("block_diffusion", DECODERS["autoregressive"])
     [job] = jobs(group(Path("diffusion"), "block_diffusion", thresholds=(None,)))
     assert job.id.startswith("tiny-mars.block_diffusion@none-b4.b16.")
     for source, decoder in ((tiny_folder, "block_diffusion"), ("diffusion", "autoregressive")):

@@ -1,5 +1,6 @@
 """Plans: what a group says, and the sentence for what it may not say."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_no_plan(tmp_path: Path) -> None:
         read_plan(tmp_path / "none.toml")
 
 
-def test_a_decoder_joins_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(read_plan.__globals__["DECODERS"], "future", None)
+def test_a_decoder_joins_by_its_name(tmp_path: Path, add_decoder: Callable[..., None]) -> None:
+    add_decoder("future", print)
     plan = read_plan(written(tmp_path, HEAD + AR.replace("autoregressive", "future")))
     assert plan.groups[0].decoders == ("future",)

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from app.board.plan import BATCH, Plan, batches
-from app.limits import Limits
-from app.problems import LARGEST_SEED
+from app.compare.problems import LARGEST_SEED
+from app.scheduling.limits import Limits
 from mars.tasks import TASKS, sample
 
 

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
+from app.board.messages import Message
 from app.board.plan import Plan
 from app.board.scorer import Scorer, View
-from app.device import Device
-from app.lane_choice import LaneChoice
-from app.models import Models
-from app.runner import Runner
-from app.sessions import LiveRun, Sessions
+from app.compare.lane_choice import LaneChoice
+from app.compare.runner import Runner
+from app.models.manager import Models
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun, Sessions
 from mars.checkpoint import Checkpoint
+from mars.schema import checked
 
 PLAN = Plan(count=5, task="logic", first=0, max_new_tokens=96)
 AR = LaneChoice(checkpoint="ar", decoder="autoregressive")
@@ -34,7 +36,9 @@ def make_runner(make_scholar: Callable[..., Checkpoint]) -> MakeRunner:
         return known[name]
 
     def runner(places: int = 4, line: int = 4) -> Runner:
-        return Runner(Models({name: name for name in (*known, "broken")}, load), Device(places, line), Sessions())
+        return Runner(
+            Models({name: name for name in (*known, "broken")}, load), AdmissionQueue(places, line), Sessions()
+        )
 
     return runner
 
@@ -44,7 +48,11 @@ def score(runner: Runner, *choices: LaneChoice, session: str = "me") -> Iterator
 
 
 def read(view: View) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in view.value.splitlines()]
+    """The messages, which are what the schema says."""
+    found = [json.loads(line) for line in view.value.splitlines()]
+    for message in found:
+        checked(Message, message)
+    return found
 
 
 def of_kind(view: View, kind: str) -> list[dict[str, Any]]:
@@ -67,7 +75,7 @@ def test_the_value_only_grows_and_ends_with_the_scores(make_runner: MakeRunner) 
     assert [view.running for view in views][-2:] == [True, False]
     assert closing(views[-1]) == ("done", "Done. AR: 2 of 5 right. MARS: 2 of 5 right.")
     assert not runner.sessions.running("me")
-    assert runner.device.counts()["active"] == 0
+    assert runner.queue.counts()["active"] == 0
 
 
 def test_the_problems_come_first_with_their_known_answers(make_runner: MakeRunner) -> None:
@@ -119,7 +127,7 @@ def test_without_a_lane_that_can_write_the_board_fails_with_the_sentence(make_ru
 def test_a_draft_is_paired_with_its_target(make_runner: MakeRunner) -> None:
     drafted = LaneChoice(checkpoint="ar", decoder="speculative", draft="mars")
     view = last(score(make_runner(), drafted))
-    assert closing(view) == ("done", "Done. Speculative: 2 of 5 right.")
+    assert closing(view) == ("done", "Done. Draft model: 2 of 5 right.")
 
 
 def test_a_board_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
@@ -146,14 +154,16 @@ def test_a_full_line_refuses_with_a_sentence(make_runner: MakeRunner) -> None:
 
 def test_a_new_board_of_the_session_stops_what_it_ran_before(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    before = LiveRun(runner.device.join(), 0.9)
+    before = LiveRun(runner.queue.join(), 0.9)
     runner.sessions.begin("me", before)
     assert closing(last(score(runner, AR)))[0] == "done"
     assert before.stopped
 
 
 def test_stopping_keeps_what_there_is(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.pace.HURRIED_FRAME_SECONDS", 0.0)  # the board would be over before the second picture
+    monkeypatch.setattr(
+        "app.compare.pace.HURRIED_FRAME_SECONDS", 0.0
+    )  # the board would be over before the second picture
     runner = make_runner()
     views = score(runner, AR, MARS)
     for view in views:
@@ -180,7 +190,7 @@ def test_an_abandoned_board_frees_its_place_and_its_checkpoints(make_runner: Mak
         if of_kind(view, "writing"):
             break
     views.close()
-    assert runner.device.counts()["active"] == 0
+    assert runner.queue.counts()["active"] == 0
     assert not any(runner.models._users.values())
     assert not runner.sessions.running("me")
 

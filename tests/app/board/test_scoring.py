@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from app.board import scoring
-from app.board.contestant import Contestant
+from app.board.lane import BoardLane
 from app.board.plan import BATCH, Plan
-from app.device import Device
-from app.sessions import LiveRun
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.tasks import Problem
@@ -22,20 +22,20 @@ class Contest:
 
     def __init__(self, make_scholar: MakeScholar, seconds: float = 0.004) -> None:
         self.asked: list[Problem] = PLAN.problems
-        self.device = Device()
-        self.live = LiveRun(self.device.join(), 0.8)
+        self.queue = AdmissionQueue()
+        self.live = LiveRun(self.queue.join(), 0.8)
         self.lanes = [
             self.lane("a", "autoregressive", make_scholar("ar", self.asked, range(5)), None),
             self.lane("b", "sliding_window", make_scholar("mars", self.asked, range(3, 7), seconds=seconds), 0.8),
         ]
 
-    def lane(self, key: str, decoder: str, checkpoint: Checkpoint, threshold: float | None) -> Contestant:
+    def lane(self, key: str, decoder: str, checkpoint: Checkpoint, threshold: float | None) -> BoardLane:
         settings = DecodingSettings(block_size=4, threshold=threshold, max_new_tokens=96)
         control = self.live.control(None) if threshold is None else self.live.following()
-        return Contestant(key, key.upper(), checkpoint, decoder, settings, control)
+        return BoardLane(key, key.upper(), checkpoint, decoder, settings, control)
 
     def steps(self, now: Callable[[], float] = lambda: 0.0) -> Iterator[list[dict[str, Any]]]:
-        for step in scoring.score(self.lanes, self.lanes[0], self.asked, self.live, self.device, now):
+        for step in scoring.score(self.lanes, self.lanes[0], self.asked, self.live, self.queue, now):
             yield list(step.messages)
 
     def messages(self, **options: Any) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def test_news_without_an_outcome_comes_now_and_then(contest: Contest) -> None:
 
 def test_warming_up_gives_up_when_the_board_is_stopped(contest: Contest) -> None:
     contest.live.stop()
-    scoring.warm_up(contest.lanes[0], contest.asked, contest.live, contest.device)
+    scoring.warm_up(contest.lanes[0], contest.asked, contest.live, contest.queue)
     assert contest.lanes[0].tally.tokens == 0
 
 

@@ -3,16 +3,16 @@ from collections.abc import Sequence
 import pytest
 
 from analysis.stats.intervals import wilson_interval
-from app.board.contestant import Contestant, Outcome
+from app.board.lane import BoardLane, Outcome
 from app.board.standing import pairs, standing
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.metrics import Count
 
 
-def lane(verdicts: dict[int, bool], batches: Sequence[Count] = (), tokens: int = 10) -> Contestant:
+def lane(verdicts: dict[int, bool], batches: Sequence[Count] = (), tokens: int = 10) -> BoardLane:
     """A lane with these verdicts; no checkpoint is needed to say where it stands."""
-    found = Contestant("a", "A", None, "sliding_window", DecodingSettings(), Control(None))  # type: ignore[arg-type]
+    found = BoardLane("a", "A", None, "sliding_window", DecodingSettings(), Control(None))  # type: ignore[arg-type]
     for number, right in verdicts.items():
         found.outcomes[number] = Outcome(text="", right=right, tokens=tokens + number, passes=5, reason="stop")
     found.batches.extend(batches)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.comparison import Question, compare, finished
-from app.device import Device
+from app.compare.comparison import Question, compare, finished
 from app.runs.run import Run, to_json
-from app.sessions import LiveRun
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun
 
 TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 45"}
 
@@ -20,10 +20,10 @@ TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 4
 def finished_run(make_checkpoint: Callable[..., Any], make_entries: Callable[..., Any]) -> Run:
     """What the page keeps of a comparison."""
     checkpoints = {name: make_checkpoint(name, text) for name, text in TEXTS.items()}
-    question, device = Question(prompt="How many sheep? <b>", threshold=0.9), Device()
-    live = LiveRun(device.join(), 0.9)
-    entries = make_entries(checkpoints, question, live, device)
-    for _ in compare(entries, question, live, device):
+    question, queue = Question(prompt="How many sheep? <b>", threshold=0.9), AdmissionQueue()
+    live = LiveRun(queue.join(), 0.9)
+    entries = make_entries(checkpoints, question, live, queue)
+    for _ in compare(entries, question, live, queue):
         pass
     return finished("a-run", question, [entry.lane for entry in entries])
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.runs.replay import main, page
-from app.runs.run import Run, to_json
+from app.runs import replay
+from app.runs.replay import Place, main, page
+from app.runs.run import Run, read, to_json
+from mars.metrics import output_ids
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -24,16 +26,37 @@ HOSTILE = "</script><script>document.title='gone'</script><img src=x onerror=\"d
 def test_a_replay_names_nothing_outside_of_itself(finished_run: Run) -> None:
     text = page(finished_run)
     assert re.findall(r"""(?:src|href)=["']|@import|url\(|https?://(?!www\.w3\.org/2000/svg)""", text) == []
-    assert text.count("<script") == text.count("</script>") == 2
+    assert text.count("<script") == text.count("</script>") == 3
 
 
 def test_its_policy_allows_its_own_script_and_no_other(finished_run: Run) -> None:
     text = page(replace(finished_run, title=HOSTILE, note=HOSTILE))
-    assert text.count("<script") == 2
+    assert text.count("<script") == 3
     assert "<img" not in text
     script = text.rpartition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+
+
+def test_it_opens_at_the_lane_and_the_pass_that_one_looked_at(finished_run: Run) -> None:
+    key = finished_run.lanes[-1].key
+    assert f'<main class="step" data-lane="{key}" data-number="3">' in page(finished_run, Place(lane=key, number=3))
+    assert '<main class="step">' in page(finished_run, Place(lane=HOSTILE, number=3))
+
+
+def test_a_long_run_leaves_out_alternatives_to_stay_below_a_megabyte(
+    finished_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, run = page(finished_run), to_json(finished_run)
+    around = len(whole.encode()) - len(run.encode())
+    assert around + replay.LARGEST <= 1_000_000
+    assert run in whole
+    monkeypatch.setattr(replay, "LARGEST", len(run.encode()) - 1)
+    found = read(page(finished_run).partition('id="run">')[2].partition("</script>")[0])
+    assert len(to_json(found)) < len(run)
+    for lane, before in zip(found.lanes, finished_run.lanes, strict=True):
+        assert [output_ids([record]) for record in lane.records] == [output_ids([record]) for record in before.records]
+        assert lane.written == before.written
 
 
 def test_the_command_writes_a_replay_or_says_what_is_wrong(

@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.runs.reading import read
-from app.runs.run import Run, to_json, token_ids
+from app.runs.run import Run, read, to_json, token_ids
 from mars.metrics import output_ids
 from mars.records import to_json as record_to_json
 
@@ -51,5 +50,5 @@ def test_a_file_older_than_a_setting_is_read_with_its_default(document: Any) -> 
 
 
 def test_reading_needs_no_torch() -> None:
-    code = "import sys, app.runs.reading; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys, app.runs.run; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

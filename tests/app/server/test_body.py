@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Message
 
+from app.server.body import Body, BodyError
 from app.server.rules import API, Rules
 
 Ask = Callable[..., httpx.Response]
@@ -46,3 +50,40 @@ def test_lone_surrogates_are_replaced_and_pairs_are_kept(ask: Ask) -> None:
     sent = b'{"a\\uDC00": ["\\ud83d\\ude00", {"b": "x\\ud800"}], "c": NaN}'
     found = ask("POST", f"{API}/queue/join", content=sent)
     assert found.json() == {"a\ufffd": ["😀", {"b": "x\ufffd"}], "c": None}
+
+
+@pytest.mark.parametrize("session", ["", "x" * 65, "x" * 7_000_000, "../..", "<b>", "ü", "\x00"])
+def test_the_name_of_a_session_is_short_and_plain(ask: Ask, session: str) -> None:
+    content = json.dumps({"session_hash": session}).encode()
+    assert ask("POST", f"{API}/queue/join", content=content).status_code == 400
+
+
+@pytest.mark.parametrize("session", ["0a1b2c3d4e", "x" * 64, "5f0c-11.b_a", None])
+def test_the_names_that_browsers_and_programs_give_pass(ask: Ask, session: str | None) -> None:
+    content = json.dumps({"session_hash": session, "fn_index": 0}).encode()
+    assert ask("POST", f"{API}/queue/join", content=content).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["queue/join", "run/predict", "cancel"])
+def test_no_event_is_counted_from_the_end(ask: Ask, path: str) -> None:
+    assert ask("POST", f"{API}/{path}", content=b'{"fn_index": -1}').status_code == 422
+
+
+def test_a_large_body_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.body.SECONDS", 0.05)
+
+    async def read(part: bytes) -> int:
+        async def receive() -> Message:
+            await asyncio.sleep(0.03)
+            return {"type": "http.request", "body": part, "more_body": True}
+
+        body = Body(receive, 2**20)
+        try:
+            for _ in range(4):
+                await body.receive()
+        except BodyError as error:
+            return error.status
+        return 0
+
+    assert asyncio.run(read(b"x")) == 408
+    assert asyncio.run(read(b"x" * 2**16)) == 0

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from app.runner import Runner
+from app.compare.runner import Runner
 from app.server.health import health
 
 MakeRunner = Callable[..., Runner]

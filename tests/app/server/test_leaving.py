@@ -54,6 +54,7 @@ def slow_run(browser: Browser, page: Any) -> Page:
     tab.goto(page.url)
     tab.wait_for_selector("[data-state=idle]")
     tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+    tab.click(".lens-settings-button")
     tab.locator("#pace label", has_text="Slow").click()
     tab.click("#run")
     return tab
@@ -99,7 +100,9 @@ def test_a_full_line_turns_the_next_one_away_with_a_sentence(narrow: Any, chromi
         tab.wait_for_selector("[data-state=queued]")
     late = slow_run(chromium, narrow)
     late.wait_for_selector("[data-state=failed]")
-    assert late.inner_text(".lens-status").startswith("The app is busy: 2 runs wait already. Try again in a moment.")
+    assert late.inner_text(".lens-status").startswith(
+        "The app is busy and its queue is full (2 waiting). Try again in a moment."
+    )
     assert late.locator("#run:enabled").count() == 1
     for tab in (*tabs, late):
         tab.context.close()

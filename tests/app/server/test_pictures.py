@@ -7,22 +7,22 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from app.compare.event_stream import EventStreams
 from app.server import pictures
-from app.wire import Wires
 
 PACING: Any = SimpleNamespace(passes_per_second=0.0, stopped=False)
 
 
 @pytest.fixture
-def wires() -> Wires:
-    found = Wires()
+def event_streams() -> EventStreams:
+    found = EventStreams()
     found.open("run", PACING).put('{"kind":"state"}\n{"text":"\ud800 é"}\n')
     return found
 
 
 @pytest.fixture
-def client(wires: Wires) -> TestClient:
-    return TestClient(Starlette(routes=[pictures.route(wires)]))
+def client(event_streams: EventStreams) -> TestClient:
+    return TestClient(Starlette(routes=[pictures.route(event_streams)]))
 
 
 def test_the_new_lines_go_out_as_text_that_nobody_keeps(client: TestClient) -> None:
@@ -47,8 +47,8 @@ def test_a_number_that_is_none_is_refused(client: TestClient, after: str) -> Non
     assert client.get("/pictures/run", params={"after": after}).status_code == 422
 
 
-def test_the_page_is_not_followed_by_asking_for_nothing(client: TestClient, wires: Wires) -> None:
+def test_the_page_is_not_followed_by_asking_for_nothing(client: TestClient, event_streams: EventStreams) -> None:
     client.get("/pictures/run?after=x")
-    run = wires.find("run")
+    run = event_streams.find("run")
     assert run is not None
     assert not run.followed

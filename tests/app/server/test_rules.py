@@ -118,3 +118,42 @@ def test_a_length_that_is_no_number_is_refused(ask: Ask) -> None:
 def test_more_requests_at_once_than_allowed_are_turned_away(ask: Ask) -> None:
     assert ask("POST", f"{API}/queue/join", Rules(most_at_once=0)).status_code == 503
     assert ask("GET", "/", Rules(most_at_once=0)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "localhost:7860",
+        "127.0.0.1:7860",
+        "127.0.0.2",
+        "[::1]:7860",
+        "lens.localhost",
+        "LENS.example.org:80",
+    ],
+)
+def test_the_server_answers_to_its_own_names(ask: Ask, host: str) -> None:
+    rules = Rules(hosts={"127.0.0.1", "lens.example.org"})
+    assert ask("GET", "/", rules, headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a b", "127.0.0.1@evil.example", "x" * 300]
+)
+def test_another_name_that_leads_here_is_refused(ask: Ask, host: str) -> None:
+    found = ask("GET", "/", Rules(hosts={"127.0.0.1"}), headers={"Host": host})
+    assert found.status_code == 421
+    assert "--allowed-host" in found.json()["detail"]
+
+
+def test_bound_to_every_address_each_address_is_its_own_and_no_further_name(ask: Ask) -> None:
+    rules = Rules(hosts={"0.0.0.0"}, any_number=True, origins={"lens.hf.space"})
+    for host in ("10.1.2.3:7860", "[2001:db8::1]", "lens.hf.space"):
+        assert ask("GET", "/", rules, headers={"Host": host}).status_code == 200
+    assert ask("GET", "/", rules, headers={"Host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "x" * 300 + ".js", "%C3%BC" * 100, "a%0Ab"])
+@pytest.mark.parametrize("folder", ["assets", "static", "svelte"])
+def test_names_that_no_file_has_are_not_looked_up(ask: Ask, folder: str, name: str) -> None:
+    assert ask("GET", f"/{folder}/{name}").status_code == 404

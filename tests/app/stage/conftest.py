@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app import assets, stream
+from app.browser import bundle
+from app.compare import stream
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -18,7 +20,7 @@ Message = dict[str, Any]
 # sets a value resolves once it has been read, for which the stage takes a task of its own.
 PAGE = """<!doctype html><html lang="en"><head><title>stage</title></head><body><div class="gradio-container">
 <div class="contain"><div class="keeping"><div class="lens-keeper"></div></div><div class="lens-controls">knobs</div>
-<div class="staging"><div class="lens-stage"></div></div></div></div><script>
+<div class="staging"><div class="lens-stage"></div></div></div></div>%s<script>%s</script><script>
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(%s);
 const style = document.createElement("style");
@@ -59,9 +61,11 @@ def mount(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., Pa
     """`mount(width=1280)`: the stage, ready for `play`; fails the test if a script does."""
     contexts = []
     page = PAGE % (
-        quoted(assets.styles(*assets.STYLES)),
-        quoted(assets.script("remember.js", "keeper.js")),
-        quoted(assets.script(*assets.STAGE_SCRIPTS)),
+        bundle.decoder_table(),
+        bundle.script(),
+        quoted(bundle.styles()),
+        quoted(bundle.mount("runs")),
+        quoted(bundle.mount("stage")),
     )
 
     def mount(width: int = 1280, height: int = 800, **options: Any) -> Page:
@@ -85,29 +89,8 @@ def mount(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., Pa
 class Play:
     """The messages of a run, and what puts them into the value of a stage."""
 
-    @staticmethod
-    def lane(key: str, family: str, **more: Any) -> Message:
-        decoder = {"ar": "autoregressive", "masks": "sliding_window", "exact": "self_speculative"}[family]
-        titles = {"ar": "AR", "masks": "MARS", "exact": "MARS exact"}
-        known = {"key": key, "family": family, "title": titles[family], "checkpoint": f"small-{family}"}
-        known |= {"decoder": decoder, "note": "CPU", "hint": "Nothing yet."}
-        return {**known, "problem": None, "inactive": None, "choice": {}, **more}
-
-    @staticmethod
-    def token(piece: str, score: float = 0.99, kind: str = "clean", *, ends: bool = False) -> list[Any]:
-        return [piece, score, kind, ends, kind, [[piece, score], ["other", 0.0004]]]
-
-    @staticmethod
-    def passed(key: str, number: int, tokens: Sequence[Any], ghosts: Sequence[Any] = (), **more: Any) -> Message:
-        """One pass; the counts are those of passes that all accepted as many tokens."""
-        count = len(tokens)
-        lengths = [0] * (count - 1) + [number]
-        counts: Message = {"tokens": count * number, "passes": number, "tokensPerForward": count}
-        counts |= {"seconds": 0.5 * number, "tokensPerSecond": 2.0 * count, "shared": False, "lengths": lengths}
-        known: Message = {"kind": "pass", "lane": key, "number": number, "start": count * (number - 1)}
-        known |= {"threshold": None, "window": count + len(ghosts), "phase": "decode", "tokens": list(tokens)}
-        known |= {"ghosts": list(ghosts), "refused": "threshold" if ghosts else None, "counts": counts}
-        return {**known, **more}
+    def __init__(self, standins: ModuleType) -> None:
+        self.lane, self.token, self.passed = standins.card, standins.Token, standins.passed
 
     @staticmethod
     def feed(tab: Page, *messages: Message) -> None:
@@ -120,21 +103,24 @@ class Play:
         messages = stream.opening(identity, lanes, live), stream.state("running", "They write.")
         tab.evaluate("text => value.set(text)", "".join(map(stream.line, messages)))
 
-    @classmethod
-    def finish(cls, tab: Page, *keys: str) -> None:
-        cls.feed(tab, *(stream.lane_end(key, "stop", "") for key in keys), stream.state("done", "Done."))
+    def finish(self, tab: Page, *keys: str) -> None:
+        self.feed(tab, *(stream.lane_end(key, "stop", "") for key in keys), stream.state("done", "Done."))
 
-    @classmethod
-    def sample(cls, tab: Page) -> None:
+    @property
+    def ghosts(self) -> list[Any]:
+        """Two proposals of masks, both refused."""
+        return [self.token("ghost", 0.6, "mask"), self.token(" two", 0.3, "mask")]
+
+    def sample(self, tab: Page) -> None:
         """Two lanes, two passes each; that with masks rejects two proposals a pass."""
-        cls.start(tab, cls.lane("a", "ar"), cls.lane("b", "masks"))
-        ghosts = [["ghost", 0.6, "mask"], [" two", 0.3, "mask"]]
+        self.start(tab, self.lane("a", "ar"), self.lane("b", "masks"))
         for number in (1, 2):
-            one, two = [cls.token("One")], [cls.token("One"), cls.token(" two", 0.97, "mask")]
-            cls.feed(tab, cls.passed("a", number, one), cls.passed("b", number, two, ghosts, threshold=0.95))
+            one, two = [self.token("One")], [self.token("One"), self.token(" two", 0.97, "mask")]
+            passes = self.passed("a", number, one), self.passed("b", number, two, self.ghosts, threshold=0.95)
+            self.feed(tab, *passes)
 
 
 @pytest.fixture(scope="session")
-def play() -> type[Play]:
+def play(standins: ModuleType) -> Play:
     """`play.start(tab, play.lane("b", "masks"))`, `play.feed(tab, play.passed("b", 1, [play.token("One")]))`, …"""
-    return Play
+    return Play(standins)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app import stream
+from app.compare import stream
 from app.server.pictures import AGAIN
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_the_lines_of_a_live_run_are_fetched_and_drawn(server: Server) -> None:
     server.until_drawn(" 1 2")
     server.write(*server.words(3))
     server.until_drawn(" 1 2 3")
-    assert server.tab.locator(".lens-pass.newest").all_inner_texts() == [" 3"]
+    assert server.tab.locator(".lens-pass").last.inner_text() == " 3"
     assert server.tab.locator("[data-counter=passes]").all_inner_texts() == ["3"]
     server.write(stream.lane_end("b", "stop", ""), stream.state("done", "Done."))
     server.until_said("Done.")
@@ -146,7 +146,7 @@ def test_the_same_run_opened_again_is_asked_for_by_one_only(server: Server) -> N
     server.act = held.append
     server.start()
     server.until(lambda: len(held) == 1)
-    again = stream.opening("run", [server.play.lane("b", "masks", note="Another.")], live=True)
+    again = stream.opening("run", [server.play.lane("b", "masks", texts={"note": "Another."})], live=True)
     server.write(again)
     server.play.feed(server.tab, again)
     assert server.asked_no_more()

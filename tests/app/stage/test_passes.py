@@ -15,30 +15,46 @@ pytestmark = pytest.mark.browser
 Mount = Callable[..., "Page"]
 
 
-def test_a_pass_is_a_band_whose_depth_is_its_number_of_tokens(mount: Mount, play: Any) -> None:
+LOOK = "node => ['backgroundImage', 'backgroundSize'].map(name => getComputedStyle(node)[name])"
+
+
+def test_a_pass_is_a_band_of_one_of_two_tints_with_its_number_of_tokens_at_its_end(mount: Mount, play: Any) -> None:
     tab = mount()
     play.start(tab, play.lane("b", "masks"))
-    for number, count in enumerate((1, 2, 3, 4, 5, 6, 8, 9, 30), 1):
+    for number, count in enumerate((1, 2, 5, 30), 1):
         play.feed(tab, play.passed("b", number, [play.token("x")] * count))
-    shares = (
-        "[...document.querySelectorAll('.lens-text .lens-pass')].map(pass => getComputedStyle(pass).backgroundColor)"
-    )
-    depths = tab.evaluate(shares)
-    shown = [sorted(set(depths), key=depths.index).index(depth) for depth in depths]
-    assert shown == [0, 1, 2, 3, 3, 4, 4, 5, 5]
-    marks = (
-        "[...document.querySelectorAll('.lens-text .lens-token')].map(each => getComputedStyle(each).borderLeftWidth)"
-    )
-    assert tab.evaluate(marks)[:6] == ["2px", "2px", "0px", "2px", "0px", "0px"]
+    bands = tab.locator(".lens-text .lens-pass")
+    tints = bands.evaluate_all("all => all.map(each => getComputedStyle(each).backgroundColor)")
+    assert tints == tints[:2] * 2
+    assert tints[0] != tints[1]
+    numbers = bands.evaluate_all("all => all.map(each => getComputedStyle(each, '::after').content)")
+    assert numbers == ["none", '"2"', '"5"', '"30"']
 
 
-def test_kinds_of_token_differ_in_shape_and_their_score_is_the_length_of_the_line(mount: Mount, play: Any) -> None:
+def test_the_number_of_a_band_stands_before_the_line_break_at_its_end(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("b", "masks"))
+    play.feed(tab, play.passed("b", 1, [play.token("def"), play.token(":\n")]))
+    assert tab.locator(".lens-text .lens-pass[data-count]").count() == 0
+    assert tab.get_attribute(".lens-newline", "data-count") == "2"
+    assert tab.text_content(".lens-text") == "def:\n"
+
+
+def test_what_a_token_read_and_its_score_are_lines_on_a_band_that_is_looked_at_or_with_details(
+    mount: Mount, play: Any
+) -> None:
     tab = mount()
     play.start(tab, play.lane("b", "masks"))
     tokens = play.token("clean", 1.0), play.token("mask", 0.5, "mask"), play.token("draft", 0.5, "draft")
     play.feed(tab, play.passed("b", 1, tokens))
-    look = "node => ['backgroundImage', 'backgroundSize'].map(name => getComputedStyle(node)[name])"
-    looks = [each.evaluate(look) for each in tab.locator(".lens-text .lens-token").all()]
+    looks = [each.evaluate(LOOK) for each in tab.locator(".lens-text .lens-token").all()]
+    assert {image for image, _ in looks} == {"none"}
+    tab.locator(".lens-text .lens-token").first.hover()
+    hovered = [each.evaluate(LOOK) for each in tab.locator(".lens-text .lens-token").all()]
+    tab.mouse.move(0, 0)
+    tab.get_by_role("switch", name="Details").click()
+    looks = [each.evaluate(LOOK) for each in tab.locator(".lens-text .lens-token").all()]
+    assert looks == hovered
     assert len({image for image, _ in looks}) == 3
     assert "1 * (100% - 3px)" in looks[0][1] or looks[0][1].startswith("calc(100% - 3px)")
     assert all("50%" in size or "0.5 *" in size for _, size in looks[1:])
@@ -46,8 +62,13 @@ def test_kinds_of_token_differ_in_shape_and_their_score_is_the_length_of_the_lin
 
 def test_entropy_is_surer_when_it_is_lower(mount: Mount, play: Any) -> None:
     tab = mount()
-    play.start(tab, play.lane("b", "masks", choice={"score": "entropy"}))
-    play.feed(tab, play.passed("b", 1, [play.token("sure", 0.0), play.token("unsure", 2.0, "mask")], threshold=2.5))
+    play.start(tab, play.lane("b", "masks", score="entropy", follows=False, threshold=2.5))
+    play.feed(
+        tab,
+        play.passed(
+            "b", 1, [play.token("sure", 0.0), play.token("unsure", 2.0, "mask")], threshold=2.5, score="entropy"
+        ),
+    )
     sure = [
         each.evaluate("node => Number(node.style.getPropertyValue('--sure'))")
         for each in tab.locator(".lens-text .lens-token").all()
@@ -66,7 +87,8 @@ def test_a_token_opens_a_card_with_what_else_was_likely(mount: Mount, play: Any)
     assert card.locator("p").all_inner_texts() == [
         "Pass 1 · position 2 of 4",
         "Score 0.9700 · τ 0.95",
-        "Read from masks; kept because its score reached τ. The pass ends here: “ghost” had 0.6000 < τ.",
+        "It read masks; accepted because its score reaches τ. The pass ends here: “ghost” had 0.6000 < τ.",
+        "Not accepted: “ghost” 0.60, “·two” 0.30.",
     ]
     assert [item.split() for item in card.locator("li").all_inner_texts()] == [
         ["·two", "0.970"],
@@ -103,6 +125,7 @@ def test_what_comes_under_a_resting_pointer_opens_nothing_until_it_moves(mount: 
 
 def test_arrow_keys_walk_through_tokens_and_the_rejected_that_are_shown(mount: Mount, play: Any) -> None:
     tab = mount()
+    tab.get_by_role("switch", name="Details").click()
     play.sample(tab)
     tab.focus("[data-lane=b] .lens-text")
     walked = []

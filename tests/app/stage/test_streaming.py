@@ -36,7 +36,7 @@ def test_streaming_only_appends_and_measures_nothing(mount: Mount, play: Any) ->
         }"""
     )
     for number in range(1, 30):
-        ghosts = [["ghost", 0.6, "mask"]]
+        ghosts = [play.token("ghost", 0.6, "mask")]
         play.feed(tab, *(play.passed(key, number, [play.token("x")] * 3, ghosts, threshold=0.9) for key in "abc"))
     tab.wait_for_timeout(600)
     assert tab.evaluate("[read, removed]") == [[], 0]
@@ -57,7 +57,9 @@ def test_nothing_around_a_text_changes_its_class_which_would_style_the_whole_tex
         }"""
     )
     for number in range(1, 5):
-        play.feed(tab, *(play.passed(key, number, [play.token("x")], [["ghost", 0.6, "mask"]]) for key in "ab"))
+        play.feed(
+            tab, *(play.passed(key, number, [play.token("x")], [play.token("ghost", 0.6, "mask")]) for key in "ab")
+        )
     play.finish(tab, "a", "b")
     tab.wait_for_selector("[data-state=done]")
     assert tab.evaluate("changed") == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.tradeoffs.library import Library
+from app.tradeoffs.run_cache import RunCache
 
 
 def _fabricated() -> Any:
@@ -28,19 +28,25 @@ def fabricate() -> Callable[[Path], Path]:
 
 
 @pytest.fixture(scope="session")
+def fabricated() -> Any:
+    """What makes models, runs and stores; see `Fabricator` of the tests of `analysis`."""
+    return _fabricated().made().Fabricator
+
+
+@pytest.fixture(scope="session")
 def runs_folder(fabricate: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the store; leave it as it is."""
     return fabricate(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")
-def library(runs_folder: Path) -> Library:
+def library(runs_folder: Path) -> RunCache:
     """The library of that folder."""
-    return Library(runs_folder)
+    return RunCache(runs_folder)
 
 
 @pytest.fixture(scope="session")
-def run_of(library: Library) -> Callable[..., str]:
+def run_of(library: RunCache) -> Callable[..., str]:
     """`run_of("mars", "sliding_window", 0.95)`: the id of the run with this model, decoder, threshold, batch size."""
 
     def found(model: str, decoder: str = "sliding_window", threshold: float | None = None, batch_size: int = 16) -> str:

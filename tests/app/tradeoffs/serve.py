@@ -17,8 +17,8 @@ if __name__ == "__main__":
     import fabricated
     import scripted_pair
 
-    from app.tradeoffs import library
+    from app.tradeoffs import run_cache
 
     folder = Path(sys.argv[1])
-    library.RUNS = fabricated.store(folder / "runs")
+    run_cache.RUNS = fabricated.store(folder / "runs")
     scripted_pair._serve(folder / "results.jsonl", [])

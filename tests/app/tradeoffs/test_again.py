@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from app.device import Device
-from app.runner import Runner
-from app.runs.reading import read
-from app.sessions import LiveRun
+from app.compare.runner import Runner
+from app.runs.run import read
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun
 from app.tradeoffs.again import BUSY, OTHER, rewrite, settings_of
-from app.tradeoffs.library import Library
+from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.samples import entry_of
 
 RunOf = Callable[..., str]
 
 
 def test_a_stored_text_is_written_again_with_its_settings(
-    library: Library, run_of: RunOf, make_runner: Callable[..., Runner]
+    library: RunCache, run_of: RunOf, make_runner: Callable[..., Runner]
 ) -> None:
     runner, store = make_runner(), library.store()
     told = list(rewrite(runner, "session", store, run_of("mars", threshold=0.7), "logic", 3))
@@ -33,21 +33,21 @@ def test_a_stored_text_is_written_again_with_its_settings(
 
 
 def test_a_checkpoint_that_the_app_lacks_is_named(
-    library: Library, run_of: RunOf, make_runner: Callable[..., Runner]
+    library: RunCache, run_of: RunOf, make_runner: Callable[..., Runner]
 ) -> None:
     with pytest.raises(ValueError, match="no checkpoint with the weights of mars-b4"):
         list(rewrite(make_runner(), "session", library.store(), run_of("mars-b4", threshold=0.9), "logic", 3))
 
 
-def test_compare_goes_first(library: Library, run_of: RunOf, make_runner: Callable[..., Runner]) -> None:
+def test_compare_goes_first(library: RunCache, run_of: RunOf, make_runner: Callable[..., Runner]) -> None:
     runner = make_runner()
-    runner.sessions.begin("session", LiveRun(Device().join(), 0.9))
+    runner.sessions.begin("session", LiveRun(AdmissionQueue().join(), 0.9))
     with pytest.raises(ValueError, match=BUSY):
         list(rewrite(runner, "session", library.store(), run_of("mars", threshold=0.7), "logic", 3))
     assert runner.sessions.running("session")
 
 
-def test_settings_of_newer_versions_do_no_harm(library: Library, run_of: RunOf) -> None:
+def test_settings_of_newer_versions_do_no_harm(library: RunCache, run_of: RunOf) -> None:
     entry: dict[str, Any] = json.loads(json.dumps(entry_of(library.store().runs, run_of("mars", threshold=0.7))))
     entry["settings"]["invented_later"] = 1
     settings = settings_of(entry, most_tokens=64)

@@ -2,29 +2,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
 
-from app.runner import Runner
-from app.tradeoffs.answers import UNKNOWN, Desk
-from app.tradeoffs.library import Library
+from app.compare.runner import Runner
+from app.tradeoffs.answers import UNKNOWN, RequestHandler
+from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.view import View
 
 RunOf = Callable[..., str]
-VIEW = {"figure": "frontier", "against": "tokens_per_forward"}
+VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
 
 @pytest.fixture(scope="module")
-def desk(library: Library, make_runner: Callable[..., Runner]) -> Desk:
-    return Desk(library, make_runner())
+def desk(library: RunCache, make_runner: Callable[..., Runner]) -> RequestHandler:
+    return RequestHandler(library, make_runner())
 
 
-def ask(desk: Desk, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
+def ask(desk: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
     *_, last = desk.answer({"ask": what, "about": about, "ticket": ticket}, "session")
     return json.loads(last)
 
 
-def test_it_begins_with_the_figures_and_both_grounds(desk: Desk) -> None:
+def test_it_begins_with_the_figures_and_both_grounds(desk: RequestHandler) -> None:
     told = ask(desk, "begin")
     assert told["ticket"] == 7
     assert len(told["figures"]) == 9
@@ -33,20 +35,38 @@ def test_it_begins_with_the_figures_and_both_grounds(desk: Desk) -> None:
     assert told["problems"] == []
 
 
-def test_a_view_is_json_without_a_template_of_its_own(desk: Desk) -> None:
+def test_it_begins_with_the_view_that_is_asked_for_first(desk: RequestHandler) -> None:
+    told = ask(desk, "begin", VIEW)
+    assert told["shown"]["figure"] == ask(desk, "view", VIEW)["figure"]
+    assert ask(desk, "begin", {**VIEW, "figure": "pie"})["shown"] is None
+    assert ask(desk, "begin")["shown"] is None
+
+
+def test_the_first_view_is_drawn_before_anybody_asks(library: RunCache, make_runner: Callable[..., Runner]) -> None:
+    desk = RequestHandler(library, make_runner())
+    for _ in range(3):
+        desk.warm()
+    (drawing,) = [thread for thread in enumerate_threads() if thread.name == "tradeoffs-first"] or [None]
+    if drawing is not None:
+        drawing.join()
+    first = View(figure="frontier", against="tokens_per_second")
+    assert library.store().remembered(("view", repr(first)), lambda: None) is not None
+
+
+def test_a_view_is_json_without_a_template_of_its_own(desk: RequestHandler) -> None:
     shown = ask(desk, "view", VIEW)
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"
 
 
-def test_reloading_says_whether_anything_changed(desk: Desk) -> None:
+def test_reloading_says_whether_anything_changed(desk: RequestHandler) -> None:
     assert ask(desk, "reload")["changed"] is False
 
 
-def test_csv_and_card_and_samples(desk: Desk, run_of: RunOf) -> None:
+def test_csv_and_card_and_samples(desk: RequestHandler, run_of: RunOf) -> None:
     run = run_of("mars", threshold=0.7)
     assert ask(desk, "csv", VIEW)["text"].startswith("id,")
-    assert ask(desk, "card", {"id": run})["model"] == "mars"
+    assert ask(desk, "card", {"id": run})["model"] == "MARS, threshold at τ 0.7"
     assert ask(desk, "samples", {"id": run, "right": True})["samples"]
 
 
@@ -57,42 +77,42 @@ def test_csv_and_card_and_samples(desk: Desk, run_of: RunOf) -> None:
         (None, None, UNKNOWN),
         (["view"], None, UNKNOWN),
         ("view", None, "the view must be an object, got None."),
-        ("view", {"figure": "<b>"}, "the view lacks ['against']."),
+        ("view", {"figure": "<b>"}, "the view: against is missing."),
         (
             "view",
             {**VIEW, "points": 1e9},
-            "The points that may be lost must be a number from 0.1 to 50, got 1000000000.0.",
+            "the view: points must be a number from 0.1 to 50, got 1000000000.0.",
         ),
         ("card", {"id": "gone"}, "There is no such run any more: reload the runs."),
-        ("card", {"id": 5}, "id must be text, got 5."),
+        ("card", {"id": 5}, "the card: id must be text, got 5."),
         ("samples", {"id": "gone"}, "There is no such run any more: reload the runs."),
         (
             "again",
             {"id": "x", "task": "logic", "number": -1},
-            "number must be a whole number from 0 to 1000000, got -1.",
+            "the sample: number must be a whole number from 0 to 1000000, got -1.",
         ),
     ],
 )
-def test_whatever_is_asked_gets_a_sentence(desk: Desk, what: Any, about: Any, sentence: str) -> None:
+def test_whatever_is_asked_gets_a_sentence(desk: RequestHandler, what: Any, about: Any, sentence: str) -> None:
     assert ask(desk, what, about) == {"ticket": 7, "problem": sentence}
 
 
 @pytest.mark.parametrize("asked", [None, 1, "text", [], {"ask": "view", "ticket": "x" * 9}, {"ticket": True}])
-def test_no_question_at_all(desk: Desk, asked: Any) -> None:
+def test_no_question_at_all(desk: RequestHandler, asked: Any) -> None:
     (line,) = desk.answer(asked, "session")
     assert json.loads(line)["ticket"] is None
 
 
 def test_an_accident_is_a_sentence_too(make_runner: Callable[..., Runner]) -> None:
-    class Broken(Library):
+    class Broken(RunCache):
         def store(self) -> Any:
             raise RuntimeError("/srv/secret")
 
-    told = ask(Desk(Broken(), make_runner()), "samples", {"id": "x"})
+    told = ask(RequestHandler(Broken(), make_runner()), "samples", {"id": "x"})
     assert told["problem"].startswith("That failed (RuntimeError)")
     assert "secret" not in json.dumps(told)
 
 
-def test_nothing_in_an_answer_looks_like_a_tag(desk: Desk, run_of: RunOf) -> None:
+def test_nothing_in_an_answer_looks_like_a_tag(desk: RequestHandler, run_of: RunOf) -> None:
     *_, line = desk.answer({"ask": "view", "about": VIEW, "ticket": 1}, "session")
     assert "<" not in line

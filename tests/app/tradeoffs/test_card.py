@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from app.lane_choice import LaneChoice
+from app.compare.lane_choice import LaneChoice
 from app.tradeoffs.card import card
-from app.tradeoffs.library import Library
+from app.tradeoffs.run_cache import RunCache
 
 RunOf = Callable[..., str]
 SOURCES = {"ar": "ar", "mars": "mars"}
 
 
 @pytest.fixture
-def card_of(library: Library) -> Callable[..., dict[str, Any]]:
+def card_of(library: RunCache) -> Callable[..., dict[str, Any]]:
     def made(run: str, sources: dict[str, str] = SOURCES) -> dict[str, Any]:
         return card(library.store(), library.table(), run, sources)
 
@@ -23,7 +23,8 @@ def card_of(library: Library) -> Callable[..., dict[str, Any]]:
 
 def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
     shown = card_of(run_of("mars", threshold=0.7))
-    assert (shown["model"], shown["setting"]) == ("mars", "sliding_window · τ 0.7 · batch size 16")
+    assert shown["model"] == "MARS, threshold at τ 0.7"
+    assert shown["setting"] == "mars · sliding_window · τ 0.7 · batch size 16"
     accuracy = next(each for each in shown["measures"] if each["label"] == "Accuracy")
     assert accuracy["value"] == "87.5 %"
     low, high = map(float, accuracy["interval"].split(" to "))
@@ -36,7 +37,7 @@ def test_a_card_says_what_was_measured_and_where(card_of: Callable[..., dict[str
 
 def test_what_was_not_measured_is_not_there(card_of: Callable[..., dict[str, Any]], run_of: RunOf) -> None:
     assert {each["label"] for each in card_of(run_of("mars", threshold=0.7))["measures"]} == {
-        *("Accuracy", "Tokens per forward", "Loss against AR")
+        *("Accuracy", "Tokens per forward", "Accuracy against AR")
     }
 
 
@@ -59,7 +60,7 @@ def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[st
     assert shown["again"] == shown["lacking"]
 
 
-def test_a_published_number_has_no_texts_and_says_so(library: Library, card_of: Callable[..., dict[str, Any]]) -> None:
+def test_a_published_number_has_no_texts_and_says_so(library: RunCache, card_of: Callable[..., dict[str, Any]]) -> None:
     table = library.table()
     run = table.loc[table["source"] == "published", "id"].iloc[0]
     shown = card_of(run)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from app.tradeoffs import drawing
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, SPEEDUP
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, PER_SECOND
 from app.tradeoffs.layer import ALL
-from app.tradeoffs.library import Library
+from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import View
 
 RunOf = Callable[..., str]
 
 
-def draw(library: Library, figure: str = "frontier", against: str = PER_FORWARD, **asked: Any) -> dict[str, Any]:
+def draw(library: RunCache, figure: str = "frontier", against: str = PER_FORWARD, **asked: Any) -> dict[str, Any]:
     return drawing.draw(library, View(figure=figure, against=against, **asked))
 
 
@@ -28,7 +28,7 @@ def ids(shown: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("figure", sorted(set(FIGURES) - {"ablation"}))
-def test_every_figure_is_drawn_from_the_runs(library: Library, figure: str) -> None:
+def test_every_figure_is_drawn_from_the_runs(library: RunCache, figure: str) -> None:
     shown = draw(library, figure)
     assert shown["empty"] == ""
     assert ids(shown)
@@ -37,7 +37,7 @@ def test_every_figure_is_drawn_from_the_runs(library: Library, figure: str) -> N
 
 
 @pytest.mark.parametrize("against", AXES)
-def test_the_axis_is_the_one_chosen(library: Library, against: str) -> None:
+def test_the_axis_is_the_one_chosen(library: RunCache, against: str) -> None:
     shown = draw(library, against=against)
     titles = [
         axis["title"]["text"]
@@ -47,25 +47,26 @@ def test_the_axis_is_the_one_chosen(library: Library, against: str) -> None:
     words = {
         "tokens_per_forward": "tokens per forward",
         "tokens_per_second": "output tokens/s",
-        "speedup": "speed-up over AR (×)",
     }
     assert set(titles) == {words[against]}
 
 
-def test_a_figure_starts_with_ar_and_one_model_by_probability(library: Library) -> None:
+def test_a_figure_starts_with_ar_and_one_model_by_probability(library: RunCache) -> None:
     shown = draw(library)
     assert shown["usual"]
-    assert shown["words"] == "Checkpoint: ar, mars · Score: probability, no threshold"
+    assert shown["summary"] == "All 14 runs selected"  # though the first view draws a handful of them
+    assert {library.table().set_index("id").loc[run, "model"] for run in ids(shown)} == {"ar", "mars"}
+    assert not {library.table().set_index("id").loc[run, "settings.score"] for run in ids(shown)} - {"probability"}
     assert not draw(library, chosen={})["usual"]
 
 
-def test_a_filter_selects_what_is_drawn(library: Library, run_of: RunOf) -> None:
+def test_a_filter_selects_what_is_drawn(library: RunCache, run_of: RunOf) -> None:
     shown = draw(library, chosen={"checkpoint": ("mars-b4",)})
     assert ids(shown) == {run_of("mars-b4", threshold=0.9)}
     assert shown["summary"] == "1 of 14 runs selected"
 
 
-def test_one_family_is_measured_on_its_own(library: Library) -> None:
+def test_one_family_is_measured_on_its_own(library: RunCache) -> None:
     shown = draw(library, task="logic")
     problems = {
         row["cells"][[column["label"] for column in shown["table"]["columns"]].index("n")][0]
@@ -76,7 +77,7 @@ def test_one_family_is_measured_on_its_own(library: Library) -> None:
     assert draw(library, task="no such family")["task"] == "all families"
 
 
-def test_the_operating_point_is_starred_where_it_lies(library: Library, run_of: RunOf) -> None:
+def test_the_operating_point_is_starred_where_it_lies(library: RunCache, run_of: RunOf) -> None:
     shown = draw(library, points=10.0)
     star = shown["figure"]["data"][-1]
     best = run_of("mars", threshold=0.7)
@@ -86,7 +87,7 @@ def test_the_operating_point_is_starred_where_it_lies(library: Library, run_of: 
     assert star["marker"]["symbol"] == "star"
 
 
-def test_a_panel_of_one_family_has_no_star_for_all_of_them(library: Library) -> None:
+def test_a_panel_of_one_family_has_no_star_for_all_of_them(library: RunCache) -> None:
     symbols = {trace["marker"].get("symbol") for trace in draw(library, "families", points=20.0)["figure"]["data"]}
     assert "star" not in symbols
     shown = draw(library, "families", points=20.0, task="logic")
@@ -94,7 +95,7 @@ def test_a_panel_of_one_family_has_no_star_for_all_of_them(library: Library) -> 
     assert "star" in one
 
 
-def test_published_numbers_come_as_a_layer_of_their_own(library: Library) -> None:
+def test_published_numbers_come_as_a_layer_of_their_own(library: RunCache) -> None:
     without, layered = draw(library), draw(library, published="GSM8K")
     assert "GSM8K" in without["layers"]
     assert without["layer"] == ""
@@ -106,38 +107,38 @@ def test_published_numbers_come_as_a_layer_of_their_own(library: Library) -> Non
     assert all(trace["marker"]["symbol"].endswith("-open") for trace in hollow)
 
 
-def test_the_layer_that_a_figure_lacks_is_its_first(library: Library) -> None:
+def test_the_layer_that_a_figure_lacks_is_its_first(library: RunCache) -> None:
     assert draw(library, "caching", published="GSM8K")["layer"] == ALL
     assert draw(library, "reliability", published="GSM8K")["layer"] == ""
-    assert draw(library, against=SPEEDUP, published="GSM8K")["layers"] == []
+    assert draw(library, against=PER_SECOND, published="GSM8K")["layers"] == []
 
 
-def test_a_published_threshold_of_one_is_one_token_mode(library: Library) -> None:
+def test_a_published_threshold_of_one_is_one_token_mode(library: RunCache) -> None:
     shown = draw(library, chosen={"checkpoint": ("ar",)}, published="GSM8K")
     hovers = [text for trace in shown["figure"]["data"] for text in trace.get("hovertext", []) if "published" in text]
     assert any("one-token mode" in text for text in hovers)
     assert not any("τ 1<" in text or "τ 1 " in text for text in hovers)
 
 
-def test_a_running_lane_belongs_where_its_axis_is(library: Library) -> None:
-    assert draw(library)["live"] == {"measure": PER_FORWARD, "axes": [""]}
-    assert draw(library, against=SPEEDUP)["live"] == {"measure": SPEEDUP, "axes": [""]}
-    only = {"batch_size": ("4",)}
-    assert draw(library, against=SPEEDUP, chosen=only)["live"] == {"measure": SPEEDUP, "axes": []}
-    assert draw(library, "families")["live"] == {"measure": PER_FORWARD, "axes": ["", "2"]}
+def test_a_running_lane_belongs_where_its_axis_is(library: RunCache) -> None:
+    assert draw(library)["live"] == {"measure": PER_FORWARD, "axes": [""], "models": None}
+    seconds = {"measure": PER_SECOND, "models": ["ar", "mars"]}
+    assert draw(library, against=PER_SECOND)["live"] == {**seconds, "axes": [""]}
+    assert draw(library, against=PER_SECOND, batch=4)["live"] == {**seconds, "axes": []}
+    assert draw(library, "families")["live"] == {"measure": PER_FORWARD, "axes": ["", "2"], "models": None}
     assert draw(library, "acceptance")["live"] is None
 
 
-def test_a_selection_without_a_mark_says_that_filters_hide_it(library: Library) -> None:
+def test_a_selection_without_a_mark_says_that_filters_hide_it(library: RunCache) -> None:
     shown = draw(library, "reliability", chosen={"decoder": ("autoregressive",)})
     assert shown["empty"] == "The selection has no run that this figure can show; others have. Widen the filters."
 
 
-def test_a_figure_without_runs_names_the_sweep_that_makes_them(library: Library, tmp_path: Path) -> None:
-    empty = draw(Library(tmp_path), "reliability")["empty"]
+def test_a_figure_without_runs_names_the_sweep_that_makes_them(library: RunCache, tmp_path: Path) -> None:
+    empty = draw(RunCache(tmp_path), "reliability")["empty"]
     assert empty.startswith(
         "There are no runs yet. This makes runs that keep their mask proposals: python -m analysis sweep"
     )
     assert empty.endswith("calibration.toml")
     for figure in FIGURES:
-        assert draw(Library(tmp_path), figure)["empty"].startswith("There are no runs yet.")
+        assert draw(RunCache(tmp_path), figure)["empty"].startswith("There are no runs yet.")

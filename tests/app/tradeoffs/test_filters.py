@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 from app.tradeoffs import filters
-from app.tradeoffs.library import Library
+from app.tradeoffs.run_cache import RunCache
 
 
 @pytest.fixture(scope="module")
-def found(library: Library) -> pd.DataFrame:
+def found(library: RunCache) -> pd.DataFrame:
     return filters.facets(library.table())
 
 
@@ -17,7 +17,7 @@ def counts(found: pd.DataFrame, chosen: filters.Chosen, name: str) -> dict[str, 
     return {option["value"]: option["count"] for option in listed["options"]}
 
 
-def test_only_measured_runs_can_be_chosen(found: pd.DataFrame, library: Library) -> None:
+def test_only_measured_runs_can_be_chosen(found: pd.DataFrame, library: RunCache) -> None:
     assert len(found) == len(library.store().runs.entries)
     assert set(found["checkpoint"]) == {"ar", "mars", "mars-b4"}
 

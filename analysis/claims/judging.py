@@ -1,0 +1,183 @@
+"""The judge: a claim is a table of comparisons, each comparison has a verdict, and the worst of them is the claim's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil, floor, inf, log10
+
+from analysis.claims.evidence import Evidence, Published, Run
+from analysis.stats.intervals import CONFIDENCE, Interval
+
+MARGIN = 1.0
+"""Points of accuracy below which a loss does not matter in practice."""
+Criterion = Callable[[Interval], bool]
+
+
+class ClaimVerdict(Enum):
+    """The possible verdicts, the worst first."""
+
+    FAILS = "does not hold"
+    OPEN = "undecided at this n"
+    MISSING = "not measured"
+    HOLDS = "holds"
+
+
+def worst(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
+    """The worst of several verdicts; `MISSING` if there are none."""
+    found = set(verdicts)
+    return next((verdict for verdict in ClaimVerdict if verdict in found), ClaimVerdict.MISSING)
+
+
+def verdict_of(interval: Interval, *, holds: Criterion, fails: Criterion) -> ClaimVerdict:
+    """The verdict on one interval. An interval that meets both criteria fails."""
+    return ClaimVerdict.FAILS if fails(interval) else ClaimVerdict.HOLDS if holds(interval) else ClaimVerdict.OPEN
+
+
+def above(limit: float) -> Criterion:
+    """The whole interval lies above the limit."""
+    return lambda interval: interval.low > limit
+
+
+def at_least(limit: float) -> Criterion:
+    """No part of the interval lies below the limit."""
+    return lambda interval: interval.low >= limit
+
+
+def below(limit: float) -> Criterion:
+    """The whole interval lies below the limit."""
+    return lambda interval: interval.high < limit
+
+
+def at_most(limit: float) -> Criterion:
+    """No part of the interval lies above the limit."""
+    return lambda interval: interval.high <= limit
+
+
+def faster(gain: Interval) -> ClaimVerdict:
+    """The verdict on a speed-up: it holds above 1 and fails below 1."""
+    return verdict_of(gain, holds=above(1), fails=below(1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One row of a claim's table: the things compared and the results, by column. A verdict of None is not judged."""
+
+    compared: Mapping[str, str]
+    measured: Mapping[str, str]
+    verdict: ClaimVerdict | None = None
+
+    def __str__(self) -> str:
+        compared = ", ".join(f"{column} {cell}".strip() for column, cell in self.compared.items())
+        return f"{compared}: {', '.join(f'{column} {cell}' for column, cell in self.measured.items())}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The comparisons behind a verdict. `headline` is the cell of the overview, `why` at most two sentences.
+
+    `runs` are the runs behind it; where benchmark files are judged, `commands`, `n` and `where` stand in for them.
+    `needs` names the runs that are missing, if any.
+    """
+
+    comparisons: Sequence[Comparison] = ()
+    headline: str = ""
+    runs: Sequence[Run] = ()
+    why: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    n: Sequence[int] = ()
+    where: Sequence[str] = ()
+    needs: str = ""
+
+    @property
+    def verdict(self) -> ClaimVerdict:
+        """The worst verdict of its comparisons; something missing counts as a comparison."""
+        verdicts = [comparison.verdict for comparison in self.comparisons if comparison.verdict is not None]
+        return worst([*verdicts, *([ClaimVerdict.MISSING] if self.needs else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A claim of the paper, or (`ours`) of this project. `rule` states in words how `find` reaches its verdict."""
+
+    number: int
+    title: str
+    claimed: Callable[[Published], str]
+    rule: str
+    find: Callable[[Evidence], Finding]
+    ours: bool = False
+
+
+def together(comparisons: int) -> float:
+    """The confidence that each of so many intervals needs for all to be right in 95 % of cases (Bonferroni)."""
+    return 1 - (1 - CONFIDENCE) / max(1, comparisons)
+
+
+def percent(interval: Interval) -> str:
+    """A share: 95.3 % [93.3, 96.8]."""
+    return _words(interval.scaled(100), ".1f", " %")
+
+
+def points(interval: Interval) -> str:
+    """A difference in points: −0.3 [−1.2, +0.6]."""
+    return _words(interval, "+.1f", "")
+
+
+def lost(interval: Interval) -> str:
+    """A loss in points: 0.3 [−0.6, 1.2]."""
+    return _words(interval, ".1f", "")
+
+
+def times(interval: Interval) -> str:
+    """A factor: 1.27× [1.20, 1.31]."""
+    return _words(interval, ".2f", "×")
+
+
+def number(interval: Interval) -> str:
+    """Tokens per forward: 2.75 [2.70, 2.80]."""
+    return _words(interval, ".2f", "")
+
+
+def rate(interval: Interval) -> str:
+    """Tokens per second: 2,015 [1,980, 2,050]."""
+    return _words(interval, ",.0f", "")
+
+
+def _words(interval: Interval, form: str, unit: str) -> str:
+    value, low, high = (_signed(end, form) for end in (interval.value, interval.low, interval.high))
+    return f"{value}{unit} [{low}, {high}]"
+
+
+def _signed(value: float, form: str) -> str:
+    """A number with a proper minus, and no sign before one that rounds to 0."""
+    text = f"{value:{form}}"
+    if not any(digit in text for digit in "123456789"):
+        text = text.lstrip("+-")
+    return text.replace("-", "−")
+
+
+def problems_needed(n: int, interval: Interval, *, above: float = inf, below: float = -inf) -> float:
+    """How many problems would move the whole interval above `above` or below `below`, if its value stays the same.
+
+    The width of an interval shrinks with the root of n. Infinite where the value is on the wrong side of both.
+    """
+    ways = [
+        (interval.value - interval.low, interval.value - above),
+        (interval.high - interval.value, below - interval.value),
+    ]
+    return min((n * (width / room) ** 2 for width, room in ways if room > 0), default=inf)
+
+
+def problems_needed_between(n: int, interval: Interval, limit: float) -> float:
+    """How many problems would move the interval within ±limit, or the whole of it beyond one of them."""
+    inside = [problems_needed(n, interval, above=-limit), problems_needed(n, interval, below=limit)]
+    return min(max(inside), problems_needed(n, interval, above=limit), problems_needed(n, interval, below=-limit))
+
+
+def about(problems: float) -> str:
+    """A number of problems with two digits, rounded up: 13,000."""
+    if problems == inf:
+        return "no number"
+    step = 10 ** max(0, floor(log10(max(problems, 1))) - 1)
+    return f"{ceil(problems / step) * step:,}"

@@ -1,0 +1,343 @@
+"""Claims about mask proposals: 5 the score, 9 exact decoding, 11 the B+1-th proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from analysis.claims.evidence import Evidence, GreedyRuns, Model, Published, Run, by_turn, on_same_problems
+from analysis.claims.judging import (
+    MARGIN,
+    Claim,
+    ClaimVerdict,
+    Comparison,
+    Finding,
+    about,
+    above,
+    at_most,
+    faster,
+    number,
+    points,
+    problems_needed_between,
+    rate,
+    times,
+    together,
+    verdict_of,
+    worst,
+)
+from analysis.stats.frontiers import speed_at_loss
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import identical_texts
+from analysis.stats.resampling import percentiles
+from mars.decoders import EXACT
+
+SCORES = ("probability", "margin", "entropy")
+EQUAL_LOSS = 2.0
+"""Points of accuracy at which tokens per forward of different scores are compared."""
+ALIKE = 5.0
+"""Scores are similar where tokens per forward at equal loss differ by less than this many percent."""
+Sweep = tuple[Run, list[Run]]
+
+
+# Claim 5
+
+
+def _scores_claimed(_: Published) -> str:
+    return "Probability, margin and entropy as acceptance score give similar frontiers."
+
+
+def _scores(evidence: Evidence) -> Finding:
+    """Tokens per forward at an equal loss, interpolated between thresholds, for each score against probability."""
+    runs = evidence.runs
+    for model in runs.models(lambda model: model.is_full_mars):
+        sweeps = {score: found for score in SCORES if (found := runs.sweep(model, score)) and len(found[1]) > 1}
+        if len(sweeps) == len(SCORES) and len({base.problem_set for base, _ in sweeps.values()}) == 1:
+            return _compared_scores(runs, model, sweeps)
+    return Finding(needs="runs of one MARS model at several thresholds of each of probability, margin and entropy")
+
+
+def _compared_scores(runs: GreedyRuns, model: Model, sweeps: Mapping[str, Sweep]) -> Finding:
+    base = sweeps["probability"][0]
+    reached, changes = _at_equal_loss(runs, sweeps)
+    compared = [
+        Comparison(
+            compared={"score": score, "thresholds": ", ".join(f"{run.threshold:g}" for run in sweeps[score][1])},
+            measured={
+                f"tokens/forward at {EQUAL_LOSS:g} points lost": number(percentiles(value, drawn)),
+                "against probability": f"{points(changes[score])} %" if score in changes else "",
+            },
+            verdict=_alike(changes[score]) if score in changes else None,
+        )
+        for score, (value, drawn) in reached.items()
+    ]
+    needed = " and ".join(
+        f"{about(problems_needed_between(base.n, change, ALIKE))} for {score}" for score, change in changes.items()
+    )
+    few = f"A loss of {EQUAL_LOSS:g} points is only {EQUAL_LOSS / 100 * base.n:.0f} of {base.n:,} problems"
+    why = [
+        f"{few}, so the point of comparison on each frontier is uncertain.",
+        f"If the values stay as measured, the number of problems needed is about {needed}.",
+    ]
+    return Finding(
+        comparisons=compared,
+        headline="; ".join(f"{score} {points(change)} % tokens/forward" for score, change in changes.items()),
+        runs=[base, *(run for _, swept in sweeps.values() for run in swept)],
+        why=why,
+    )
+
+
+def _alike(change: Interval) -> ClaimVerdict:
+    return verdict_of(
+        change,
+        holds=lambda interval: -ALIKE < interval.low and interval.high < ALIKE,
+        fails=lambda interval: interval.low > ALIKE or interval.high < -ALIKE,
+    )
+
+
+def _at_equal_loss(
+    runs: GreedyRuns, sweeps: Mapping[str, Sweep]
+) -> tuple[dict[str, tuple[float, np.ndarray]], dict[str, Interval]]:
+    """Tokens per forward of each score with their draws, and the percent by which the others differ from probability.
+
+    The intervals of the differences are right together.
+    """
+    base = runs.rows(sweeps["probability"][0])
+    reached = {
+        score: speed_at_loss([runs.rows(run) for run in swept], base, EQUAL_LOSS)
+        for score, (_, swept) in sweeps.items()
+    }
+    own_value, own_drawn = reached["probability"]
+    changes = {
+        score: percentiles(value / own_value - 1, drawn / own_drawn - 1, together(len(sweeps) - 1)).scaled(100)
+        for score, (value, drawn) in reached.items()
+        if score != "probability"
+    }
+    return reached, changes
+
+
+# Claim 9
+
+
+def _exact_claimed(_: Published) -> str:
+    return (
+        "Mask proposals that the next pass verifies give the text of one-token mode, in fewer passes than any τ that "
+        f"loses at most {MARGIN:g} point, and at small batches in less time."
+    )
+
+
+def _exact(evidence: Evidence) -> Finding:
+    """Texts and passes of each MARS model, then wall-clock, which is shown and not judged."""
+    runs, compared, used = evidence.runs, [], []
+    for model in runs.models(lambda model: model.is_full_mars):
+        if found := _exact_of_model(runs, model):
+            compared.append(found[0])
+            used += found[1]
+    if not compared:
+        return Finding(needs=f"runs of {EXACT}, of one-token mode and of several τ on the same problems")
+    timed, raced = _wall_clock(runs)
+    first = compared[0].measured
+    return Finding(
+        comparisons=[*compared, *timed],
+        headline=f"{first['texts']} texts identical; {first['tokens/forward']} tokens/forward",
+        runs=[*used, *raced],
+    )
+
+
+def _exact_of_model(runs: GreedyRuns, model: Model) -> tuple[Comparison, list[Run]] | None:
+    """Its comparison and the runs behind it; None without them."""
+    pairs = [pair for run in runs.of(model, EXACT) if (pair := on_same_problems([run], runs.one_token(model)))]
+    swept = runs.sweep(model)
+    if not pairs or swept is None:
+        return None
+    base, thresholds = swept
+    comparable = [run for run, _ in pairs if run.problem_set == base.problem_set]
+    if not comparable:
+        return None
+    best = max(comparable, key=lambda run: runs.forward(run).value)
+    within = [run for run in thresholds if -runs.points(run, base).value <= MARGIN]
+    rival = max([base, *within], key=lambda run: runs.forward(run).value)
+    checked = [
+        (run.n, identical_texts(runs.rows(run), runs.rows(plain)).value)
+        for run, plain in pairs
+        if run.dtype == "float32"
+    ]
+    texts, same = sum(n for n, _ in checked), sum(round(share * n) for n, share in checked)
+    gain = runs.forward_gain(best, rival)
+    comparison = Comparison(
+        compared={"model": runs.name(model)},
+        measured={
+            "texts": f"{same:,} of {texts:,}",
+            "tokens/forward": f"{number(runs.forward(best))} ({best.settings['layout']})",
+            "gain": f"{times(gain)} over {_threshold_words(rival)}",
+        },
+        verdict=worst([_same_texts(same, texts), faster(gain)]),
+    )
+    return comparison, [*dict.fromkeys(run for pair in pairs for run in pair), *thresholds]
+
+
+def _same_texts(same: int, texts: int) -> ClaimVerdict:
+    if same < texts:
+        return ClaimVerdict.FAILS
+    return ClaimVerdict.HOLDS if texts else ClaimVerdict.OPEN
+
+
+def _wall_clock(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
+    """Exact decoding against the fastest setting within the margin, in the same turns, by batch size."""
+    compared, used = [], []
+    for turn in by_turn(runs.all):
+        for model in dict.fromkeys(run.model for run in turn if run.decoder == EXACT):
+            own = [run for run in turn if run.model == model]
+            exact = [run for run in own if run.decoder == EXACT]
+            rivals = [run for run in own if run.decoder == "sliding_window" and _within(runs, run)]
+            rivals += [run for run in own if run.decoder == "autoregressive"]
+            if not rivals:
+                continue
+            best, rival = runs.fastest(exact), runs.fastest(rivals)
+            gain = runs.time_gain(best, rival, together(len(exact) * len(rivals)))
+            compared.append(
+                Comparison(
+                    compared={
+                        "wall-clock": f"{runs.name(model)}, {best.group}",
+                        "batch": str(best.batch_size),
+                        "layout": best.settings["layout"],
+                    },
+                    measured={
+                        "tokens/s": rate(runs.rate(best)),
+                        f"fastest within {MARGIN:g} point": _threshold_words(rival),
+                        "its tokens/s": rate(runs.rate(rival)),
+                        "speed-up": times(gain),
+                    },
+                )
+            )
+            used += [best, *rivals]
+    return compared, list(dict.fromkeys(used))
+
+
+def _within(runs: GreedyRuns, run: Run) -> bool:
+    """True if this setting loses at most the margin, in its runs on most problems."""
+    names = ("threshold", "score", "block_size", "extra_proposal")
+    same = runs.where(
+        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_settings(run, *names)
+    )
+    pair = on_same_problems(same, runs.one_token(run.model))
+    return pair is not None and -runs.points(pair[0], pair[1]).value <= MARGIN
+
+
+def _threshold_words(run: Run) -> str:
+    """One-token mode or τ, and the block size where it differs from the training's."""
+    size = run.settings["block_size"]
+    other = "" if run.model.block_size in (None, size) else f", B = {size}"
+    return "one-token mode" if run.one_token else f"τ = {run.threshold:g}{other}"
+
+
+# Claim 11
+
+
+def _extra_claimed(_: Published) -> str:
+    return (
+        "Training covers B + 1 predictions for B masks; the published sampler drops the last. Keeping it adds tokens."
+    )
+
+
+def _extra(evidence: Evidence) -> Finding:
+    """The same model and τ with and without the B+1-th proposal."""
+    runs = evidence.runs
+    pairs = [pair for model in runs.models(lambda model: model.is_full_mars) for pair in _extra_pairs(runs, model)]
+    if not pairs:
+        return Finding(needs="runs at the same τ with and without the B+1-th proposal, on the same problems")
+    confidence, compared = together(2 * len(pairs)), []
+    for without, offered in pairs:
+        gain = runs.forward_gain(offered, without, confidence)
+        change = runs.points(offered, without, confidence)
+        compared.append(
+            Comparison(
+                compared={"model": runs.name(without.model), "τ": f"{without.threshold:g}"},
+                measured={"× tokens/forward": times(gain), "accuracy (points)": points(change)},
+                verdict=worst(
+                    [
+                        verdict_of(gain, holds=above(1), fails=at_most(1)),
+                        ClaimVerdict.FAILS if change.surely_below(0) else ClaimVerdict.HOLDS,
+                    ]
+                ),
+            )
+        )
+    proposing = [found[0] for model in dict.fromkeys(run.model for _, run in pairs) if (found := runs.proposals(model))]
+    adding = sum(comparison.verdict is ClaimVerdict.HOLDS for comparison in compared)
+    first = compared[0]
+    return Finding(
+        comparisons=compared,
+        headline=f"{first.compared['model']}, τ = {first.compared['τ']}: {first.measured['× tokens/forward']} "
+        f"tokens/forward; {adding} of {len(compared)} comparisons hold",
+        runs=[*(run for pair in pairs for run in pair), *proposing],
+        why=[_how_many_get_there(runs, pairs)],
+    )
+
+
+def _extra_pairs(runs: GreedyRuns, model: Model) -> list[tuple[Run, Run]]:
+    found = []
+    offered = runs.with_threshold(model, extra=True)
+    for threshold in sorted({run.threshold or 0.0 for run in offered}, reverse=True):
+        choices = [
+            [run for run in runs.with_threshold(model, extra=extra) if run.threshold == threshold]
+            for extra in (False, True)
+        ]
+        if pair := on_same_problems(*choices):
+            found.append((pair[0], pair[1]))
+    return found
+
+
+def _how_many_get_there(runs: GreedyRuns, pairs: Sequence[tuple[Run, Run]]) -> str:
+    """The tokens per pass that the proposal adds, by model, with the share of passes that reach it."""
+    counts: dict[Model, np.ndarray] = {}
+    for _, offered in pairs:
+        found = np.array(_reached(runs.rows(offered), offered.settings["block_size"]))
+        counts[offered.model] = counts.get(offered.model, np.zeros(3, int)) + found
+    told = [
+        f"{100 * there / passes:.1f} % in {runs.name(model)} (+{taken / passes:.3f} tokens per pass)"
+        for model, (passes, there, taken) in counts.items()
+    ]
+    return f"It can be accepted only in passes that accept all proposals before it: {', '.join(told)}."
+
+
+def _reached(rows: pd.DataFrame, block: int) -> tuple[int, int, int]:
+    """Passes, those that accept the first B proposals or more, and those that accept B + 1."""
+    lengths = [list(counts) for counts in rows["acceptance_lengths"]]
+    there = sum(int(sum(counts[block - 1 :])) for counts in lengths)
+    taken = sum(int(counts[block]) for counts in lengths if len(counts) > block)
+    return int(rows["passes"].sum()), there, taken
+
+
+CLAIMS = (
+    Claim(
+        number=5,
+        title="Probability, margin and entropy work equally well as scores",
+        claimed=_scores_claimed,
+        rule=f"""Tokens per forward are read off each frontier at a loss of {EQUAL_LOSS:g} points against one-token
+            mode, interpolated between thresholds. It holds if margin and entropy surely differ by less than
+            {ALIKE:g} % from probability, and fails if one surely differs by more.""",
+        find=_scores,
+    ),
+    Claim(
+        number=9,
+        title=f"Exact decoding keeps the text, in fewer passes than any τ that loses at most {MARGIN:g} point",
+        claimed=_exact_claimed,
+        rule=f"""It holds if every float32 text equals that of one-token mode and the best layout surely takes fewer
+            passes than the fastest τ that loses at most {MARGIN:g} point as measured. It fails if a text differs or it
+            surely takes more passes. Wall-clock, against the fastest such τ or AR in the same turns, is shown but not
+            judged.""",
+        find=_exact,
+        ours=True,
+    ),
+    Claim(
+        number=11,
+        title="The B+1-th proposal adds tokens at the same τ",
+        claimed=_extra_claimed,
+        rule="""It holds if it surely adds tokens per forward at every τ and surely loses accuracy nowhere. It fails if
+            it surely loses accuracy at some τ, or surely adds nothing. The intervals are right together in 95 % of
+            cases.""",
+        find=_extra,
+        ours=True,
+    ),
+)

@@ -1,0 +1,396 @@
+"""Claims about speed: 4 and 10 the block cache, 6 Jacobi decoding, 7 speculative decoding, 12 the AR baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from analysis.claims.evidence import MARS, Evidence, GreedyRuns, Published, Run, by_turn, on_same_problems
+from analysis.claims.judging import (
+    Claim,
+    ClaimVerdict,
+    Comparison,
+    Finding,
+    above,
+    at_most,
+    faster,
+    number,
+    percent,
+    points,
+    rate,
+    times,
+    together,
+    verdict_of,
+)
+from analysis.runs.baseline import AR, of_one_size, speed_baselines
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import identical_texts
+
+MANY_ROWS = (4, 8, 16)
+"""Batch sizes at which rows that wait for each other cost time."""
+LITTLE = 1.25
+"""Tokens per forward up to which a training-free decoder gains little."""
+PAPER_BATCH = 4
+"""The batch size of the paper's largest speed-up."""
+PARAMETERS_7B = 7_615_616_512
+BYTES_PER_WEIGHT = 2
+H200_BYTES_PER_SECOND = 4.8e12
+"""The nominal memory bandwidth of the paper's GPU."""
+
+
+# Claim 4
+
+
+def _cache_claimed(published: Published) -> str:
+    best = published.best_block_cache()
+    slower = [f"{factor:.2f}× at batch {size}" for size, factor in published.without_cache().items() if factor < 0.5]
+    return (
+        f"A block cache turns tokens per forward into wall-clock: up to {best['speedup']:.2f}× AR, at batch "
+        f"{best['batch_size']:.0f} with cache blocks of {best['settings.cache_block_size']:.0f}; without a cache "
+        f"{' and '.join(slower)}."
+    )
+
+
+def _cache(evidence: Evidence) -> Finding:
+    """The best cache block size of each batch size against AR in the same turns; judged at the paper's batch size."""
+    runs, batch = evidence.runs, int(evidence.published.best_block_cache()["batch_size"])
+    compared, used, why, headline = [], [], [], ""
+    for turn in by_turn(runs.all):
+        cached = [run for run in turn if run.decoder == "block_cached" and run.threshold is not None]
+        cached.sort(key=lambda run: (-(run.threshold or 0), run.settings["cache_block_size"]))
+        plain = cached and _ar_of_its_size(turn, cached[0])
+        if not plain:
+            continue
+        confidence = together(len(cached) * len(plain))
+        gains = {run.id: [runs.time_gain(run, other, confidence) for other in plain] for run in cached}
+        best = max(cached, key=lambda run: gains[run.id][0].value)
+        judged = best.batch_size == batch
+        others = [
+            f"{times(gain)} ({runs.name(run.model)})" for run, gain in zip(plain[1:], gains[best.id][1:], strict=True)
+        ]
+        if judged:
+            headline = headline or f"{times(gains[best.id][0])} AR at batch {batch}"
+            why += _other_weights(others)
+        compared.append(
+            Comparison(
+                compared={"device, batch": _place(best), "best cache block": str(best.settings["cache_block_size"])},
+                measured={
+                    "tokens/s": rate(runs.rate(best)),
+                    "× AR": times(gains[best.id][0]),
+                    "× AR on other weights": ", ".join(others),
+                },
+                verdict=_cache_verdict(gains, best) if judged else None,
+            )
+        )
+        used += [*plain, *cached]
+    if not any(comparison.verdict for comparison in compared):
+        return Finding(needs=f"timed runs of block_cached and autoregressive in one group at batch {batch}")
+    return Finding(comparisons=compared, headline=headline, runs=used, why=why)
+
+
+def _cache_verdict(gains: Mapping[str, list[Interval]], best: Run) -> ClaimVerdict:
+    """The best block must beat every AR run; it fails only if all blocks are slower than all of them."""
+    if all(gain.surely_below(1) for each in gains.values() for gain in each):
+        return ClaimVerdict.FAILS
+    return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains[best.id]) else ClaimVerdict.OPEN
+
+
+def _other_weights(others: list[str]) -> list[str]:
+    if not others:
+        return []
+    return [
+        f"Against AR on other weights of the same size it is {', '.join(others)}.",
+        "Both AR runs take the same passes, so the gap between them is mostly the machine's, which no interval covers.",
+    ]
+
+
+def _ar_of_its_size(turn: Iterable[Run], run: Run) -> list[Run]:
+    """The autoregressive runs of the same turns on models of its size, on its own weights first."""
+    alike = (
+        other
+        for other in turn
+        if other.decoder == "autoregressive" and of_one_size(other.model.parameters, run.model.parameters)
+    )
+    return speed_baselines(run.model.fingerprint, alike, lambda other: (other.model.fingerprint, other.id))
+
+
+def _place(run: Run) -> str:
+    return f"{run.device}, {run.batch_size}"
+
+
+# Claim 6
+
+
+def _jacobi_claimed(published: Published) -> str:
+    table = published.means("jacobi_baseline").set_index("decoder")
+    speeds, accuracies = table["tokens_per_forward"], table["accuracy"]
+    return (
+        f"Jacobi decoding of the AR model reaches {speeds['jacobi']:.2f} tokens per forward (mean "
+        f"{accuracies['jacobi']:.1f} against {accuracies['autoregressive']:.1f}), MARS at τ = {0.95:g} "
+        f"{speeds['sliding_window']:.2f}."
+    )
+
+
+def _jacobi(evidence: Evidence) -> Finding:
+    """Every number of draft tokens on each AR model; the best is judged."""
+    runs, compared, used, headline = evidence.runs, [], [], ""
+    for model in runs.models(lambda model: model.stage == AR):
+        found: dict[int, list[Run]] = {}
+        for run in runs.of(model, "jacobi"):
+            if pair := on_same_problems([run], runs.one_token(model)):
+                found.setdefault(run.settings["draft_tokens"], pair)
+        gains = {k: runs.forward(run, together(len(found))) for k, (run, _) in found.items()}
+        best = max(gains, key=lambda k: gains[k].value, default=None)
+        for k, (run, plain) in sorted(found.items()):
+            same = identical_texts(runs.rows(run), runs.rows(plain))
+            compared.append(
+                Comparison(
+                    compared={"model": runs.name(model), "draft tokens": str(k)},
+                    measured={"tokens/forward": number(gains[k]), "texts identical to AR": percent(same)},
+                    verdict=verdict_of(gains[k], holds=at_most(LITTLE), fails=above(LITTLE)) if k == best else None,
+                )
+            )
+            used += [run, plain]
+        if best is not None:
+            headline = headline or f"{number(gains[best])} tokens/forward with {best} draft tokens"
+    if not compared:
+        return Finding(needs="runs of jacobi and of autoregressive on one AR model and the same problems")
+    return Finding(comparisons=compared, headline=headline, runs=used)
+
+
+# Claim 7
+
+
+def _speculative_claimed(published: Published) -> str:
+    target, both = published.speculative(AR, MARS), published.speculative(MARS, MARS)
+    return f"Against AR as draft and target: {target:.2f}× with a MARS target, {both:.2f}× with both."
+
+
+def _pair_of(run: Run) -> str:
+    """Draft → target by stage, as in the paper."""
+    stages = ["AR" if model is not None and model.stage == AR else "MARS" for model in (run.draft, run.model)]
+    return " → ".join(stages)
+
+
+def _as_in_the_paper(run: Run) -> bool:
+    """A MARS target continues with its own masks; an AR target has none."""
+    return run.decoder == "speculative" and run.settings["continuation"] == (run.model.stage != AR)
+
+
+def _speculative(evidence: Evidence) -> Finding:
+    """The fastest setting of each pair against that of AR → AR in the same turns."""
+    runs, wanted = evidence.runs, ("AR → MARS", "MARS → MARS")
+    compared, used, why, missing = [], [], [], False
+    for turn in by_turn(filter(_as_in_the_paper, runs.all)):
+        pairs: dict[str, list[Run]] = {}
+        for run in turn:
+            pairs.setdefault(_pair_of(run), []).append(run)
+        if "AR → AR" not in pairs or not any(pair in pairs for pair in wanted):
+            continue
+        missing = missing or not all(pair in pairs for pair in wanted)
+        fastest = {pair: runs.fastest(pairs[pair]) for pair in ("AR → AR", *wanted) if pair in pairs}
+        base = fastest["AR → AR"]
+        for pair, run in fastest.items():
+            gain = runs.time_gain(run, base, together(2))
+            compared.append(
+                Comparison(
+                    compared={"draft → target": f"{pair} ({_place(run)})", "setting": _draft_setting(run)},
+                    measured={
+                        "tokens/s": rate(runs.rate(run)),
+                        "× AR → AR": times(gain),
+                        "accuracy (points)": points(runs.points(run, base)),
+                    },
+                    verdict=faster(gain) if pair in wanted else None,
+                )
+            )
+            used.append(run)
+            if pair in wanted:
+                why.append(_tokens_and_time(runs, pair, run, base))
+    if not compared:
+        return Finding(needs="timed runs of speculative with an AR draft on an AR target and with MARS in one group")
+    judged = [comparison for comparison in compared if comparison.verdict]
+    headline = "; ".join(f"{c.compared['draft → target'].split(' (')[0]} {c.measured['× AR → AR']}" for c in judged)
+    needs = "both pairs with MARS" if missing else ""
+    return Finding(comparisons=compared, headline=headline, runs=used, why=why[:2], needs=needs)
+
+
+def _tokens_and_time(runs: GreedyRuns, pair: str, run: Run, base: Run) -> str:
+    """The speed-up as tokens gained per target pass and time taken per pass, drafts included."""
+    gain = runs.forward_gain(run, base)
+    before, after = (1000 * rows["seconds"].sum() / rows["passes"].sum() for rows in (runs.rows(base), runs.rows(run)))
+    return (
+        f"{pair}: a target pass writes {times(gain)} the tokens of AR → AR but, drafts included, takes "
+        f"{after / before:.2f}× the time ({after:.2f} ms against {before:.2f} ms)."
+    )
+
+
+def _draft_setting(run: Run) -> str:
+    threshold = "" if run.threshold is None else f", τ = {run.threshold:g}"
+    return f"K = {run.settings['draft_tokens']}{threshold}"
+
+
+# Claim 10
+
+
+def _waiting_claimed(_: Published) -> str:
+    return "A cursor per row, which the paper leaves to future work, is faster than the best block cache."
+
+
+def _waiting(evidence: Evidence) -> Finding:
+    """sliding_window against every cache block size of block_cached at the same τ, in the same turns."""
+    runs, compared, used, judged = evidence.runs, [], [], []
+    for turn in by_turn(runs.all):
+        for run in turn:
+            rivals = [other for other in turn if other.decoder == "block_cached" and _same_window(run, other)]
+            if run.decoder != "sliding_window" or run.threshold is None or not rivals:
+                continue
+            best = runs.fastest(rivals)
+            confidence = together(len(rivals) * len(MANY_ROWS))
+            gains = {rival: runs.time_gain(run, rival, confidence) for rival in rivals}
+            counts = run.batch_size in MANY_ROWS
+            if counts:
+                judged.append(f"{times(gains[best])} at batch {run.batch_size}")
+            compared.append(
+                Comparison(
+                    compared={
+                        "device, batch": _place(run),
+                        "τ": f"{run.threshold:g}",
+                        "best cache block": str(best.settings["cache_block_size"]),
+                    },
+                    measured={
+                        "sliding_window tokens/s": rate(runs.rate(run)),
+                        "block_cached tokens/s": rate(runs.rate(best)),
+                        "speed-up": times(gains[best]),
+                    },
+                    verdict=_waiting_verdict(gains, best) if counts else None,
+                )
+            )
+            used += [run, *rivals]
+    if not judged:
+        needs = "timed runs of sliding_window and block_cached at the same τ and a batch size of 4, 8 or 16"
+        return Finding(needs=needs)
+    return Finding(comparisons=compared, headline="; ".join(judged), runs=used)
+
+
+def _waiting_verdict(gains: Mapping[Run, Interval], best: Run) -> ClaimVerdict:
+    if gains[best].surely_below(1):
+        return ClaimVerdict.FAILS
+    return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains.values()) else ClaimVerdict.OPEN
+
+
+def _same_window(run: Run, other: Run) -> bool:
+    return run.same_settings(other, "threshold", "score", "block_size", "extra_proposal")
+
+
+# Claim 12
+
+
+def _baseline_claimed(published: Published) -> str:
+    seconds = PAPER_BATCH / published.ar_throughput(PAPER_BATCH)
+    needed = PARAMETERS_7B * BYTES_PER_WEIGHT / H200_BYTES_PER_SECOND
+    return (
+        f"The published AR baseline takes {1000 * seconds:.0f} ms per step at batch {PAPER_BATCH} where reading the "
+        f"weights takes {1000 * needed:.1f} ms: {needed / seconds:.0%} of the memory bandwidth. Ours is faster than "
+        "`generate` of transformers."
+    )
+
+
+def _baseline(evidence: Evidence) -> Finding:
+    """Our AR against generate by batch size, with the fastest decoder with τ over both. From benchmark files."""
+    compared, commands, n, where, headline = [], [], [], [], []
+    for bench in evidence.benches.values():
+        results = {(result["contestant"], result["batch_size"]): result for result in bench["results"]}
+        sizes = sorted(size for name, size in results if name == "generate" and ("autoregressive", size) in results)
+        for size in sizes:
+            ours, theirs = results["autoregressive", size], results["generate", size]
+            gain = _interval(ours["speedup_over_generate"])
+            headline.append(f"{times(gain)} at batch {size}")
+            compared.append(
+                Comparison(
+                    compared={"device, batch": f"{bench['device']}, {size}"},
+                    measured={
+                        "our AR × generate": times(gain),
+                        "generate tokens/s": rate(_interval(theirs["tokens_per_second"])),
+                        "our AR tokens/s": rate(_interval(ours["tokens_per_second"])),
+                        **_fastest_with_threshold(results, size),
+                    },
+                    verdict=faster(gain),
+                )
+            )
+        if sizes:
+            commands.append(str(bench["command"]))
+            n.append(int(bench["n"]))
+            where.append(f"{bench['hardware']}, {bench['dtype']}, {bench['repeats']} rounds{_commit(bench)}")
+    if not compared:
+        return Finding(needs="the output of python -m analysis bench --json, with generate, as a file beside the runs")
+    ends = dict.fromkeys([headline[0], headline[-1]])
+    return Finding(comparisons=compared, headline="; ".join(ends), commands=commands, n=n, where=where)
+
+
+def _commit(bench: Mapping[str, Any]) -> str:
+    return f", commit {bench['commit'][:10]}" if bench.get("commit") else ""
+
+
+def _fastest_with_threshold(results: Mapping[tuple[str, int], Mapping[str, Any]], size: int) -> dict[str, str]:
+    found = {name: result for (name, batch), result in results.items() if batch == size and "@" in name}
+    if not found:
+        return {"fastest with τ": "", "× our AR": ""}
+    name = max(found, key=lambda name: found[name]["tokens_per_second"]["median"])
+    return {
+        "fastest with τ": name,
+        "× our AR": times(_interval(found[name]["speedup_over_autoregressive"])),
+        "× generate": times(_interval(found[name]["speedup_over_generate"])),
+    }
+
+
+def _interval(estimate: Mapping[str, float]) -> Interval:
+    return Interval(estimate["median"], estimate["low"], estimate["high"])
+
+
+CLAIMS = (
+    Claim(
+        number=4,
+        title="The block cache makes MARS faster than AR",
+        claimed=_cache_claimed,
+        rule="""Judged at the batch size of the paper's largest speed-up, in the same turns as AR on the same weights
+            and on every other model of this size. It holds if the best cache block size surely beats each AR run, and
+            fails if every size is surely slower than each. The intervals are right together in 95 % of cases.""",
+        find=_cache,
+    ),
+    Claim(
+        number=6,
+        title="Jacobi decoding gains little",
+        claimed=_jacobi_claimed,
+        rule=f"""It holds if the best number of draft tokens surely gives at most {LITTLE:g} tokens per forward, and
+            fails if it surely gives more.""",
+        find=_jacobi,
+    ),
+    Claim(
+        number=7,
+        title="MARS speeds up speculative decoding",
+        claimed=_speculative_claimed,
+        rule="""Each pair runs at its fastest setting in the same turns. It holds if a MARS target, and MARS as draft
+            and target, both surely beat AR → AR, and fails if one is surely slower.""",
+        find=_speculative,
+    ),
+    Claim(
+        number=10,
+        title="Rows that do not wait at block ends beat the block cache",
+        claimed=_waiting_claimed,
+        rule="""Judged at batch sizes 4, 8 and 16, at the same τ and in the same turns. It holds if sliding_window
+            surely beats block_cached at every cache block size, and fails if it is surely slower than the best. The
+            intervals are right together in 95 % of cases.""",
+        find=_waiting,
+        ours=True,
+    ),
+    Claim(
+        number=12,
+        title="Our AR baseline is faster than `generate` of transformers",
+        claimed=_baseline_claimed,
+        rule="""It holds if our AR is surely faster than generate, on the same weights and in turns with it, at every
+            batch size measured, and fails if it is surely slower at one. The intervals are over rounds of the
+            benchmark.""",
+        find=_baseline,
+        ours=True,
+    ),
+)

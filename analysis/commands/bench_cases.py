@@ -1,0 +1,113 @@
+"""From specs to what runs them: the models of a benchmark, and one case for each spec."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from analysis.benches.bench import BenchCase, Decode
+from analysis.decoding.continuous import is_continuous, run
+from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec
+from analysis.decoding.timed import Generate, Stopwatch, decode_timed
+from mars.checkpoint.adapted import weights_folder
+from mars.checkpoint.checkpoint import DTYPES, Checkpoint
+from mars.checkpoint.loading import load_source
+from mars.checkpoint.weights import load_model, read_config
+from mars.config import DecodingSettings
+from mars.decoding.base import check
+from mars.engine import Engine
+from mars.tasks import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The checkpoint; its weights, or its base's, apart, as transformers runs them; a second AR one; the pair with its
+    draft.
+    """
+
+    checkpoint: Checkpoint
+    plain: PreTrainedModel
+    other: Checkpoint | None = None
+    paired: Checkpoint | None = None
+
+    @classmethod
+    def load(cls, options: argparse.Namespace, source: str) -> Models:
+        """The models that --ar and --draft ask for beside the checkpoint `source`.
+
+        Raises:
+            ValueError: one sentence about the option or file at fault.
+        """
+        checkpoint = load_source(source, options)
+        folder = weights_folder(source, getattr(options, "base", None))
+        plain = load_model(folder, *read_config(folder), DTYPES[checkpoint.dtype])
+        return cls(
+            checkpoint=checkpoint,
+            plain=plain.to(checkpoint.engine.device),
+            other=load_source(options.ar, options) if options.ar else None,
+            paired=_load_pair(options, source) if options.draft else None,
+        )
+
+
+def cases_of(
+    specs: Sequence[DecoderSpec], models: Models, settings: DecodingSettings, problems: Sequence[Problem]
+) -> list[BenchCase]:
+    """One case per spec, and one for the second AR checkpoint.
+
+    Raises:
+        ValueError: a problem does not fit the context of a model.
+    """
+    prompts = _prompts(models.checkpoint, problems, settings)
+    found = [
+        BenchCase(
+            label=spec.label,
+            decode=_decoding(spec, models, settings),
+            prompts=prompts,
+            lossless=spec.lossless,
+            continuous=is_continuous(spec.decoder),
+        )
+        for spec in specs
+    ]
+    if models.other is not None:
+        found.append(
+            BenchCase(
+                label=f"{BASELINE} on {models.other.name}",
+                decode=_with_decoder(models.other.engine, BASELINE, settings),
+                prompts=_prompts(models.other, problems, settings),
+                comparable=False,
+                continuous=True,
+            )
+        )
+    return found
+
+
+def _decoding(spec: DecoderSpec, models: Models, settings: DecodingSettings) -> Decode:
+    engine = models.checkpoint.engine
+    if spec.decoder == GENERATE:
+        watch = Stopwatch.of(engine.device)
+        generate = Generate(models.plain, engine.stop_token_ids, settings.max_new_tokens)
+        return lambda prompts, _: generate.timed(prompts, watch)
+    if spec.drafted and models.paired is not None:
+        engine = models.paired.engine
+    return _with_decoder(engine, spec.decoder, spec.settings(settings))
+
+
+def _with_decoder(engine: Engine, decoder: str, settings: DecodingSettings) -> Decode:
+    watch = Stopwatch.of(engine.device)
+    return lambda prompts, places: decode_timed(
+        lambda rows: run(engine, decoder, settings, rows, places), prompts, watch
+    )
+
+
+def _prompts(checkpoint: Checkpoint, problems: Sequence[Problem], settings: DecodingSettings) -> list[list[int]]:
+    prompts = [checkpoint.encode(problem.prompt) for problem in problems]
+    check(checkpoint.engine, prompts, settings)  # generate would only warn of what does not fit the context
+    return prompts
+
+
+def _load_pair(options: argparse.Namespace, source: str) -> Checkpoint:
+    from mars.checkpoint.loading import load_pair  # brings what pairs two models along, which few runs need
+
+    return load_pair(argparse.Namespace(**{**vars(options), "checkpoint": source}))

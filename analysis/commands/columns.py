@@ -1,0 +1,69 @@
+"""`python -m analysis columns`: what a pass of more columns costs, on one model, for the lesson about it in Learn."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from analysis.benches.bandwidth import Traffic
+from analysis.benches.step_times import StepPlan, step_times
+from analysis.commands.shared import described_run, machine, parse_sizes
+from analysis.text_table import aligned
+from mars.checkpoint import load_checkpoint
+
+HELP = "time passes of 1, 2, … columns of a checkpoint, and write them to a file"
+COLUMNS = "1,2,3,4,6,8,12,16,24,32"
+_UNMEASURED = Traffic(weight_bytes=0, position_bytes=0)  # its share of the bandwidth is not asked for
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add("--checkpoint", required=True, metavar="SOURCE", help="the model whose passes are timed")
+    add("--columns", default=COLUMNS, metavar="N,N,…", help=f"columns of a pass (default: {COLUMNS})")
+    add("--context", type=int, default=256, metavar="N", help="cached positions before them (default: 256)")
+    add("--repeats", type=int, default=30, metavar="N", help="rounds of ten passes of each (default: 30)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where it runs")
+    add("--output", type=Path, required=True, metavar="FILE.json", help="where to write the times")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, print the table and write the file; a progress bar goes to stderr.
+
+    Raises:
+        ValueError: one sentence about the option or checkpoint at fault.
+    """
+    columns = parse_sizes(options.columns)
+    for name, value in (("--context", options.context), ("--repeats", options.repeats)):
+        if value < 1:
+            raise ValueError(f"{name} must be >= 1, got {value}")
+    checkpoint = load_checkpoint(options.checkpoint, device=options.device)
+    plan = StepPlan(queries=columns, tree=0, batch_sizes=(1,), context=options.context, repeats=options.repeats)
+    load = os.getloadavg()[0]  # before it: whether other programs ran as well
+    with tqdm(total=plan.repeats + 1, unit="round", file=sys.stderr) as bar:
+        steps = step_times(checkpoint.engine, _UNMEASURED, plan, bar.update)
+    device = checkpoint.engine.device
+    seconds = {step.queries: step.seconds for step in steps}
+    found = {
+        "checkpoint": checkpoint.name,
+        "context": plan.context,
+        "repeats": plan.repeats,
+        "load": round(load, 2),
+        "times": [
+            {"columns": width, "seconds": time.median, "low": time.low, "high": time.high}
+            for width, time in seconds.items()
+        ],
+        **described_run(checkpoint.dtype, device),
+    }
+    options.output.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    first = steps[0].seconds.median
+    lines = [("columns", "ms/pass", "× the first")]
+    lines += [
+        (str(width), f"{time.median * 1000:.2f}", f"{time.median / first:.2f}") for width, time in seconds.items()
+    ]
+    sys.stdout.write(f"{aligned(lines)}\n\n{checkpoint.name}, {machine(checkpoint.dtype, device)}\n")

@@ -1,0 +1,76 @@
+"""The options of the commands that ask benchmarks, and the lanes that they name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_decoders
+from analysis.decoding.decoder_specs import BASELINE, DecoderSpec, parse_threshold
+from mars.checkpoint.checkpoint import DTYPES
+from mars.checkpoint.loading import load_source
+from mars.config import DecodingSettings
+from mars.options import SOURCES, add_base_options, add_invariant_option
+
+
+def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_tokens: int) -> None:
+    """Add the options that say who decodes, and how."""
+    add = parser.add_argument
+    add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
+    add_base_options(parser)
+    add_invariant_option(parser)
+    add("--baseline", metavar="SOURCE", help=f"the checkpoint of {BASELINE} (default: that of --checkpoint)")
+    add(
+        "--decoders",
+        "--decoder",
+        default=decoders,
+        metavar="A,B",
+        help="such as autoregressive, self_speculative/auto, sliding_window@0.95, jacobi/k4, separated by commas "
+        f"(default: {decoders})",
+    )
+    add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
+    add(
+        "--max-new-tokens",
+        type=int,
+        default=max_new_tokens,
+        metavar="N",
+        help=f"most tokens of an answer (default: {max_new_tokens})",
+    )
+    add("--threads", type=int, metavar="N", help="torch threads (default: torch's own choice)")
+    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")
+    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+
+
+def load_lanes(options: argparse.Namespace, *, with_baseline: bool) -> list[BenchmarkLane]:
+    """The lanes in the order given, the autoregressive one first where there is one; `with_baseline` adds it.
+
+    Raises:
+        ValueError: one sentence about the option or file at fault.
+    """
+    specs = parse_decoders(options.decoders, parse_threshold(options.threshold))
+    specs.sort(key=lambda spec: spec.decoder != BASELINE)
+    if with_baseline and specs[0].decoder != BASELINE:
+        specs.insert(0, DecoderSpec(decoder=BASELINE, label=BASELINE))
+    DecodingSettings(max_new_tokens=options.max_new_tokens)
+    if options.threads is not None:
+        if options.threads < 1:
+            raise ValueError(f"threads must be >= 1, got {options.threads}")
+        torch.set_num_threads(options.threads)
+    checkpoint = load_source(options.checkpoint, options)
+    baseline = None
+    if options.baseline is not None:
+        other = load_source(options.baseline, options)
+        baseline = other, described(options.baseline, other)
+    model = described(options.checkpoint, checkpoint)
+    return lanes_of(specs, checkpoint, model, options.max_new_tokens, baseline)
+
+
+def run_provenance(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance of an entry of the run store, of what `described_run` says."""
+    return {name: value for name, value in found.items() if name not in ("dtype", "device")} | {
+        "processes": 1,
+        "plan": None,
+    }

@@ -1,0 +1,34 @@
+"""`python -m analysis measured`: the measured tables of a run store, kept in it for the Trade-offs tab."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+HELP = "measure the runs of a store once and keep the tables in it, so that Trade-offs opens at once"
+DEFAULT_RUNS = "assets/runs"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--runs", default=DEFAULT_RUNS, metavar="DIR", help=f"folder of the run store (default: {DEFAULT_RUNS})"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure and write; a progress bar goes to stderr, the path of the file to stdout.
+
+    Raises:
+        ValueError: one sentence about the folder or run at fault.
+    """
+    from analysis.measured import write_measured  # Plotly and the statistics take a moment
+
+    if not Path(options.runs).is_dir():
+        raise ValueError(f"--runs must be a folder with runs, got {options.runs}")
+    with tqdm(unit="run", file=sys.stderr) as bar:
+        file = write_measured(Path(options.runs), bar.update)
+    sys.stdout.write(f"{file}\n")

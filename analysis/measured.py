@@ -1,0 +1,96 @@
+"""The measured tables of a store, kept beside its runs, so that a page need not read and measure them all again.
+
+`python -m analysis measured` writes the file. It counts only for the very runs and published tables that it was made
+of: after any change of these it is passed over until it is made again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.figures.points import POOLED, measure
+from analysis.published import FOLDER as PUBLISHED
+from analysis.published import read_published
+from analysis.runs import read_runs
+from analysis.runs.files import INDEX
+
+FILE = "measured.json.gz"
+VERSION = 1
+"""One more after a change of what is measured or of what marks are called."""
+
+
+def write_measured(folder: Path, progress: Callable[[int], object] | None = None) -> Path:
+    """Measure the runs of a folder, over all families and for each, and keep the tables there; returns the file.
+
+    Raises:
+        ValueError: there is no run, or one cannot be used.
+    """
+    runs = read_runs(folder)
+    if runs.problems or not runs.entries:
+        raise ValueError(runs.problems[0] if runs.problems else f"{folder} has no runs")
+    tasks = list(dict.fromkeys(task for entry in runs.entries for task in entry["tasks"]))
+    tables = {POOLED: measure(runs, read_published(), progress=progress)}
+    if len(tasks) > 1:
+        tables |= {task: measure(runs, families=(task,), progress=progress) for task in tasks}
+    content = {"of": _digest(folder), "tables": {task: _packed(table) for task, table in tables.items()}}
+    file = folder / FILE
+    file.write_bytes(gzip.compress(json.dumps(content, ensure_ascii=False).encode(), mtime=0))
+    return file
+
+
+def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
+    """The tables of `measure` by the name of the family, that of all with what was published.
+
+    None where there are no tables of these very runs.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        return None
+    try:
+        content = json.loads(gzip.decompress(file.read_bytes()))
+        if content["of"] != _digest(folder):
+            return None
+        tables = content["tables"]
+        return cache(lambda task: _unpacked(tables[task]))
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is damaged ({type(error).__name__}): make it again") from error
+
+
+def _digest(folder: Path) -> str:
+    """Of the index and the published tables as they are, and of the sizes of the files with rows."""
+    digest = hashlib.sha256(f"{VERSION}".encode())
+    for file in (folder / INDEX, *sorted(PUBLISHED.glob("*.csv"))):
+        digest.update(file.read_bytes())
+    sizes = {file.name: file.stat().st_size for file in sorted(folder.glob("*.parquet"))}
+    digest.update(json.dumps(sizes).encode())
+    return digest.hexdigest()
+
+
+def _packed(table: pd.DataFrame) -> str:
+    """As text of its own, which is read when the family is asked for."""
+    kinds = {name: str(kind) for name, kind in table.dtypes.items()}
+    rows = table.astype(object).to_numpy().tolist()
+    return json.dumps({"kinds": kinds, "rows": rows}, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A number or a switch of NumPy as Python's."""
+    return value.item()
+
+
+def _unpacked(packed: str) -> pd.DataFrame:
+    content = json.loads(packed)
+    table = pd.DataFrame(content["rows"], columns=list(content["kinds"]), dtype=object)
+    table["tasks"] = table["tasks"].map(tuple)
+    return table.astype(content["kinds"]).copy()  # in one piece: each selection would copy 80 columns one by one

@@ -1,0 +1,106 @@
+"""The browser-side files of the page: modules and style sheets, each bundled from the one that imports the others.
+
+Nothing is built, and nothing comes from elsewhere. The modules of `app/browser` are ES modules that a browser or Node
+can load as they are; the page and a replay get them as one script, in which each is a function of its own that returns
+its exports. So a module of the bundle means what it means alone, with three rules that keep this short: imports are
+static and name what they import, only functions, classes and constants are exported, and no import goes in a circle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from mars import decoders
+
+BROWSER = Path(__file__).resolve().parent
+_IMPORT = re.compile(r"""^import (?:\{([^{}]+)\} from )?"(\.{1,2}/[\w./-]+\.js)";\n""", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (\w+))", re.MULTILINE)
+_OTHERWISE = re.compile(r"^(?:import|export)\b.*|\bimport(?:\(|\.meta\b)", re.MULTILINE)
+_SHEET = re.compile(r"""^@import "([\w./-]+\.css)";\n""", re.MULTILINE)
+_TYPE = re.compile(r"(?<![\w-])(font(?:-size)?:)([^;{}]*)")
+_SIZE = re.compile(r"(?<![\w.-])[\d.]+(?:px|vw)\b")
+
+
+def mount(name: str) -> str:
+    """What a `gr.HTML(js_on_load=...)` runs once it is in the page: the function that page.js has under this name."""
+    given = 'element, props, watch, tell: trigger, submit: (asked) => trigger("submit", asked)'
+    return f"lens.{name}({{ {given} }});"
+
+
+@cache
+def script(entry: str = "page.js") -> str:
+    """A module and all that it imports, once each, as one script that runs in strict mode and leaves no name behind.
+
+    Raises:
+        ValueError: a module breaks one of the rules above, or imports what is not exported.
+    """
+    parts = "".join(_Bundle(entry).parts)
+    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+@cache
+def styles(entry: str = "page.css") -> str:
+    """A style sheet and all that it imports, with every size of type times `--lens-type` (masthead.css)."""
+    text = "".join(_sheets(entry, set()))
+    return _TYPE.sub(lambda found: found[1] + _SIZE.sub(r"calc(\g<0> * var(--lens-type, 1))", found[2]), text)
+
+
+def decoder_table() -> str:
+    """The table of the decoders as an element of the page, which shared/decoders.js reads."""
+    return f'<script type="application/json" id="lens-decoders">{decoders.as_json()}</script>'
+
+
+class _Bundle:
+    """The modules in the order in which they run: one that is imported comes before those that import it."""
+
+    def __init__(self, entry: str) -> None:
+        self.parts: list[str] = []
+        self._exports: dict[str, list[str]] = {}
+        self._add(entry, ())
+
+    def _add(self, name: str, importers: tuple[str, ...]) -> None:
+        if name in importers:
+            raise ValueError(f"modules must not import in a circle, got {' -> '.join([*importers, name])}")
+        if name in self._exports:
+            return
+        source = (BROWSER / name).read_text(encoding="utf-8")
+        imports = []
+        for names, path in _IMPORT.findall(source):
+            other = _beside(name, path)
+            self._add(other, (*importers, name))
+            imports.append(self._destructured(name, names, other))
+        exports = self._exports[name] = _EXPORT.findall(source)
+        body = _EXPORT.sub("", _IMPORT.sub("", source))
+        if found := _OTHERWISE.search(body):
+            raise ValueError(f"{name} must import and export as app/browser/bundle.py says, got {found[0]!r}")
+        inside = f"{''.join(imports)}{body}return {{ {', '.join(exports)} }};\n"
+        self.parts.append(f"\n// {name}\nconst {_variable(name)} = (() => {{\n{inside}}})();\n")
+
+    def _destructured(self, name: str, names: str, other: str) -> str:
+        wanted = [each.split(" as ") for each in re.split(r"\s*,\s*", names.strip().rstrip(",")) if each]
+        for each, *_ in wanted:
+            if each not in self._exports[other]:
+                raise ValueError(f"{name} imports {each}, which {other} does not export")
+        return f"const {{ {', '.join(': '.join(each) for each in wanted)} }} = {_variable(other)};\n" if wanted else ""
+
+
+def _beside(name: str, path: str) -> str:
+    """The name of the file that a relative path means in the file of this name; ValueError if it is none of ours."""
+    return (BROWSER / name).parent.joinpath(path).resolve().relative_to(BROWSER).as_posix()
+
+
+def _variable(name: str) -> str:
+    return "_" + re.sub(r"\W", "_", name.removesuffix(".js"))
+
+
+def _sheets(name: str, seen: set[str]) -> Iterator[str]:
+    seen.add(name)
+    text = (BROWSER / name).read_text(encoding="utf-8")
+    for path in _SHEET.findall(text):
+        other = _beside(name, path)
+        if other not in seen:
+            yield from _sheets(other, seen)
+    yield _SHEET.sub("", text) + "\n"

@@ -1,0 +1,198 @@
+// The score board: reads the growing value, line by line, and draws it. The value starts anew with every board.
+
+import { clear, kept, make, offerFile, put } from "../shared/dom.js";
+import { Lines } from "../shared/messages.js";
+import { decimals } from "../shared/tokens.js";
+import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, OVER, problemCsv } from "./board-model.js";
+import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
+
+class Board {
+  // `again` hears {count, task, first} of a board whose problems are wanted once more.
+  constructor(root, again) {
+    this.root = root;
+    this.status = make("p", "board-status", "Choose how many problems and of which family, then press Score.");
+    this.status.setAttribute("role", "status");
+    this.bar = make("progress", "board-bar");
+    this.bar.setAttribute("aria-label", "Answers that are there");
+    this.about = make("p", "board-about");
+    this.table = new ScoreTable();
+    this.problem = new ProblemCard();
+    this.grid = new ProblemGrid((number) => this.show(number));
+    this.tools = boardTools({
+      again: () => again({ count: this.model.count, task: this.model.task, first: this.model.first }),
+      lanes: () => offerFile(laneCsv(this.model), "text/csv", `${boardName(this.model)}-lanes.csv`),
+      problems: () => offerFile(problemCsv(this.model), "text/csv", `${boardName(this.model)}-problems.csv`),
+    });
+    this.body = put(make("div", "board-body"), this.about, this.table.root, this.tools);
+    put(this.body, this.grid.root, this.problem.root);
+    put(root, put(make("div", "board-news"), this.status, this.bar), this.body);
+    this.body.hidden = this.bar.hidden = true;
+    this.lines = new Lines((message) => this.hear(message));
+    this.model = null;
+  }
+
+  read(value) {
+    this.lines.read(value);
+  }
+
+  hear(message) {
+    this[message.kind](message);
+  }
+
+  open(message) {
+    this.model = new BoardModel(message);
+    this.body.hidden = false;
+    this.about.textContent = describe(this.model);
+    this.problem.close();
+    this.table.open(this.model);
+    this.grid.open(this.model);
+    this.advance();
+  }
+
+  met(message) {
+    this.model.meet(message);
+    this.table.open(this.model);
+    this.grid.open(this.model);
+  }
+
+  writing(message) {
+    for (const number of message.problems) this.model.begin(message.lane, number);
+    this.refresh(message.problems);
+  }
+
+  wrote(message) {
+    this.model.finish(message);
+    this.refresh([message.problem]);
+    this.advance();
+  }
+
+  score(message) {
+    this.model.scores.set(message.lane, message);
+    this.table.draw(this.model, message.lane);
+  }
+
+  state(message) {
+    this.root.dataset.board = message.state;
+    this.status.textContent = message.sentence;
+    this.bar.hidden = OVER.includes(message.state);
+    if (!this.model) return;
+    this.model.state = message;
+    if (!OVER.includes(message.state)) return;
+    this.refresh(this.model.abandon());
+    for (const lane of this.model.lanes) this.table.draw(this.model, lane.key);
+    keepBoard(this.model);
+  }
+
+  refusal(message) {
+    this.root.dataset.board = "failed";
+    this.status.textContent = message.sentence;
+  }
+
+  refresh(numbers) {
+    for (const number of numbers) {
+      this.grid.draw(this.model, number);
+      if (this.problem.number === number) this.problem.open(this.model, number);
+    }
+  }
+
+  advance() {
+    this.bar.max = Math.max(1, this.model.problems.length * this.model.writers.length);
+    this.bar.value = this.model.done;
+  }
+
+  show(number) {
+    this.problem.open(this.model, number);
+    this.grid.choose(number);
+    const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.problem.root.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+  }
+}
+
+// The same problems once more, and the files; shown once a board is over (board.css).
+function boardTools(acts) {
+  const tools = make("div", "board-tools");
+  const labels = { again: "Same problems again", lanes: "Table as CSV", problems: "Problems as CSV" };
+  for (const [name, label] of Object.entries(labels)) {
+    const button = make("button", `board-button board-${name}`, label);
+    button.type = "button";
+    button.addEventListener("click", acts[name]);
+    tools.append(button);
+  }
+  return tools;
+}
+
+function describe(model) {
+  const which = model.task === "all" ? "all families in turn" : model.problems[0].family;
+  const seeds = `seeds from ${model.first}`;
+  const batch = `${model.batch} share each forward pass`;
+  return `${model.count} problems, ${which}, ${seeds} · at most ${model.limit} tokens each · ${batch}`;
+}
+
+// The messages of the last board, or null: also when what is kept is none that this version can draw.
+function lastBoard() {
+  try {
+    const messages = JSON.parse(kept(LAST_BOARD));
+    const trial = new Board(make("div"), () => {});
+    messages.forEach((message) => trial.hear(message));
+    return messages;
+  } catch {
+    return null;
+  }
+}
+
+export function mountBoard({ element, props, watch, submit }) {
+  const board = new Board(element.querySelector(".board"), submit);
+  window.addEventListener("pagehide", () => {
+    if (board.model && !OVER.includes(board.model.state.state)) keepBoard(board.model);
+  });
+  const before = lastBoard();
+  if (props.value) board.read(props.value);
+  else if (before) before.forEach((message) => board.hear(message));
+  watch("value", () => board.read(props.value));
+  board.root.dataset.ready = "true";
+}
+
+// One problem, opened below the grid: what was asked, what is right, and what each lane wrote.
+class ProblemCard {
+  constructor() {
+    this.root = make("section", "board-card");
+    this.root.hidden = true;
+    this.number = null;
+  }
+
+  close() {
+    this.root.hidden = true;
+    this.number = null;
+  }
+
+  open(model, number) {
+    const problem = model.problems[number];
+    this.number = number;
+    const title = make("h3", "", `Problem ${number + 1} · ${problem.family} · seed ${problem.seed}`);
+    const run = make("button", "board-button board-run", "Run this one in Compare");
+    run.type = "button";
+    run.addEventListener("click", () => {
+      const detail = { task: problem.task, seed: problem.seed };
+      document.dispatchEvent(new CustomEvent("lens:problem", { detail }));
+    });
+    const answer = put(make("p", "board-answer"), make("span", "", "Known answer"), make("b", "", problem.answer));
+    const texts = put(make("div", "board-texts"), ...model.lanes.map((lane) => this.text(model, lane, number)));
+    const asked = put(make("div", "board-asked"), make("p", "board-prompt", problem.prompt), answer);
+    clear(this.root).append(put(make("div", "board-card-top"), title, run), asked, texts);
+    this.root.setAttribute("aria-label", title.textContent);
+    this.root.hidden = false;
+  }
+
+  text(model, lane, number) {
+    const standing = model.standing(lane.key, number);
+    const cell = model.cells[number].get(lane.key);
+    const verdict = make("span", `board-verdict ${standing}`, `${SIGNS[standing]} ${WORDS[standing]}`.trim());
+    const top = put(make("p", "board-text-top"), make("b", "board-title", lane.title), verdict);
+    const box = put(make("article", `board-text ${familyClass(lane)}`), top);
+    if (cell?.text === undefined) return box;
+    const rate = decimals(cell.tokens / Math.max(1, cell.passes), 2);
+    const cut = cell.reason === "length" ? " · cut at the length limit" : "";
+    const counts = `${cell.tokens} tokens in ${cell.passes} passes · ${rate} tokens / forward${cut}`;
+    return put(box, make("p", "board-small", counts), make("p", "board-wrote", cell.text));
+  }
+}

@@ -1,0 +1,136 @@
+// The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
+// why it was accepted or refused.
+
+import { make, put } from "../shared/dom.js";
+import { sentenceOf } from "../shared/reasons.js";
+import { cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
+
+const MOST_REJECTED = 8;
+
+export class TokenCard {
+  constructor(host) {
+    this.host = host;
+    this.root = make("div", "lens-card");
+    this.root.setAttribute("role", "tooltip");
+    this.root.id = `lens-card-${Math.random().toString(36).slice(2)}`;
+    this.where = make("p", "lens-card-where");
+    this.scale = make("div", "lens-card-scale");
+    this.bar = make("div", "lens-card-bar");
+    this.mark = make("div", "lens-card-mark");
+    this.numbers = make("p", "lens-card-numbers");
+    this.reason = make("p", "lens-card-reason");
+    this.rejected = make("p", "lens-card-rejected");
+    this.others = make("ol", "lens-alternatives");
+    this.others.setAttribute("aria-label", "Most probable tokens");
+    this.step = make("button", "lens-card-step", "Step through from here ↵");
+    this.step.type = "button";
+    this.step.tabIndex = -1; // Enter on the token does the same
+    this.step.addEventListener("mousedown", (event) => event.preventDefault());
+    this.step.addEventListener("click", () => this.stepThrough());
+    put(this.scale, this.bar, this.mark);
+    put(this.root, this.where, this.numbers, this.scale, this.reason, this.rejected, this.others, this.step);
+    this.root.hidden = true;
+    host.append(this.root);
+    this.token = null;
+  }
+
+  // `fact` is what `passGroup` noted of the token.
+  open(token, fact) {
+    this.close();
+    this.token = token;
+    const { lane, message, place } = fact;
+    const ghost = place >= message.tokens.length;
+    const [piece, score] = ghost ? message.ghosts[place - message.tokens.length] : message.tokens[place];
+    this.number = message.number;
+    this.step.hidden = !this.host.matches("[data-state=done], [data-state=stopped]");
+    token.classList.add("chosen");
+    token.setAttribute("aria-describedby", this.root.id);
+    const fate = ghost ? " · not accepted" : "";
+    this.where.textContent = `Pass ${message.number} · position ${place + 1} of ${message.window}${fate}`;
+    this.weigh(lane, score, message.threshold);
+    this.reason.textContent = reasonOf(fact);
+    this.rejected.textContent = rejectedOf(message);
+    this.list(piece, ghost ? [] : (message.tokens[place][5] ?? []));
+    this.root.hidden = false;
+    this.place(token);
+  }
+
+  weigh(lane, score, threshold) {
+    const name = scoreName(lane);
+    const unit = lane.score === "entropy" ? " nats" : "";
+    this.numbers.textContent = `${name[0].toUpperCase()}${name.slice(1)} ${score.toFixed(4)}${unit} · ${thresholdName(threshold)}`;
+    this.bar.style.width = `${100 * sureness(score, lane.score)}%`;
+    this.mark.hidden = threshold === null;
+    this.mark.style.left = `${100 * (threshold === null ? 0 : sureness(threshold, lane.score))}%`;
+  }
+
+  list(said, alternatives) {
+    this.others.hidden = alternatives.length === 0;
+    this.others.replaceChildren(
+      ...alternatives.map(([piece, probability]) => {
+        const item = make("li", piece === said ? "said" : "");
+        item.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
+        const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
+        return put(item, make("span", "lens-alternative", visiblePiece(piece)), make("span", "lens-share", share));
+      }),
+    );
+  }
+
+  close() {
+    if (!this.token) return;
+    this.token.classList.remove("chosen");
+    this.token.removeAttribute("aria-describedby");
+    this.token = null;
+    this.root.hidden = true;
+  }
+
+  stepThrough() {
+    if (!this.token || this.step.hidden) return;
+    const lane = this.token.closest("[data-lane]").dataset.lane;
+    const detail = { run: this.host.dataset.run, lane, number: this.number };
+    document.dispatchEvent(new CustomEvent("lens:step", { detail }));
+  }
+
+  place(token) {
+    const spot = token.getClientRects()[0] ?? token.getBoundingClientRect();
+    const frame = this.host.getBoundingClientRect();
+    const width = this.root.offsetWidth;
+    const left = Math.min(Math.max(0, spot.left - frame.left - 12), Math.max(0, frame.width - width));
+    const above = spot.top - this.root.offsetHeight - 10;
+    const top = above > 0 ? above : spot.bottom + 10;
+    this.root.style.left = `${left}px`;
+    this.root.style.top = `${top - frame.top}px`;
+  }
+}
+
+function scoreName(lane) {
+  return lane.score === "probability" ? "score" : lane.score;
+}
+
+// Why a proposal was accepted or refused, in a sentence. A fact is what `passGroup` noted of a token or ghost.
+export function reasonOf({ lane, message, place }) {
+  const { tokens, reasons, threshold, phase } = message;
+  const accepted = place < tokens.length;
+  const end = accepted && tokens[place][3] ? "End of the turn. " : "";
+  const last = place === tokens.length - 1 ? boundary(lane, message) : "";
+  const about = { score: lane.score, threshold, accepted, fills: phase === "denoise" };
+  return end + sentenceOf(reasons[place], about) + last;
+}
+
+// The proposals that this pass did not accept, with their scores.
+export function rejectedOf({ ghosts = [] }) {
+  const named = ghosts.slice(0, MOST_REJECTED).map(([piece, score]) => `“${visiblePiece(piece)}” ${cut(score, 2)}`);
+  const more = ghosts.length - named.length;
+  return named.length ? `Not accepted: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}.` : "";
+}
+
+// What ended the pass behind its last token.
+function boundary(lane, { tokens, ghosts, reasons }) {
+  const reason = reasons[tokens.length];
+  if (reason !== "below" && reason !== "wrong draft") return "";
+  const [piece, score] = ghosts[0];
+  const next = `“${visiblePiece(piece)}”`;
+  if (reason === "wrong draft") return ` The pass ends here: the draft before ${next} was wrong.`;
+  const sign = lane.score === "entropy" ? ">" : "<";
+  return ` The pass ends here: ${next} had ${score.toFixed(4)} ${sign} τ.`;
+}

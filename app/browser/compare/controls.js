@@ -1,0 +1,87 @@
+// The small parts of Compare: lines of text, marks under the slider, and what other tabs ask of it.
+
+import { pageAddress } from "../shared/address.js";
+import { keep, kept, make } from "../shared/dom.js";
+
+// A line of text that Python sets.
+export function mountLine({ element, props, watch }) {
+  const line = element.querySelector(".lens-plain");
+  const show = () => {
+    line.textContent = props.value ?? "";
+  };
+  show();
+  watch("value", show);
+}
+
+// The marks under the slider: a press takes it there. Who uses the keyboard or a screen reader has the slider itself.
+export function mountMarks({ element, props }) {
+  const marks = element.querySelector(".lens-marks");
+  for (const value of props.marks) {
+    const mark = make("button", "lens-mark", String(value).replace(/^0/, ""));
+    mark.type = "button";
+    mark.tabIndex = -1;
+    mark.title = `τ = ${value}, as in the paper`;
+    mark.style.setProperty("--at", (value - props.lowest) / (1 - props.lowest));
+    mark.addEventListener("click", () => {
+      const range = document.querySelector("#threshold input[type=range]");
+      range.value = value;
+      range.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    marks.append(mark);
+  }
+  keepLast(document, "#threshold input");
+}
+
+const CALM = 300; // milliseconds
+
+// Many moves at once can reach Gradio out of order, or be dropped while one is under way: when the slider has come to
+// rest, where it stands is said once more.
+export function keepLast(root, selector) {
+  let waiting = 0;
+  root.addEventListener("input", (event) => {
+    if (!event.target.matches?.(selector) || event.detail === keepLast) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      event.target.dispatchEvent(new CustomEvent("input", { bubbles: true, detail: keepLast }));
+    }, CALM);
+  });
+}
+
+// What other tabs ask of Compare. "lens:use" {choice: fields of a lane, task?, seed?} puts these settings into the second
+// lane; "lens:problem" {task, seed} picks this problem. Both open the tab.
+export function mountWishes({ submit }) {
+  const ask = (wish) => {
+    submit(wish);
+    document.getElementById("tab-compare-button")?.click();
+  };
+  document.addEventListener("lens:use", (event) => ask({ use: event.detail }));
+  document.addEventListener("lens:problem", (event) => ask({ problem: event.detail }));
+}
+
+// The button of the panel of settings, which the browser remembers open or closed.
+const SETTINGS_KEY = "mars-lens:settings";
+
+// It also tells Python when a projector is switched on or off, since as many lanes should run as there is room for: the
+// event "submit" introduces them anew, "select" leaves a run in view as it is.
+export function mountSettings({ element, tell }) {
+  const button = element.querySelector(".lens-settings-button");
+  const page = document.documentElement.classList;
+  const set = (open) => {
+    page.toggle("lens-settings-open", open);
+    button.setAttribute("aria-expanded", String(open));
+  };
+  button.addEventListener("click", () => {
+    const open = !page.contains("lens-settings-open");
+    keep(SETTINGS_KEY, open ? "open" : null);
+    set(open);
+  });
+  set(kept(SETTINGS_KEY) === "open");
+  let large = page.contains("lens-projector");
+  document.addEventListener("lens:looks", ({ detail }) => {
+    if (detail.projector === large) return;
+    large = detail.projector;
+    if (pageAddress()?.settings.given.lanes) return; // somebody has said how many
+    const { state = "idle" } = document.querySelector(".lens-stage").dataset;
+    tell(state === "idle" || state === "loading" ? "submit" : "select");
+  });
+}

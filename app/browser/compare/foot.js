@@ -1,0 +1,79 @@
+// At the foot of the stage, always in view: the one status line, where the texts part, the way to Step through, and the
+// passes of all lanes on one axis of time.
+
+import { make, put } from "../shared/dom.js";
+
+const SAME = " wrote the same text.";
+
+export class StageFoot {
+  constructor(replay, onStep) {
+    this.status = make("p", "lens-status");
+    this.status.setAttribute("role", "status");
+    this.parting = make("p", "lens-parting");
+    const button = make("button", "lens-step-through", "Step through this run"); // shown once the run is over
+    button.type = "button";
+    button.addEventListener("click", onStep);
+    const line = put(make("div", "lens-news"), this.status, this.parting, button);
+    this.root = put(make("div", "lens-board"), line, replay.root);
+  }
+
+  // `lanes` are the views by key.
+  open(lanes) {
+    this.lanes = lanes;
+    this.partings = new Map();
+    this.baseline = null;
+    const first = [...lanes.values()].find(({ lane }) => lane.family === "ar") ?? [...lanes.values()][0];
+    if (first) this.compare(first.lane.key);
+    this.say();
+  }
+
+  // The question that a recorded run answers, or nothing.
+  recorded(prompt) {
+    this.about = prompt && `Recorded run of SmolLM2 135M: “${prompt}”`;
+    this.say();
+  }
+
+  say() {
+    this.parting.textContent = this.about || this.compared();
+    this.parting.title = this.parting.textContent;
+  }
+
+  compared() {
+    const found = [...this.partings.values()];
+    const alike = found.length > 1 && found.length === this.lanes.size - 1 && found.every((each) => each.endsWith(SAME));
+    return alike ? "All wrote the same text." : found.join(" ");
+  }
+
+  // A ratio for each lane but the baseline.
+  compare(baseline) {
+    if (baseline === this.baseline) return;
+    this.baseline = baseline;
+    const base = this.lanes.get(baseline);
+    for (const [key, view] of this.lanes) {
+      view.counters.show({ isBaseline: key === baseline, baseline: base.name, ratio: key === baseline ? 1 : null });
+      if (key !== baseline) view.ratio(null, base.lane.title);
+    }
+  }
+
+  speedup({ ratios, baseline }) {
+    this.compare(baseline);
+    for (const [key, ratio] of Object.entries(ratios)) {
+      this.lanes.get(key).ratio(ratio, this.lanes.get(baseline).lane.title);
+      this.lanes.get(key).counters.show({ ratio });
+    }
+  }
+
+  // Two texts part, each at its own token, or with `tokens` null are the same.
+  part(key, baseline, tokens) {
+    const [one, other] = [key, baseline].map((each) => each.toUpperCase());
+    const pair = this.lanes.size > 2 ? `${one} and ${other}` : "The texts";
+    let sentence = pair === "The texts" ? "Both texts are the same." : `${pair}${SAME}`;
+    if (tokens) {
+      const [here, there] = [tokens[key] + 1, tokens[baseline] + 1];
+      const place = here === there ? `token ${here}` : `token ${there} of ${other}, ${here} of ${one}`;
+      sentence = `${pair} first differ at ${place}.`;
+    }
+    this.partings.set(key, sentence);
+    this.say();
+  }
+}

@@ -1,0 +1,254 @@
+// One lane: who writes, its counters, its text as bands of tokens, one band a forward pass, its history of τ, and its
+// verdict. What messages bring is kept until `flush` puts it into the page, and charts wait for `draw`.
+
+import { make, put } from "../shared/dom.js";
+import { isRefused } from "../shared/reasons.js";
+import { bandNode, decimals, ghostNode, plural, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
+import { Counters, SHARING, ThresholdHistory } from "./counters.js";
+
+const ENDINGS = { length: "cut at the length limit", cancelled: "stopped" };
+const ONE_STOP = 4; // passes: a threshold that changes again within them was on its way
+
+export class LaneView {
+  // `lane` is the lane of the message that opened the run; `facts` gets what each token and ghost stands for.
+  constructor(lane, facts, tips) {
+    this.lane = lane;
+    this.facts = facts;
+    this.tokens = [];
+    this.passes = []; // {nodes, number, tokens so far, seconds, at}
+    this.gone = null; // how many passes a replay shows; all of them with null
+    this.threshold = undefined;
+    this.turned = null; // the last band that is marked with a new threshold
+    this.latest = null;
+    this.changed = false;
+    this.waiting = document.createDocumentFragment();
+    this.root = make("section", `lens-lane lens-lane-${lane.family}`);
+    this.root.dataset.lane = lane.key;
+    this.root.setAttribute("aria-label", `${lane.title} lane`);
+    this.counters = new Counters(tips);
+    this.history = lane.family === "masks" ? new ThresholdHistory(this.lane) : null;
+    this.sharing = make("p", "lens-lane-sharing");
+    this.reason = make("p", "lens-lane-inactive");
+    this.doing = make("p", "lens-lane-doing");
+    this.text = lane.problem ? make("p", "lens-lane-problem", lane.problem) : this.block();
+    const { checkpoint, note } = lane;
+    const about = make("p", "lens-lane-about", `${checkpoint} · ${note}`);
+    about.title = about.textContent;
+    const foot = put(make("div", "lens-lane-foot"), this.reason, this.doing, this.sharing, this.counters.root);
+    if (this.history) foot.append(this.history.root);
+    put(this.root, this.top(), ...this.before(), this.text, put(foot, about));
+    this.inactive(lane.inactive ?? null);
+    this.sum(null);
+  }
+
+  top() {
+    const { title } = this.lane;
+    this.badge = make("span", "lens-badge");
+    this.ending = make("span", "lens-ending");
+    this.speed = make("p", "lens-speedup");
+    this.summary = make("p", "lens-lane-sum");
+    this.agreement = make("p", "lens-lane-agreement");
+    const letter = make("span", "lens-lane-letter", letterOf(this.lane));
+    const name = put(make("h2", "lens-lane-title"), letter, make("span", "lens-lane-name", title));
+    return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
+  }
+
+  // What the conversation was before this run, folded into one line.
+  before() {
+    const { earlier = [] } = this.lane;
+    if (!earlier.length) return [];
+    const said = make("summary", "", `Question ${earlier.length + 1} · after “${earlier.at(-1)[0].trim().replace(/\s+/g, " ")}”`);
+    const turns = earlier.flatMap(([prompt, answer]) => [make("p", "lens-asked-before", prompt), make("p", "", answer)]);
+    return [put(make("details", "lens-earlier"), said, ...turns)];
+  }
+
+  block() {
+    const text = make("div", "lens-text");
+    text.tabIndex = 0;
+    text.dataset.hint = this.lane.hint;
+    text.setAttribute("role", "group");
+    text.setAttribute("aria-label", `Text written by ${this.lane.title}; arrow keys walk through its tokens`);
+    return text;
+  }
+
+  get name() {
+    return `${letterOf(this.lane)} · ${this.lane.title}`;
+  }
+
+  // The clock of the lane at its last pass, in seconds of model time.
+  get end() {
+    return this.passes.at(-1)?.at ?? 0;
+  }
+
+  counts(counts) {
+    this.latest = counts;
+    this.changed = true;
+  }
+
+  pass(message) {
+    const band = passBand(this.lane, message, this.facts);
+    const nodes = [band];
+    this.turn(band, message);
+    this.history?.add(message.number, message.threshold);
+    for (const node of band.children) if (node.dataset.index) this.tokens.push(node);
+    this.waiting.append(band);
+    if (message.ghosts?.length) {
+      nodes.push(ghostRow(this.lane, message, this.facts));
+      this.waiting.append(nodes[1]);
+    }
+    const { number, seconds = 0, at = 0, columns } = message;
+    this.passes.push({ nodes, number, seconds, at, tokens: this.tokens.length });
+    if (columns && message.phase === "verify") Object.assign(this, { columns, tree: message.tree });
+    if (message.counts) this.counts(message.counts); // a later pass of the same picture has them otherwise
+  }
+
+  // A mark where the threshold became another one; one for each place where a moving slider came to rest.
+  turn(band, { number, threshold }) {
+    if (this.threshold !== undefined && this.threshold !== threshold) {
+      if (this.turned && number - this.turned.number < ONE_STOP) this.turned.band.classList.remove("lens-turned");
+      band.classList.add("lens-turned");
+      band.dataset.turned = thresholdName(threshold);
+      this.turned = { band, number };
+    }
+    this.threshold = threshold;
+  }
+
+  ended(message) {
+    if (message.tail) this.waiting.append(message.tail);
+    this.ending.textContent = ENDINGS[message.reason] ?? "";
+    this.flush();
+  }
+
+  // Put what has come since the last time into the page, at once.
+  flush() {
+    if (this.latest) {
+      this.counters.show({ counts: this.latest });
+      this.sum(this.latest);
+      if (this.latest.shared && !this.sharing.textContent) this.sharing.textContent = SHARING;
+      this.latest = null;
+    }
+    if (this.waiting.hasChildNodes()) this.text.append(this.waiting);
+  }
+
+  // A recorded run counts passes, a live one model time as well.
+  sum(counts) {
+    const { passes = 0, tokens = 0, seconds = 0 } = counts ?? {};
+    const more = this.lane.letter ? plural(tokens, "token") : `${decimals(seconds, 2)} s model time`;
+    this.summary.textContent = `${passes} ${passes === 1 ? "pass" : "passes"} · ${more}`;
+  }
+
+  draw() {
+    this.counters.draw();
+    this.history?.draw();
+    if (this.lane.decoder === "self_speculative" && this.columns) this.doing.textContent = doing(this.lane, this);
+  }
+
+  // `other` names the lane that it differs from, where there are several.
+  differs(index, other) {
+    const token = this.tokens[index];
+    if (!token) return;
+    token.classList.add("differs");
+    token.dataset.differs = `${token.dataset.differs ?? ""}${other}`;
+  }
+
+  // Nobody compares with it, or its speed is not known yet.
+  ratio(ratio, baseline) {
+    this.head(ratio ? `${decimals(ratio, 2)}×` : "–", `the speed of ${baseline}`);
+  }
+
+  head(number, words) {
+    this.speed.replaceChildren(make("strong", "lens-ratio", number), make("span", "", words));
+  }
+
+  verdict(right) {
+    this.badge.textContent = right ? "✓ right" : "× wrong";
+    this.badge.classList.add(right ? "right" : "wrong");
+  }
+
+  agrees(sentence, tokens = 0) {
+    this.agreement.textContent = sentence;
+    this.agreement.dataset.tokens = tokens;
+    this.agreement.title = tokens ? plural(tokens, "token") : "";
+  }
+
+  // For its checkpoint, which is loaded; or for nothing.
+  waits(sentence) {
+    this.text.dataset.hint = sentence ?? this.lane.hint;
+  }
+
+  inactive(sentence) {
+    this.reason.textContent = sentence ?? "";
+    this.root.classList.toggle("inactive", Boolean(sentence));
+  }
+
+  // Show what the lane had written when its clock stood at `at`. What comes later keeps its place, so nothing moves.
+  showUntil(at) {
+    const count = this.passes.findIndex((pass) => pass.at > at + 1e-9);
+    const gone = count < 0 ? this.passes.length : count;
+    const from = this.gone ?? this.passes.length;
+    if (gone === from) return;
+    for (const { nodes } of this.passes.slice(Math.min(from, gone), Math.max(from, gone))) {
+      for (const node of nodes) node.classList.toggle("later", gone < from);
+    }
+    this.gone = gone;
+    const { number = 0, tokens = 0, at: seconds = 0 } = this.passes[gone - 1] ?? {};
+    const rate = seconds ? tokens / seconds : 0;
+    this.sum({ passes: number, tokens, seconds });
+    const { lengths, shared } = this.counters.state.counts;
+    const counts = { tokens, passes: number, tokensPerForward: number ? tokens / number : 0, seconds, tokensPerSecond: rate };
+    this.counters.show({ counts: { ...counts, lengths, shared } });
+  }
+
+  // What can be walked through with the arrow keys: the tokens, and the ghosts that are shown.
+  get places() {
+    const ghosts = this.text.querySelector(".lens-ghost") !== null;
+    if (!ghosts) return this.tokens;
+    const all = [...this.text.querySelectorAll(".lens-token, .lens-ghost")];
+    return all.filter((node) => node.classList.contains("lens-token") || node.getClientRects().length);
+  }
+}
+
+// Lanes of a live run have a letter as their key; those of a recorded one have a name, and get one by their place.
+export function letterOf({ key, letter }) {
+  return letter ?? key.toUpperCase();
+}
+
+// What the passes of the exact lane look like now, by how many positions one forwards, and why.
+export function doing(lane, { columns, tree }) {
+  const { layout = "auto" } = lane.settings ?? {};
+  const set = lane.letter ? "as recorded" : "as set in Settings";
+  const why = layout === "auto" ? "chosen by what each layout costs and gains on this machine" : set;
+  if (columns === 1) return `Now: no drafts, 1 position a pass (${why}).`;
+  return `Now: ${tree ? "drafts in a tree" : "drafts in a line"}, ${columns} positions a pass (${why}).`;
+}
+
+// One forward pass of a lane: a band of the tokens that it accepted, and behind that the proposals that it rejected.
+// `facts` gets what each token and ghost stands for: {lane, message, place in the window}.
+function passBand(lane, message, facts) {
+  const nodes = message.tokens.map(([piece, score, , ends, kind], place) => {
+    const node = tokenNode(piece, { kind, sure: sureness(score, lane.score), first: place === 0, ends });
+    node.tabIndex = -1;
+    node.dataset.index = message.start + place;
+    facts.set(node, { lane, message, place });
+    return node;
+  });
+  const band = bandNode(message.number, nodes);
+  band.dataset.pass = message.number;
+  band.dataset.threshold = message.threshold === null ? "none" : String(message.threshold);
+  return band;
+}
+
+function ghostRow(lane, message, facts) {
+  const row = make("span", "lens-ghosts");
+  row.setAttribute("aria-hidden", "true");
+  message.ghosts.forEach(([piece, score], place) => {
+    const refused = isRefused(message.reasons, message.tokens.length + place);
+    const node = ghostNode(piece, { sure: sureness(score, lane.score), refused });
+    node.tabIndex = -1;
+    node.setAttribute("role", "img");
+    node.setAttribute("aria-label", `Not accepted: ${visiblePiece(piece)}`);
+    facts.set(node, { lane, message, place: message.tokens.length + place });
+    row.append(node);
+  });
+  return row;
+}

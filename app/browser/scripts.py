@@ -1,0 +1,60 @@
+"""The scripts that the page fetches: its own, and the drawing library, which comes with the first figure.
+
+Their addresses name what they hold, so that a browser may keep them for good.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from app.browser import bundle
+
+PAGE_PATH, PLOTLY_PATH = "/static/lens.js", "/static/plotly.min.js"
+PLOTLY = f"{PLOTLY_PATH[1:]}?{version('plotly')}"
+"""Relative to the page."""
+_FOR_GOOD = "public, max-age=31536000, immutable"
+
+
+@cache
+def page_script() -> str:
+    """The address of the page's own script, relative to the page."""
+    return f"{PAGE_PATH[1:]}?{hashlib.sha256(_page()).hexdigest()[:16]}"
+
+
+def routes() -> list[Route]:
+    """The routes, which need no login: anybody can have these files."""
+    return [route(PAGE_PATH, _page), route(PLOTLY_PATH, _plotly)]
+
+
+def route(path: str, read: Callable[[], bytes], kept: str = _FOR_GOOD, kind: str = "text/javascript") -> Route:
+    """A file that anybody can have, packed where the browser can unpack it."""
+
+    @cache
+    def packed() -> bytes:
+        return gzip.compress(read(), compresslevel=6)
+
+    def answer(request: Request) -> Response:
+        unpacks = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"cache-control": kept, "vary": "accept-encoding"}
+        if unpacks:
+            headers["content-encoding"] = "gzip"
+        return Response(packed() if unpacks else read(), media_type=kind, headers=headers)
+
+    return Route(path, answer, methods=["GET", "HEAD"])
+
+
+def _page() -> bytes:
+    return bundle.script().encode()
+
+
+def _plotly() -> bytes:
+    return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()

@@ -1,0 +1,25 @@
+// What is true of each decoder: the table of mars/decoders.py, which every page of ours carries as data.
+
+const NONE = '{"decoders": {}, "families": {}}';
+let known = null;
+
+function table() {
+  known ??= JSON.parse(document.getElementById("lens-decoders")?.textContent ?? NONE);
+  return known;
+}
+
+// The facts of this decoder; a file may name one that is not in the table.
+export function decoderOf(name) {
+  return table().decoders[name] ?? { family: "masks", needs: "causal" };
+}
+
+// How the lanes are told apart: one token a pass, a threshold, or drafts that are verified.
+export function familyOf({ decoder, settings }) {
+  const { family, continues } = decoderOf(decoder);
+  return continues && settings.continuation ? "masks" : family;
+}
+
+// The name of the colour of a family.
+export function familyColour(family) {
+  return table().families[family]?.colour ?? "--lens-mars";
+}

@@ -1,0 +1,53 @@
+// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the
+// document of the run that ended last. "lens:step" {run: its id, lane: key, number: of the pass} asks to step through
+// one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each is in `live`.
+
+import { keep, kept } from "./dom.js";
+
+const MOST_RUNS = 12;
+const LAST_RUN = "mars-lens:last-run";
+const MOST_KEPT = 4_000_000; // characters: browsers give a page about five million
+
+export const keeper = {
+  // By id, the newest last. Documents stay text: a dozen of them as objects would be most of what the browser must look
+  // through whenever it collects its garbage.
+  runs: new Map(),
+  live: new Map(), // by lane, of one run
+  place: () => ({}), // the lane and the pass that one looks at in Compare
+  wish: null, // the last "lens:step" that nobody has fulfilled
+  follow(counts) {
+    if ([...this.live.values()].some(({ run }) => run !== counts.run)) this.live.clear();
+    this.live.set(counts.lane, counts);
+  },
+  get newest() {
+    return [...this.runs.values()].at(-1);
+  },
+  open(id) {
+    const found = this.runs.get(id);
+    return found && JSON.parse(found.text);
+  },
+  add(run, text) {
+    const { id, title, date, question } = run;
+    this.runs.delete(id);
+    this.runs.set(id, { id, title, date, question, text });
+    if (this.runs.size > MOST_RUNS) this.runs.delete(this.runs.keys().next().value);
+    keep(LAST_RUN, text.length <= MOST_KEPT ? text : null);
+    document.dispatchEvent(new CustomEvent("lens:run", { detail: run }));
+  },
+};
+
+// The text of the last run, also of one from before the page was loaded.
+export function lastRun() {
+  return kept(LAST_RUN);
+}
+
+export function mountRuns({ props, watch }) {
+  watch("value", () => {
+    if (props.value) keeper.add(JSON.parse(props.value), props.value);
+  });
+  document.addEventListener("lens:counts", (event) => keeper.follow(event.detail));
+  document.addEventListener("lens:step", (event) => {
+    keeper.wish = event.detail;
+    document.getElementById("tab-step-button")?.click();
+  });
+}

@@ -1,0 +1,219 @@
+// Above the tabs: how the page looks, the keys, and the link to the view.
+
+import { openAddress } from "./address.js";
+import { keep, kept, make, put } from "./dom.js";
+import { keeper } from "./keeper.js";
+import { sharing } from "./sharing.js";
+import { Shortcuts } from "./shortcuts.js";
+
+// How the page looks: light or dark, and large type with high contrast for a projector. The browser remembers what a
+// person chose; until then its own preference decides. "lens:looks" says that it has changed.
+
+const LOOKS = "mars-lens:looks";
+
+class Modes {
+  constructor(lights, projector) {
+    this.lights = lights;
+    this.projector = projector;
+    this.chosen = Modes.recall();
+    lights.addEventListener("click", () => this.choose({ dark: !this.dark }));
+    projector.addEventListener("click", () => this.choose({ projector: !this.chosen.projector }));
+    // Gradio sets the class too, when it starts and when the system's preference changes.
+    new MutationObserver(() => this.apply()).observe(document.body, { attributeFilter: ["class"] });
+    this.apply();
+  }
+
+  get dark() {
+    return document.body.classList.contains("dark");
+  }
+
+  choose(change) {
+    Object.assign(this.chosen, change);
+    this.apply();
+    keep(LOOKS, JSON.stringify(this.chosen));
+  }
+
+  apply() {
+    const { dark = this.dark, projector = false } = this.chosen;
+    if (dark !== this.dark) document.body.classList.toggle("dark", dark);
+    document.documentElement.classList.toggle("lens-projector", projector);
+    this.lights.textContent = dark ? "Light" : "Dark";
+    this.projector.setAttribute("aria-pressed", String(projector));
+    const looks = `${dark} ${projector}`;
+    if (looks === this.looks) return;
+    this.looks = looks;
+    document.dispatchEvent(new CustomEvent("lens:looks", { detail: { dark, projector } }));
+  }
+
+  // What was chosen: booleans only, whatever the storage holds.
+  static recall() {
+    try {
+      const found = Object.entries(JSON.parse(kept(LOOKS)) ?? {});
+      return Object.fromEntries(found.filter(([name, value]) => /^(dark|projector)$/.test(name) && typeof value === "boolean"));
+    } catch {
+      return {};
+    }
+  }
+}
+
+// "Copy link", also where a page may not reach the clipboard, as over plain http; where nothing can be copied, the link
+// is shown selected.
+
+const MOST_SHOWN = 40; // characters of a value in a sentence
+const SAID_FOR = 6_000; // milliseconds
+
+class LinkButton {
+  constructor(button, place, address) {
+    this.address = address;
+    this.said = make("span", "lens-link-said");
+    this.said.setAttribute("role", "status");
+    this.field = make("input", "lens-link-field");
+    Object.assign(this.field, { type: "text", readOnly: true, hidden: true });
+    this.field.setAttribute("aria-label", "Link to this view");
+    this.save = make("button", "lens-tool lens-link-save");
+    Object.assign(this.save, { type: "button", hidden: true });
+    this.save.addEventListener("click", () => this.share());
+    put(place, put(make("div", "lens-link-row"), this.said, this.save), this.field);
+    button.addEventListener("click", () => this.copy());
+  }
+
+  // The finished run that is in view and was made on this page, with the lane and the pass that one looks at; or null.
+  get run() {
+    const { tab, views } = this.address;
+    const { run, state } = document.querySelector(".lens-stage")?.dataset ?? {};
+    const over = state === "done" || state === "stopped";
+    const found = { compare: over && { run, ...keeper.place() }, step: views.step }[tab];
+    return found && keeper.runs.has(found.run) ? found : null;
+  }
+
+  async copy() {
+    const { link, left } = this.address;
+    const { run } = this;
+    const without = left.length ? `, without the ${left.join(", ")}: too long for an address` : "";
+    const limits = this.address.tab === "compare" ? "It holds the settings, not this run." : "It opens in this browser only.";
+    this.save.hidden = !run || !sharing.days;
+    this.save.textContent = `Save this run for ${sharing.days} days and copy its link`;
+    await this.give(link, `${without}.${run ? ` ${limits}` : ""}`);
+  }
+
+  // Have the server save the run, and copy the link that opens it anywhere.
+  async share() {
+    const { run } = this;
+    this.save.hidden = true;
+    if (!run) return;
+    const { name, problem } = await sharing.line.ask("share", run.run);
+    if (problem) {
+      this.say(problem, false);
+      return;
+    }
+    const place = { tab: "step", run: `shared.${name}`, lane: run.lane, pass: run.number ?? run.pass };
+    const said = Object.entries(place).filter(([, value]) => value !== null && value !== undefined);
+    const link = `${location.origin}${location.pathname}?${new URLSearchParams(said)}`;
+    await this.give(link, `. It opens this run for ${sharing.days} days.`);
+  }
+
+  async give(link, more) {
+    const copied = (await toClipboard(link)) || byCommand(link);
+    this.field.hidden = copied;
+    this.say(`${copied ? "Link copied" : "Copy this link yourself"}${more}`, copied && this.save.hidden);
+    if (copied) return;
+    this.field.value = link;
+    this.field.focus();
+    this.field.select();
+  }
+
+  say(sentence, goes) {
+    clearTimeout(this.timer);
+    this.said.textContent = sentence;
+    if (goes) this.timer = setTimeout(() => (this.said.textContent = ""), SAID_FOR);
+  }
+}
+
+async function toClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // not there, or not allowed
+  }
+}
+
+function byCommand(text) {
+  const focused = document.activeElement;
+  const area = make("textarea", "lens-link-area");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  try {
+    return document.execCommand("copy");
+  } catch {
+    return false;
+  } finally {
+    area.remove();
+    focused?.focus?.();
+  }
+}
+
+// What of the address was not used, in one sentence; put away by its button.
+class Refusals {
+  constructor(place) {
+    this.pairs = new Map();
+    this.root = make("p", "lens-refused");
+    this.root.setAttribute("role", "status");
+    this.text = make("span");
+    const close = make("button", "lens-tool", "×");
+    close.type = "button";
+    close.setAttribute("aria-label", "Put this note away");
+    close.addEventListener("click", () => this.show(new Map()));
+    this.close = close;
+    put(this.root, this.text, close);
+    place.append(this.root);
+    this.show(this.pairs);
+  }
+
+  add(pairs) {
+    this.show(new Map([...this.pairs, ...pairs]));
+  }
+
+  show(pairs) {
+    this.pairs = pairs;
+    const brief = (text) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN - 1)}…` : text);
+    const named = [...pairs].map(([name, value]) => `${brief(name)}=${brief(String(value ?? ""))}`).join(", ");
+    this.text.textContent = named && `This app cannot restore part of the link: ${named}. The rest is shown.`;
+    this.close.hidden = !named;
+  }
+}
+
+// The value is what Python says of the address, as SettingsInAddress.hear wants it.
+export function mountMasthead({ element, props, watch, submit }) {
+  const bar = element.querySelector(".lens-masthead");
+  const notes = element.querySelector(".lens-notes");
+  new Modes(bar.querySelector(".lens-theme"), bar.querySelector(".lens-projecting"));
+  new Shortcuts(bar.querySelector(".lens-keys"), notes);
+  const refusals = new Refusals(notes);
+  const address = openAddress(props.tabs, (pairs) => refusals.add(pairs), () => submit());
+  new LinkButton(bar.querySelector(".lens-link"), notes, address);
+  const hear = () => props.value && address.settings.hear(JSON.parse(props.value));
+  hear();
+  watch("value", hear);
+  // Gradio's own event tells of keys in the prompt only, not of what is pasted or dropped.
+  document.addEventListener("input", ({ target }) => {
+    if (target.matches("#prompt textarea")) address.settings.give("prompt", target.value);
+  });
+  whenTabsCome((tabs) => {
+    address.show();
+    const look = () => address.opened(tabs.querySelector("[role=tab][aria-selected=true]")?.dataset.tabId);
+    new MutationObserver(look).observe(tabs, { subtree: true, attributeFilter: ["aria-selected"] });
+  });
+}
+
+// The tabs come after the masthead. Their buttons say which is open.
+function whenTabsCome(act) {
+  const seek = new MutationObserver(() => {
+    const tabs = document.querySelector("#tabs > .tab-wrapper");
+    if (!tabs?.querySelector("[role=tab]")) return;
+    seek.disconnect();
+    act(tabs);
+  });
+  seek.observe(document.body, { childList: true, subtree: true });
+}

@@ -1,0 +1,39 @@
+// Why a proposal was accepted or not, in sentences: what records call `Reason` (mars/records.py).
+
+// What a score does at τ, as the end of a sentence: for entropy lower is surer.
+function reaching(score, met) {
+  if (score === "entropy") return met ? "its entropy is not above τ" : "its entropy is above τ";
+  const name = score === "probability" ? "score" : score;
+  return met ? `its ${name} reaches τ` : `its ${name} does not reach τ`;
+}
+
+const SENTENCES = {
+  first: () => "It read only real tokens: the autoregressive token, always accepted.",
+  right: () => "It read drafts, and all of them were what the model itself says: exact.",
+  met: ({ score, fills }) => `${fills ? "Filled in this pass:" : "It read masks; accepted because"} ${reaching(score, true)}.`,
+  rule: ({ score, accepted }) =>
+    `${accepted ? "Accepted" : "Refused"} by this decoder's own rule, although ${reaching(score, !accepted)}.`,
+  below: ({ score }) => `Refused: ${reaching(score, false)}.`,
+  behind: () => "Behind a refused proposal: acceptance goes from left to right.",
+  "wrong draft": () => "Refused: it read a draft that is not what the model itself says.",
+  ended: () => "Behind the end of the turn.",
+  kept: () => "Kept as a draft: the next pass reads it and verifies it.",
+  unsure: () => "Not kept as a draft: it is not sure enough.",
+  surest: () => "Filled in this pass: the surest of the masks.",
+  filled: () => "Filled in an earlier pass; what is filled stays.",
+  open: ({ score, threshold }) =>
+    `Still a mask: others were surer${threshold === null ? "" : `, and ${reaching(score, false)}`}.`,
+};
+
+// `reason` is undefined for what an earlier version recorded. `score` is the name of the score, `fills` says whether the
+// pass filled a block, `accepted` whether the proposal was accepted at the `threshold` of the pass.
+export function sentenceOf(reason, about) {
+  if (reason) return SENTENCES[reason](about);
+  return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, and not why.`;
+}
+
+// Whether the pass refused this proposal; those behind it were not looked at.
+export function isRefused(reasons, place) {
+  const reason = reasons[place];
+  return ["below", "rule", "unsure"].includes(reason) || (reason === "wrong draft" && reasons.indexOf(reason) === place);
+}

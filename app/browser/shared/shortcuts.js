@@ -1,0 +1,107 @@
+// Keys for everything that is done often, and the dialog that lists them. A key acts only where its control is on view,
+// and never while somebody types. They can be switched off, for those whose software types for them.
+
+import { keep, kept, make, put } from "./dom.js";
+
+const KEYS_OFF = "mars-lens:keys-off";
+const FIELDS = "textarea, select, [contenteditable], dialog, input:not([type=range], [type=radio], [type=checkbox])";
+
+// [keys, how they are written, what they do, the action]. Those without an action are obeyed where they belong.
+const SHORTCUTS = {
+  "Everywhere": [
+    [["?"], "?", "Show these keys", (help) => help.open()],
+    [[..."123456789"], "1 – 5", "Open a tab, counted from the left", (_, key) => openTab(Number(key))],
+    [["t"], "t", "Light or dark", () => press(".lens-theme")],
+    [["p"], "p", "Projector: large type, high contrast", () => press(".lens-projecting")],
+    [["l"], "l", "Copy the link to this view", () => press(".lens-link")],
+  ],
+  "Step through": [
+    [[], "← →", "One pass back, one pass on"],
+    [[], "Home End", "First pass, last pass"],
+    [[], "Space", "Play or pause"],
+  ],
+  "Compare": [
+    [["r"], "r", "Run, or stop the run", () => press("#run") || press("#stop")],
+    [["n"], "n", "New problem", () => press("#new-problem")],
+    [["-"], "−", "Threshold τ down: more tokens per pass", () => nudge(-1)],
+    [["+", "="], "+", "Threshold τ up: fewer tokens per pass", () => nudge(1)],
+    [["g"], "g", "Details: scores, drafts and rejected proposals", () => press("#stage .lens-switch input")],
+    [[], "← → Home End", "Walk through the tokens of a text"],
+    [[], "Enter", "Step through the run from this token"],
+    [[], "Esc", "Close a card"],
+  ],
+};
+
+function shown(selector) {
+  return [...document.querySelectorAll(selector)].find((node) => !node.disabled && node.checkVisibility());
+}
+
+function press(selector) {
+  const control = shown(selector);
+  control?.click();
+  return Boolean(control);
+}
+
+function openTab(number) {
+  const tab = document.querySelectorAll("#tabs > .tab-wrapper [role=tab]")[number - 1];
+  tab?.click();
+  return Boolean(tab);
+}
+
+function nudge(steps) {
+  const range = shown("#threshold input[type=range]");
+  if (!range) return false;
+  if (steps > 0) range.stepUp(steps);
+  else range.stepDown(-steps);
+  range.dispatchEvent(new Event("input", { bubbles: true }));
+  return true;
+}
+
+export class Shortcuts {
+  constructor(button, place) {
+    this.root = make("dialog", "lens-help");
+    this.root.setAttribute("aria-labelledby", "lens-help-title");
+    const title = make("h2", "", "Keys");
+    title.id = "lens-help-title";
+    const close = make("button", "lens-tool", "Close");
+    close.type = "button";
+    close.addEventListener("click", () => this.root.close());
+    const lists = Object.entries(SHORTCUTS).map(([name, entries]) => keyList(name, entries));
+    put(this.root, put(make("header"), title, close), put(make("div", "lens-help-lists"), ...lists), this.toggle());
+    this.root.addEventListener("click", (event) => event.target === this.root && this.root.close());
+    place.append(this.root);
+    button.addEventListener("click", () => this.open());
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // The switch: single letters as keys must be possible to turn off.
+  toggle() {
+    this.on = make("input");
+    Object.assign(this.on, { type: "checkbox", checked: kept(KEYS_OFF) !== "true" });
+    this.on.addEventListener("change", () => keep(KEYS_OFF, String(!this.on.checked)));
+    return put(make("label", "lens-help-switch"), this.on, "Letters, digits and signs act as keys");
+  }
+
+  open() {
+    this.root.showModal(); // Escape closes it and the focus returns: the browser sees to both
+    return true;
+  }
+
+  key(event) {
+    const busy = event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
+    if (busy || !this.on.checked || this.root.open || event.target.closest?.(FIELDS)) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const [, , , act] = Object.values(SHORTCUTS).flat().find(([keys]) => keys.includes(key)) ?? [];
+    if (act?.(this, key)) event.preventDefault();
+  }
+}
+
+function keyList(name, entries) {
+  const list = make("dl");
+  for (const [, written, does] of entries) {
+    const keys = make("dt");
+    written.split(" ").forEach((key) => keys.append(key === "–" ? " – " : make("kbd", "", key)));
+    put(list, put(make("div"), keys, make("dd", "", does)));
+  }
+  return put(make("section"), make("h3", "", name), list);
+}

@@ -1,0 +1,69 @@
+// Numbers, thresholds and tokens as people see them. A pass is a band of one of two tints, in turn, with its number of
+// tokens at its end. With details, a token has a line under it: the longer, the surer; its style says what it was read
+// from (tokens.css).
+
+import { make } from "./dom.js";
+
+export function decimals(value, places) {
+  return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+}
+
+// Cut, not rounded: a score must not look as if it reached a threshold that it does not.
+export function cut(value, places) {
+  return decimals(Math.floor(value * 10 ** places + 1e-9) / 10 ** places, places);
+}
+
+export function thresholdName(threshold) {
+  return threshold === null ? "one token per pass" : `τ ${threshold.toFixed(2)}`;
+}
+
+export function plural(number, word) {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}
+
+export function plainWords(text) {
+  return String(text ?? "").replaceAll("_", " ");
+}
+
+// The band of a pass, by its number and the nodes of the tokens that it accepted. How many there are stands at its end,
+// before a line break there.
+export function bandNode(number, tokens) {
+  const band = make("span", `lens-pass ${number % 2 ? "odd" : "even"}`);
+  band.append(...tokens);
+  const last = tokens.at(-1)?.lastChild;
+  const breaks = last?.nodeType === 1 && last.classList.contains("lens-newline");
+  if (tokens.length > 1) (breaks ? last : band).dataset.count = tokens.length;
+  return band;
+}
+
+// How sure a score is, from 0 to 1; an entropy is in nats, and lower is surer.
+export function sureness(score, name) {
+  return name === "entropy" ? Math.exp(-score) : Math.min(1, Math.max(0, score));
+}
+
+// `kind`: "clean" (read real text only), "mask" or "draft". `sure` is from 0 to 1.
+export function tokenNode(piece, { kind, sure, first, ends }) {
+  const node = make("span", `lens-token ${kind}${first ? " first" : ""}${ends ? " ends" : ""}`);
+  node.style.setProperty("--sure", sure.toFixed(3));
+  piece.split("\n").forEach((part, line) => {
+    if (line) node.append(make("span", "lens-newline", "\n"));
+    if (part) node.append(part);
+  });
+  return node;
+}
+
+// A proposal that was not accepted. Its text is drawn by the style sheet: it is no part of what the lane wrote, neither
+// for who copies the text nor for a screen reader.
+export function ghostNode(piece, { sure, refused }) {
+  const node = make("span", `lens-ghost${refused ? " refused" : ""}`);
+  node.dataset.piece = visiblePiece(piece);
+  node.style.setProperty("--sure", sure.toFixed(3));
+  return node;
+}
+
+// A piece as a word on one line: nothing in it is invisible.
+export function visiblePiece(piece) {
+  if (!piece) return "∅";
+  if (!piece.trim() && !/[\n\t]/.test(piece)) return "␣".repeat(piece.length);
+  return piece.replace(/^ /, "·").replaceAll("\n", "↵").replaceAll("\t", "⇥");
+}

@@ -1,0 +1,321 @@
+// One pass, drawn: its window, the card of a proposal, and who sees whom.
+
+import { clear, make, put, shape } from "../shared/dom.js";
+import { cut, plural, thresholdName } from "../shared/tokens.js";
+import { seenBy } from "./columns.js";
+
+const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
+const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind: "·", waits: "→" };
+const LETTERS = { real: "t", draft: "d", mask: "m", noise: "r", none: "–" };
+const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
+const LETTERED = 17; // more columns than this are too narrow for letters
+const UNKNOWN = "An earlier version recorded this run: it does not say what its passes read, who saw whom, and why.";
+const DRAWN = 200; // a causal pass of more columns is drawn as the triangle that it is
+
+// What the model saw and said: for each position of the window what it read, what it said, and how sure.
+export class WindowView {
+  // `onPick` hears which column the person points at or walks to, null when none.
+  constructor(onPick) {
+    this.root = make("div", "step-window");
+    this.root.setAttribute("role", "list");
+    this.root.setAttribute("aria-label", "Positions of this pass");
+    for (const name of ["mouseover", "focusin", "click"]) {
+      this.root.addEventListener(name, (event) => onPick(event.target.closest(".step-column"), name !== "mouseover"));
+    }
+    for (const name of ["mouseleave", "focusout"]) this.root.addEventListener(name, () => onPick(null, false));
+  }
+
+  // `what` is the threshold to try and what it would have accepted, null to show what happened.
+  show(lane, pass, shape, what) {
+    const focused = this.root.contains(document.activeElement) ? document.activeElement.closest(".step-column") : null;
+    Object.assign(this, { lane, pass, shape, what });
+    const root = shape.columns.findIndex((column) => column.proposal === 0);
+    const shown = root < 0 ? [] : this.path(root);
+    this.root.style.setProperty("--columns", shown.length);
+    this.root.replaceChildren(this.context(root), ...shown.map((column) => this.column(column)));
+    this.root.hidden = !shown.length;
+    if (focused) this.root.querySelector(`[data-place="${focused.dataset.place}"] button`)?.focus();
+  }
+
+  // From the root on what something was read off, and the first draft that nothing was. The others go without saying:
+  // drafts behind it, and groups of masks behind other drafts than the last right one.
+  path(root) {
+    const columns = this.shape.columns.map((column, index) => ({ ...column, index })).slice(root);
+    const unread = columns.filter(({ kind, proposal }) => proposal === null && !(this.shape.tree && kind === "mask"));
+    return columns.filter((column) => column.proposal !== null || column === unread[0]).map((column, place, shown) => ({
+      ...column,
+      missed: column === unread[0] ? unread.length : 0,
+      parted: place > 0 && this.shape.tree && column.kind === "mask" && shown[place - 1].kind !== "mask",
+    }));
+  }
+
+  // What stands before the window: cached tokens, those read again, and the end of the text.
+  context(again) {
+    const node = make("div", "step-context");
+    node.setAttribute("role", "listitem");
+    const cached = this.shape.known ? `${this.shape.prefix} cached${again > 0 ? ` + ${again} new` : ""}` : "";
+    const count = make("span", "step-before", cached);
+    const written = this.lane.lane.written.slice(0, Math.max(0, this.pass.from - 1)).join("").slice(-30);
+    const tail = make("span", "step-tail");
+    tail.append(make("span", "", written ? `…${written.replaceAll("\n", "↵")}` : "the prompt"));
+    put(node, this.axis(), make("span", "step-label", "model says"));
+    return put(node, put(make("span", "step-past"), count, tail));
+  }
+
+  // The name of the score, and τ at its height.
+  axis() {
+    const { threshold } = this.pass.row;
+    const node = put(make("span", "step-axis"), make("span", "", this.lane.lane.settings.score));
+    if (threshold !== null && this.pass.counted) {
+      node.style.setProperty("--tau", String(Math.min(1, threshold / this.lane.top)));
+      node.append(make("b", "step-tau-name", thresholdName(threshold)));
+    }
+    return node;
+  }
+
+  column(column) {
+    const place = column.proposal;
+    const proposal = place === null ? null : this.pass.row.proposals[place];
+    const fate = proposal ? this.fate(place) : "silent";
+    const node = make("div", `step-column ${fate}${column.parted ? " parted" : ""}`);
+    if (proposal && place < this.pass.row.accepted) node.classList.add("kept");
+    if (this.what && proposal && place < this.what.accepted) node.classList.add("would");
+    node.setAttribute("role", "listitem");
+    node.dataset.column = column.index;
+    if (proposal) node.dataset.place = place;
+    const said = proposal ? this.said(proposal, place, fate) : this.missed(column);
+    put(node, this.score(proposal, place), said, this.read(column));
+    return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
+  }
+
+  // What became of a proposal, or would have become of it.
+  fate(place) {
+    const { accepted } = this.pass.row;
+    if (this.lane.keeps(this.pass, place)) return "waits";
+    if (this.pass.record.phase === "denoise" && !accepted) return "behind";
+    if (this.what && place < this.what.accepted && place >= accepted) return "gained";
+    if (this.what && place >= this.what.accepted && place < accepted) return "lost";
+    return place < accepted ? "accepted" : this.lane.refuses(this.pass, place) ? "refused" : "behind";
+  }
+
+  score(proposal, place) {
+    const node = make("span", "step-score");
+    if (!proposal) return node;
+    const line = (name, value) => {
+      node.style.setProperty(`--${name}`, String(Math.min(1, Math.max(0, value / this.lane.top))));
+      node.append(make("i", `step-${name}`));
+    };
+    line("bar", proposal.score);
+    if (this.pass.row.threshold !== null) line("tau", this.pass.row.threshold);
+    if (place > 0 && this.what) line("trial", this.what.threshold);
+    return put(node, make("span", "step-value", cut(proposal.score, 3)));
+  }
+
+  said(proposal, place, fate) {
+    const node = make("button", "step-said");
+    node.type = "button";
+    if (this.lane.ends(proposal.token_id)) node.classList.add("ends");
+    node.setAttribute("aria-label", this.lane.describe(this.pass, place));
+    return put(node, make("span", "step-sign", SIGNS[fate]), make("span", "step-word", this.lane.label(proposal.token_id)));
+  }
+
+  missed({ missed, kind }) {
+    if (kind === "none") return make("span", "step-said", "no drafts yet");
+    const what = kind === "mask" ? "mask" : "draft";
+    return make("span", "step-said", missed > 1 ? `${missed} ${what}s not used` : `${what} not used`);
+  }
+
+  read(column) {
+    const node = make("span", `step-read ${column.kind}`);
+    const known = column.token !== null && column.kind !== "mask" && column.kind !== "none";
+    const before = this.shape.columns[column.index - 1]?.proposal ?? null;
+    if (column.kind === "draft" && known && before !== null && this.pass.record.phase === "verify") {
+      const right = this.pass.row.proposals[before].token_id === column.token;
+      node.append(make("span", "step-sign", right ? "=" : "≠"));
+      node.title = right ? "The draft is what the model says here." : "The model says something else here.";
+    }
+    const word = make("span", known ? "step-word" : "step-word step-origin", known ? this.lane.label(column.token) : READ[column.kind]);
+    return put(node, word);
+  }
+}
+
+// The card of one proposal: what was said at this position, how sure, what else was likely, and what became of it.
+export class ProposalCard {
+  constructor(host) {
+    this.host = host;
+    this.root = make("div", "step-card");
+    this.root.setAttribute("role", "tooltip");
+    this.root.id = `step-card-${Math.random().toString(36).slice(2)}`;
+    this.root.hidden = true;
+    host.append(this.root);
+    this.node = null;
+  }
+
+  open(node, lane, pass) {
+    this.close();
+    const place = Number(node.dataset.place);
+    const proposal = pass.row.proposals[place];
+    this.node = node;
+    node.classList.add("chosen");
+    node.querySelector("button").setAttribute("aria-describedby", this.root.id);
+    const of = `${lane.name(pass)} · proposal ${place + 1} of ${pass.row.proposals.length}`;
+    const threshold = pass.row.threshold === null ? "" : ` · ${thresholdName(pass.row.threshold)}`;
+    const score = `${lane.lane.settings.score} ${cut(proposal.score, 4)}${threshold}`;
+    this.root.replaceChildren(make("p", "step-card-where", of), make("p", "step-card-score", score));
+    if (proposal.alternatives.length) this.root.append(this.alternatives(lane, proposal));
+    this.root.append(make("p", "step-card-reason", lane.reason(pass, place)));
+    this.root.hidden = false;
+    this.place(node);
+  }
+
+  alternatives(lane, proposal) {
+    const list = make("ol", "step-alternatives");
+    for (const [token, probability] of proposal.alternatives) {
+      const item = make("li", token === proposal.token_id ? "said" : "");
+      item.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
+      const value = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
+      list.append(put(item, make("span", "step-word", lane.label(token)), make("span", "step-share", value)));
+    }
+    return list;
+  }
+
+  close() {
+    if (!this.node) return;
+    this.node.classList.remove("chosen");
+    this.node.querySelector("button")?.removeAttribute("aria-describedby");
+    this.node = null;
+    this.root.hidden = true;
+  }
+
+  place(node) {
+    const spot = node.getBoundingClientRect();
+    const frame = this.host.getBoundingClientRect();
+    const middle = spot.left + spot.width / 2 - frame.left - this.root.offsetWidth / 2;
+    const left = Math.min(Math.max(0, middle), Math.max(0, frame.width - this.root.offsetWidth));
+    const below = spot.bottom + this.root.offsetHeight + 12 < window.innerHeight;
+    const top = below ? spot.bottom + 8 : spot.top - this.root.offsetHeight - 8;
+    this.root.style.left = `${left}px`;
+    this.root.style.top = `${top - frame.top}px`;
+  }
+}
+
+// Who sees whom in one pass: a row for each position that was computed, a column for the prefix and for each of them.
+export class MatrixView {
+  constructor() {
+    this.root = make("figure", "step-matrix");
+    this.picture = shape("svg", { "aria-hidden": "true" });
+    this.caption = make("figcaption", "step-caption");
+    this.keys = make("ul", "step-keys");
+    put(this.root, make("h3", "", "Who sees whom"), this.picture, this.keys, this.caption);
+    this.picture.addEventListener("pointermove", (event) => this.point(event));
+    this.picture.addEventListener("pointerleave", () => this.mark(null));
+  }
+
+  // A run of an earlier version does not say who saw whom.
+  show(pass) {
+    this.pass = pass;
+    this.root.classList.toggle("unknown", !pass.known);
+    if (!pass.known) {
+      clear(this.picture);
+      clear(this.keys);
+      this.caption.textContent = UNKNOWN;
+      return;
+    }
+    const count = pass.columns.length;
+    const size = 1 + count + 1.6; // a strip of heads, the positions, and the prefix, which is wider
+    this.picture.setAttribute("viewBox", `0 0 ${size} ${1 + count}`);
+    this.picture.style.setProperty("--size", size);
+    this.row = shape("rect", { class: "step-row", x: 0, y: 0, width: size, height: 1, visibility: "hidden" });
+    this.picture.replaceChildren(...this.heads(), ...this.cells(), this.row);
+    this.key();
+    this.mark(null);
+  }
+
+  // The kinds that occur.
+  key() {
+    const found = new Set([this.pass.prefix ? "prefix" : "", ...this.pass.columns.map(({ kind }) => kind)]);
+    clear(this.keys);
+    for (const kind of ["prefix", ...Object.keys(WORDS)].filter((name) => found.has(name))) {
+      const sample = shape("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" });
+      sample.append(shape("rect", { class: `step-cell ${kind}`, width: 10, height: 10 }));
+      this.keys.append(put(make("li"), sample, make("span", "", WORDS[kind] ?? "prefix, cached")));
+    }
+  }
+
+  heads() {
+    const { columns } = this.pass;
+    const letters = columns.length <= LETTERED;
+    const nodes = [];
+    columns.forEach(({ kind }, index) => {
+      for (const [x, y] of [[2.6 + index, 0], [0, 1 + index]]) {
+        nodes.push(shape("rect", { class: `step-head ${kind}`, x, y, width: 1, height: 1 }));
+        if (letters) nodes.push(shape("text", { class: "step-letter", x: x + 0.5, y: y + 0.7 }, LETTERS[kind]));
+      }
+    });
+    return nodes;
+  }
+
+  // Neighbouring cells of a row that are seen and of one kind are one rectangle.
+  cells() {
+    const { columns, tree, block, prefix } = this.pass;
+    const count = columns.length;
+    const nodes = prefix ? [shape("rect", { class: "step-cell prefix", x: 1, y: 1, width: 1.5, height: count })] : [];
+    if (!tree && !block && count > DRAWN) {
+      return [...nodes, shape("polygon", { class: "step-cell real", points: `2.6,1 ${2.6 + count},${1 + count} 2.6,${1 + count}` })];
+    }
+    for (let query = 0; query < count; query++) {
+      const seen = seenBy(this.pass, query);
+      for (let key = 0, end = 0; key < count; key = Math.max(end, key + 1)) {
+        for (end = key; end < count && columns[end].kind === columns[key].kind && seen[end]; ) end += 1;
+        if (end === key) continue;
+        const place = { x: 2.6 + key, y: 1 + query, width: end - key, height: 1 };
+        nodes.push(shape("rect", { class: `step-cell ${columns[key].kind}`, ...place }));
+      }
+    }
+    for (let line = 1; line <= count && count <= DRAWN; line++) {
+      nodes.push(shape("path", { class: "step-grid", d: `M1 ${line}H${2.6 + count}M${1.6 + line} 1V${1 + count}` }));
+    }
+    return nodes;
+  }
+
+  point(event) {
+    if (!this.pass.known) return;
+    const frame = this.picture.getBoundingClientRect();
+    const rows = 1 + this.pass.columns.length;
+    const row = Math.floor(((event.clientY - frame.top) / frame.height) * rows) - 1;
+    this.mark(row >= 0 && row < rows - 1 ? row : null);
+  }
+
+  // Say and show what one position sees, or with null how the whole pass is built.
+  mark(query) {
+    if (!this.pass.known) return;
+    this.row.setAttribute("visibility", query === null ? "hidden" : "visible");
+    this.row.setAttribute("y", 1 + (query ?? 0));
+    this.caption.textContent = query === null ? this.summary() : this.sentence(query);
+  }
+
+  sentence(query) {
+    const { columns, prefix } = this.pass;
+    const counts = { real: 0, draft: 0, mask: 0, noise: 0, none: 0 };
+    seenBy(this.pass, query).forEach((sees, key) => {
+      if (sees && key !== query) counts[columns[key].kind] += 1;
+    });
+    const seen = Object.entries(counts).filter(([, number]) => number);
+    const parts = [prefix ? `the prefix (${prefix})` : "", ...seen.map(([kind, number]) => plural(number, WORDS[kind]))];
+    const { kind, depth } = columns[query];
+    const where = depth > 0 ? ` at +${depth}` : depth === 0 ? " (the last one)" : "";
+    return `This ${WORDS[kind]}${where} sees ${[...parts.filter(Boolean), "itself"].join(", ")}.`;
+  }
+
+  summary() {
+    const { columns, tree, block, prefix } = this.pass;
+    if (block) {
+      return `In blocks: each position sees all of its own block, in both directions, and what stands before it${prefix ? ", the prefix included" : ""}.`;
+    }
+    if (!tree) return `Causal: each position sees ${prefix ? "the prefix, " : ""}what stands before it, and itself.`;
+    const drafts = columns.filter(({ kind }) => kind === "draft" || kind === "none").length;
+    const masks = columns.filter(({ kind }) => kind === "mask");
+    const groups = masks.filter(({ after }) => columns[after].kind !== "mask").length;
+    return `A tree: the last token and ${plural(drafts, "draft")} are causal; ${plural(masks.length, "mask")} in ${plural(groups, "group")} stand behind their prefixes, and each mask sees its prefix and its own group alone.`;
+  }
+}

@@ -1,0 +1,172 @@
+// Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing at a chosen speed.
+
+import { make, put, shape } from "../shared/dom.js";
+import { decimals } from "../shared/tokens.js";
+import { thresholdless, wouldAccept, wouldHave } from "./trial.js";
+
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
+const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+
+export class Player {
+  constructor(onMove) {
+    this.onMove = onMove;
+    this.index = 0;
+    this.timer = null;
+    this.root = make("div", "step-player");
+    this.bars = shape("svg", { class: "step-bars", preserveAspectRatio: "none", "aria-hidden": "true" });
+    this.range = make("input", "step-range");
+    Object.assign(this.range, { type: "range", min: 0, step: 1 });
+    this.range.setAttribute("aria-label", "Pass");
+    this.range.addEventListener("input", () => this.go(Number(this.range.value)));
+    this.play = this.button("▶", "Play", () => this.toggle());
+    this.play.classList.add("step-play");
+    const back = this.button("◀", "One pass back", () => this.go(this.index - 1));
+    const on = this.button("▶", "One pass on", () => this.go(this.index + 1));
+    back.textContent = "‹";
+    on.textContent = "›";
+    this.where = make("output", "step-where");
+    this.speed = make("select", "step-speed");
+    this.speed.setAttribute("aria-label", "Speed: 1× is one pass a second");
+    for (const speed of SPEEDS) this.speed.append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
+    const track = put(make("div", "step-track"), this.bars, this.range);
+    put(this.root, put(make("div", "step-buttons"), back, this.play, on), track, this.where, this.speed);
+  }
+
+  button(text, name, act) {
+    const node = make("button", "step-button", text);
+    node.type = "button";
+    node.title = name;
+    node.setAttribute("aria-label", name);
+    node.addEventListener("click", act);
+    return node;
+  }
+
+  open(lane, index) {
+    this.pause();
+    this.lane = lane;
+    this.index = 0;
+    this.range.max = lane.passes.length - 1;
+    this.draw(null);
+    this.go(index);
+  }
+
+  // A bar for each pass: as high as the tokens that it accepted, and an outline of what `threshold` would have.
+  draw(threshold) {
+    const { lane, passes } = this.lane;
+    const height = ({ row }) => (this.lane.byThreshold ? row.proposals.length : row.accepted);
+    const tallest = passes.reduce((most, pass) => Math.max(most, height(pass)), 1);
+    this.bars.setAttribute("viewBox", `0 0 ${passes.length} ${tallest}`);
+    const bars = passes.map(({ row, counted, index }) => {
+      const high = counted ? row.accepted : 0.15;
+      return shape("rect", { class: "step-tick", x: index + 0.12, y: tallest - high, width: 0.76, height: high });
+    });
+    const trials = passes.map(({ record, index }) => {
+      const high = threshold === null ? 0 : wouldAccept(lane, record, threshold);
+      return shape("path", { class: "step-trial-tick", d: high ? `M${index} ${tallest - high}h1` : "" });
+    });
+    this.bars.replaceChildren(...bars, ...trials);
+    this.bars.children[this.index]?.classList.add("here");
+  }
+
+  go(index) {
+    const last = this.lane.passes.length - 1;
+    this.bars.children[this.index]?.classList.remove("here");
+    this.index = Math.min(last, Math.max(0, index));
+    this.bars.children[this.index].classList.add("here");
+    const pass = this.lane.passes[this.index];
+    const name = this.lane.name(pass);
+    this.range.value = this.index;
+    this.range.setAttribute("aria-valuetext", `${name}, step ${this.index + 1} of ${last + 1}`);
+    this.where.textContent = pass.counted ? `${name} of ${this.lane.count}` : name;
+    if (this.index === last) this.pause();
+    this.onMove(this.index);
+  }
+
+  get playing() {
+    return this.timer !== null;
+  }
+
+  toggle() {
+    if (this.playing) return this.pause();
+    if (this.index === this.lane.passes.length - 1) this.go(0);
+    this.set("❚❚", "Pause");
+    return this.wait();
+  }
+
+  wait() {
+    this.timer = setTimeout(() => {
+      if (!this.root.isConnected) return this.pause();
+      this.go(this.index + 1);
+      return this.playing ? this.wait() : undefined;
+    }, 1000 / Number(this.speed.value));
+  }
+
+  pause() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.set("▶", "Play");
+  }
+
+  set(text, name) {
+    this.play.textContent = text;
+    this.play.title = name;
+    this.play.setAttribute("aria-label", name);
+  }
+
+  // Arrow keys and space, unless something that has a use for them is focused; true when the key was taken.
+  key(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest("select, textarea, input:not(.step-range)")) return false;
+    if (event.key === " " && !event.target.closest("button, summary, a")) this.toggle();
+    else if (event.key in MOVES) this.go(this.index + MOVES[event.key]);
+    else return false;
+    event.preventDefault();
+    return true;
+  }
+}
+
+// "What if τ were …": a slider that recolours what each pass would have accepted, from the recorded scores alone.
+export class Trial {
+  constructor(onTry) {
+    this.onTry = onTry;
+    this.threshold = null;
+    this.root = make("div", "step-trial-panel");
+    this.label = put(make("label", "step-trial-label"), make("span", "", "What if τ were"));
+    this.range = make("input", "step-range");
+    this.range.type = "range";
+    this.reading = make("output", "step-trial-reading");
+    this.range.addEventListener("input", () => this.set(Number(this.range.value)));
+    this.back = make("button", "step-button", "As recorded");
+    this.back.type = "button";
+    this.back.addEventListener("click", () => this.set(null));
+    this.news = make("p", "step-trial-news");
+    put(this.label, this.range);
+    put(this.root, this.label, this.reading, this.back, this.news);
+  }
+
+  open(lane) {
+    this.lane = lane;
+    const entropy = lane.lane.settings.score === "entropy";
+    Object.assign(this.range, { min: 0, max: entropy ? Math.ceil(lane.top) : 1, step: 0.01 });
+    for (const node of [this.label, this.reading]) node.hidden = !lane.byThreshold;
+    this.start = lane.passes.find(({ row, counted }) => counted && row.threshold !== null)?.row.threshold ?? 1;
+    this.set(null);
+  }
+
+  set(threshold) {
+    this.threshold = threshold;
+    this.range.value = threshold ?? this.start;
+    this.back.hidden = threshold === null;
+    this.reading.textContent = decimals(threshold ?? this.start, 2);
+    this.news.textContent = this.sentence();
+    this.onTry(threshold);
+  }
+
+  sentence() {
+    const { lane } = this.lane;
+    if (!this.lane.byThreshold) return thresholdless(lane);
+    if (this.threshold === null) return "Move it to see what the recorded scores would have let through.";
+    const { then, now, passes, changed } = wouldHave(lane, this.threshold);
+    const rate = (tokens) => decimals(tokens / passes, 2);
+    return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. From the recorded scores alone: after the first difference a real run would read other tokens, and go on in its own way.`;
+  }
+}

@@ -1,0 +1,244 @@
+// Which run to step through: the last ones of this browser, the shipped ones, or a file; and saving what is shown.
+
+import { pageAddress } from "../shared/address.js";
+import { clear, make, offerFile, put } from "../shared/dom.js";
+import { keeper, lastRun } from "../shared/keeper.js";
+import { Line } from "../shared/messages.js";
+import { decimals } from "../shared/tokens.js";
+import { StepView, usualLane } from "./view.js";
+
+const SHARED = "shared."; // before the name of a run that a visitor saved on the server
+
+class RunPicker {
+  // `line` asks Python; `onOpen` hears the run to show and where to begin, `looked` says what is looked at.
+  constructor(root, { line, shipped, largest, looked }, onOpen) {
+    Object.assign(this, { root, line, shipped, largest, looked, onOpen });
+    this.shown = null;
+    this.coming = false; // whether a run was asked for that is not there yet
+    this.choice = make("select", "step-choice");
+    this.choice.addEventListener("change", () => this.pick(this.choice.value));
+    this.file = make("input", "step-file");
+    Object.assign(this.file, { type: "file", accept: ".json,application/json", hidden: true });
+    this.file.addEventListener("change", () => this.load(this.file.files[0]));
+    this.news = make("p", "step-news");
+    this.news.setAttribute("role", "alert");
+    this.save = this.button("Save run", "step-save", () => this.download());
+    this.export = this.button("Export replay", "step-export", () => this.replay());
+    const label = put(make("label", "step-choose"), make("span", "", "Run"), this.choice);
+    const open = this.button("Open file", "step-open", () => this.file.click());
+    this.bar = put(make("div", "step-picker"), label, open, this.save, this.export, this.file);
+    this.offers = put(make("div", "step-offers"));
+    put(root, this.bar, this.news, this.offers);
+    this.list();
+  }
+
+  button(text, name, act) {
+    const node = make("button", `step-button ${name}`, text);
+    node.type = "button";
+    node.addEventListener("click", act);
+    return node;
+  }
+
+  // The choice, and while nothing is shown the shipped runs as an offer.
+  list() {
+    const groups = [["This browser", [...keeper.runs.values()].reverse().map((run) => [run.id, nameOf(run)])]];
+    if (isShared(this.shown?.value)) groups.unshift(["Shared", [[this.shown.value, nameOf(this.shown.run)]]]);
+    groups.push(["Shipped", this.shipped.map(({ name, title }) => [`shipped:${name}`, title])]);
+    clear(this.choice);
+    if (!this.shown) this.choice.append(new Option("choose one", ""));
+    for (const [label, entries] of groups.filter(([, found]) => found.length)) {
+      const group = make("optgroup");
+      group.label = label;
+      for (const [value, text] of entries) group.append(new Option(text, value));
+      this.choice.append(group);
+    }
+    this.choice.value = this.shown ? this.shown.value : "";
+    this.save.disabled = this.export.disabled = !this.shown;
+    this.offers.hidden = Boolean(this.shown);
+    if (this.shown) return;
+    const intro = "See what the model saw and said in each forward pass: of your next run in Compare, of a file, or of these runs:";
+    clear(this.offers).append(make("p", "step-intro", intro), ...this.shipped.map((offer) => this.offer(offer)));
+  }
+
+  offer({ name, title, note, lanes }) {
+    const node = make("button", "step-offer");
+    node.type = "button";
+    node.addEventListener("click", () => this.pick(`shipped:${name}`));
+    return put(node, make("b", "", title), make("span", "step-offer-note", note), make("span", "step-about", lanes));
+  }
+
+  async pick(value, place = {}) {
+    this.coming = true;
+    const run = await this.fetch(value);
+    this.coming = false;
+    if (run) this.show(value, run, place);
+  }
+
+  fetch(value) {
+    if (value.startsWith("shipped:")) return this.read("shipped", value.slice(8));
+    return isShared(value) ? this.read("shared", value.slice(SHARED.length)) : keeper.open(value);
+  }
+
+  show(value, run, place = {}) {
+    this.news.textContent = "";
+    this.shown = { value, run };
+    this.list();
+    this.onOpen(run, place);
+  }
+
+  // What Python answers, or null after saying why not.
+  async ask(what, text, more) {
+    const answer = await this.line.ask(what, text, more);
+    this.news.textContent = answer.problem ?? "";
+    return answer.problem ? null : answer;
+  }
+
+  async read(what, text) {
+    const answer = await this.ask(what, text);
+    return answer && JSON.parse(answer.run);
+  }
+
+  async load(file) {
+    if (!file) return;
+    if (file.size > this.largest) {
+      this.news.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
+      return;
+    }
+    const run = await this.read("read", await file.text());
+    this.file.value = "";
+    if (!run) return;
+    keeper.add(run, JSON.stringify(run));
+    this.show(run.id, run);
+  }
+
+  // A run has come; it takes the stage unless somebody is looking at another one.
+  receive(run) {
+    const watched = this.root.offsetParent !== null && this.shown;
+    if (keeper.wish) this.fulfil();
+    else if (!watched && !this.coming) this.show(run.id, run);
+    else this.list();
+  }
+
+  // Show what "lens:step" asked for, as soon as it is there.
+  fulfil() {
+    const { wish } = keeper;
+    const run = wish && keeper.open(wish.run);
+    if (!run) return;
+    keeper.wish = null;
+    this.show(wish.run, run, wish);
+  }
+
+  // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded. That
+  // one is checked like any file: an earlier version may have kept it.
+  async begin() {
+    const { newest } = keeper;
+    if (newest) this.show(newest.id, keeper.open(newest.id));
+    this.fulfil();
+    const text = newest ? null : lastRun();
+    const run = text && (await this.read("read", text));
+    this.news.textContent = "";
+    if (run) keeper.add(run, text);
+    this.root.dataset.ready = "true";
+  }
+
+  download() {
+    const { run } = this.shown;
+    offerFile(JSON.stringify(run), "application/json", `${fileName(run)}.json`);
+  }
+
+  async replay() {
+    const { run } = this.shown;
+    const answer = await this.ask("replay", JSON.stringify(run), this.looked());
+    if (answer) offerFile(answer.page, "text/html", `${fileName(run)}.html`);
+  }
+}
+
+function megabytes(bytes) {
+  return `${decimals(bytes / 1e6, 1)} MB`;
+}
+
+// `run` is a document, or what the keeper says of one.
+function nameOf(run) {
+  const words = run.title || run.question.prompt.trim().replace(/\s+/g, " ");
+  const time = new Date(run.date).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return `${time} · ${words.length > 60 ? `${words.slice(0, 59)}…` : words}`;
+}
+
+function fileName(run) {
+  return `mars-lens-${run.date.slice(0, 10).replace(/[^0-9-]/g, "")}-${run.id.slice(0, 8)}`;
+}
+
+// The address of the tab: a run, its lane, its pass. A shipped run is there for everybody; one of this browser only
+// here, and only as long as it is kept.
+//
+// With `now` false something else has been asked for, and the address follows it; once `begun` is fulfilled the runs of
+// this browser are there.
+function stepAddress(picker, view, { now, begun }) {
+  const say = () => view.run && place?.say(stepPlace(picker, view));
+  const restore = async (asked) => {
+    if (!isShipped(picker, asked.run)) await begun;
+    const refused = await stepTo(picker, view, asked);
+    say();
+    return refused;
+  };
+  const place = pageAddress()?.join("step", ["run", "lane", "pass"], restore, { now });
+  view.root.addEventListener("step:moved", say);
+  if (!place?.asked) say();
+}
+
+function isShared(run) {
+  return Boolean(run?.startsWith(SHARED));
+}
+
+function isShipped(picker, run) {
+  return picker.shipped.some(({ name }) => name === run);
+}
+
+// Show what an address asks for; the names that it cannot be asked for by.
+async function stepTo(picker, view, { run, lane, pass }) {
+  if (run === undefined) return [];
+  const shipped = isShipped(picker, run);
+  const all = Object.entries({ run, lane, pass }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  if (!shipped && !isShared(run) && !keeper.runs.has(run)) return all;
+  const number = /^[1-9]\d{0,5}$/.test(pass ?? "") ? Number(pass) : null;
+  await picker.pick(shipped ? `shipped:${run}` : run, { lane, number });
+  if (!view.run || (isShared(run) && picker.shown?.value !== run)) return all;
+  const refused = [];
+  if (lane !== undefined && view.lane.lane.key !== lane) refused.push("lane");
+  if (pass !== undefined && view.pass.number !== number) refused.push("pass");
+  return refused;
+}
+
+// A pass that wrote nothing, of a prompt or a cache, has no number: the address is that of the one before.
+function stepPlace({ shown }, { run, lane, pass }) {
+  const number = lane.passes.slice(0, pass.index + 1).findLast(({ counted }) => counted)?.number ?? 1;
+  return {
+    run: shown.value.replace(/^shipped:/, ""),
+    lane: lane.lane.key === usualLane(run).key ? null : lane.lane.key,
+    pass: number === 1 ? null : number,
+  };
+}
+
+// The tab: the picker of runs and the view. The value is Python's last answer.
+export function mountStep({ element, props, watch, submit }) {
+  const place = element.querySelector(".step");
+  const pickerRoot = make("div", "step-top");
+  const viewRoot = make("div", "step-body");
+  put(place, pickerRoot, viewRoot);
+  viewRoot.hidden = true;
+  const view = new StepView(viewRoot);
+  const line = new Line(submit);
+  const looked = () => ({ lane: view.lane.lane.key, number: view.pass.number });
+  const picker = new RunPicker(pickerRoot, { line, looked, ...props }, (run, where) => {
+    viewRoot.hidden = false;
+    place.dataset.run = run.id;
+    view.open(run, where);
+  });
+  watch("value", () => {
+    if (props.value) line.hear(JSON.parse(props.value));
+  });
+  document.addEventListener("lens:run", (event) => picker.receive(event.detail));
+  document.addEventListener("lens:step", () => picker.fulfil());
+  const wished = Boolean(keeper.wish);
+  stepAddress(picker, view, { now: !wished, begun: picker.begin() });
+}

@@ -1,0 +1,57 @@
+// What another threshold would have accepted of what a lane's passes proposed: a question that no record answers.
+
+import { decoderOf } from "../shared/decoders.js";
+
+export const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
+
+function sourced(row, source) {
+  return row.proposals.filter((proposal) => proposal.source === source).length;
+}
+
+// What a threshold would have accepted of the proposals that were recorded.
+function meets(score, threshold, name) {
+  return name === "entropy" ? score <= threshold : score >= threshold;
+}
+
+// The length of the accepted prefix at `threshold` (null: one-token mode); the first `fixed` proposals do not depend on
+// it. Nothing is accepted behind a token that ends the turn.
+export function acceptedAt(lane, row, threshold, fixed) {
+  let accepted = Math.min(fixed, row.proposals.length);
+  while (accepted < row.proposals.length) {
+    if (lane.stop_ids.includes(row.proposals[accepted - 1].token_id)) break;
+    if (threshold === null || !meets(row.proposals[accepted].score, threshold, lane.settings.score)) break;
+    accepted += 1;
+  }
+  return accepted;
+}
+
+// Why no threshold decides in this lane, or nothing where one does.
+export function thresholdless(lane) {
+  if (decoderOf(lane.decoder).needs === "diffusion") return "What another τ would have filled is not known: later passes would have read other tokens.";
+  if (lane.records.some((record) => record.rows[0].threshold !== null && COUNTED.has(record.phase))) return "";
+  const wide = lane.records.some((record) => COUNTED.has(record.phase) && record.rows[0].proposals.length > 1);
+  return wide
+    ? "No τ decides here: drafts are accepted when they are what the model itself says."
+    : "No τ decides here: every pass proposes one token, and it is accepted.";
+}
+
+// What pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
+export function wouldAccept(lane, record, threshold) {
+  const row = record.rows[0];
+  if (!COUNTED.has(record.phase)) return 0;
+  if (decoderOf(lane.decoder).needs === "diffusion") return row.accepted;
+  const verified = 1 + (decoderOf(lane.decoder).draft ? sourced(row, "draft") : 0);
+  return row.threshold === null ? row.accepted : acceptedAt(lane, row, threshold, Math.min(verified, row.accepted));
+}
+
+// Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.
+export function wouldHave(lane, threshold) {
+  const counted = lane.records.filter((record) => COUNTED.has(record.phase));
+  const sum = (count) => counted.reduce((total, record) => total + count(record), 0);
+  return {
+    then: sum((record) => wouldAccept(lane, record, threshold)),
+    now: sum((record) => record.rows[0].accepted),
+    passes: counted.length,
+    changed: counted.filter((record) => wouldAccept(lane, record, threshold) !== record.rows[0].accepted).length,
+  };
+}

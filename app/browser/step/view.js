@@ -1,0 +1,189 @@
+// Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
+
+import { decoderOf, familyOf } from "../shared/decoders.js";
+import { clear, make, put } from "../shared/dom.js";
+import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
+import { SteppedLane } from "./lane.js";
+import { MatrixView, ProposalCard, WindowView } from "./pass.js";
+import { Player, Trial } from "./player.js";
+import { wouldAccept } from "./trial.js";
+
+const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
+
+export class StepView {
+  constructor(root) {
+    this.root = root;
+    this.asked = make("details", "step-asked");
+    this.lanes = make("div", "step-lanes");
+    this.lanes.setAttribute("role", "group");
+    this.lanes.setAttribute("aria-label", "Lane");
+    this.passage = new PassageView((index) => this.player.go(index));
+    this.player = new Player((index) => this.show(index));
+    this.title = make("h2", "step-title");
+    this.facts = make("p", "step-facts");
+    this.status = make("p", "step-status");
+    this.status.setAttribute("role", "status");
+    this.window = new WindowView((node, stays) => this.pick(node, stays));
+    this.matrix = new MatrixView();
+    this.trial = new Trial((threshold) => this.retry(threshold));
+    const head = put(make("div", "step-head"), this.title, this.facts);
+    const left = put(make("div", "step-left"), head, this.window.root, this.trial.root);
+    const stage = put(make("div", "step-stage"), left, this.matrix.root);
+    this.panel = put(make("section", "step-panel"), this.passage.root, this.player.root, stage);
+    this.note = make("p", "step-note");
+    put(root, this.note, this.asked, this.lanes, this.panel, this.status);
+    this.card = new ProposalCard(root);
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // Show a run, at the wished lane and the pass with that number or the one that wrote that token.
+  open(run, { lane = null, number = null, token = null } = {}) {
+    this.run = run;
+    this.note.textContent = run.note ?? "";
+    this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
+    this.choose(lane ?? usualLane(run).key, { number, token });
+  }
+
+  tab(lane) {
+    const node = make("button", `step-lane lens-lane-${familyOf(lane)}`);
+    node.type = "button";
+    node.dataset.lane = lane.key;
+    const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
+    const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
+    put(node, make("b", "", lane.title), make("span", "step-about", about));
+    if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
+    node.addEventListener("click", () => this.choose(lane.key, {}));
+    return node;
+  }
+
+  choose(key, place) {
+    const found = this.run.lanes.find((each) => each.key === key) ?? this.run.lanes[0];
+    this.lane = new SteppedLane(found);
+    this.ask(found);
+    for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
+    const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
+    this.panel.className = `step-panel lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
+    this.passage.open(this.lane);
+    const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
+    const wished = place.number || (place.token ?? null) !== null;
+    this.player.open(this.lane, wished ? this.lane.find(place) : first);
+    this.trial.open(this.lane);
+  }
+
+  // The question, behind the turns of this lane that it follows up.
+  ask({ earlier = [] }) {
+    const { prompt } = this.run.question;
+    const turns = earlier.flatMap((turn) => [make("p", "step-prompt", turn.prompt), make("p", "step-prompt step-about", turn.answer)]);
+    const words = `${turns.length ? `Question ${earlier.length + 1}: ` : ""}${prompt.trim().split("\n")[0]}`;
+    this.asked.replaceChildren(make("summary", "", words), ...turns, make("p", "step-prompt", prompt));
+  }
+
+  show(index) {
+    this.pass = this.lane.passes[index];
+    this.shape = this.lane.shape(this.pass);
+    const { record, row } = this.pass;
+    const facts = [
+      `${record.query_tokens.toLocaleString("en-US")} ${record.query_tokens === 1 ? "position" : "positions"} computed`,
+      `${decimals(1000 * record.seconds, 1)} ms`,
+      row.threshold === null ? "" : thresholdName(row.threshold),
+    ];
+    const outcome = this.lane.outcome(this.pass, this.shape);
+    put(clear(this.title), make("b", "", this.lane.name(this.pass)), make("span", "", outcome));
+    this.facts.textContent = facts.filter(Boolean).join(" · ");
+    this.card.close();
+    this.passage.show(index);
+    this.draw();
+    this.matrix.show(this.shape);
+    if (!this.player.playing) this.status.textContent = `${this.lane.name(this.pass)}: ${outcome}`;
+    this.root.dispatchEvent(new Event("step:moved"));
+  }
+
+  draw() {
+    const { threshold } = this.trial;
+    const tried = threshold !== null && this.pass.counted && this.pass.row.threshold !== null;
+    const accepted = tried ? wouldAccept(this.lane.lane, this.pass.record, threshold) : 0;
+    this.window.show(this.lane, this.pass, this.shape, tried ? { threshold, accepted } : null);
+  }
+
+  retry(threshold) {
+    this.player.draw(threshold);
+    this.draw();
+  }
+
+  // A card opened by a tap or by the keyboard stays until another takes its place; one opened by hovering goes.
+  pick(node, stays) {
+    this.matrix.mark(node ? Number(node.dataset.column) : null);
+    if (node?.dataset.place !== undefined) {
+      if (node !== this.card.node) this.card.open(node, this.lane, this.pass);
+      this.pinned = stays || (this.pinned && node === this.card.node);
+    } else if (stays || !this.pinned) {
+      this.card.close();
+      this.pinned = false;
+    }
+  }
+
+  // The keys work wherever the focus is, as long as the view is on screen and nothing else is meant.
+  key(event) {
+    const shown = this.run && this.root.offsetParent !== null;
+    if (!shown || (event.target !== document.body && !this.root.contains(event.target))) return;
+    if (event.key === "Escape") this.card.close();
+    else this.player.key(event);
+  }
+}
+
+// Without a wish, the lane with most to see: the last one that accepts several tokens a pass.
+export function usualLane(run) {
+  return run.lanes.findLast((each) => each.records.some((record) => record.rows[0].accepted > 1)) ?? run.lanes[0];
+}
+
+// The text of the lane as groups, one a pass: what is written so far, the pass in view, and what is still to come.
+class PassageView {
+  constructor(onPass) {
+    this.root = make("div", "step-passage");
+    this.root.tabIndex = 0; // it scrolls
+    this.root.setAttribute("role", "group");
+    this.root.setAttribute("aria-label", "The text, pass by pass");
+    this.root.addEventListener("click", (event) => {
+      const group = event.target.closest("[data-index]");
+      if (group) onPass(Number(group.dataset.index));
+    });
+  }
+
+  open(lane) {
+    this.groups = new Map();
+    this.current = null;
+    this.root.replaceChildren();
+    for (const pass of lane.passes.filter(({ counted }) => counted)) {
+      const tokens = pass.row.proposals.slice(0, pass.row.accepted).map((proposal, place) => {
+        const piece = lane.lane.written[pass.from + place];
+        const sure = sureness(proposal.score, lane.lane.settings.score);
+        const kind = this.kind(lane, proposal.source);
+        return tokenNode(piece, { kind, sure, first: place === 0, ends: lane.ends(proposal.token_id) });
+      });
+      const group = bandNode(this.groups.size + 1, tokens);
+      group.classList.add("ahead");
+      group.dataset.index = pass.index;
+      group.title = lane.name(pass);
+      this.groups.set(pass.index, group);
+      this.root.append(group);
+    }
+  }
+
+  // Block diffusion calls what earlier passes filled drafts, but all of it was read from masks.
+  kind(lane, source) {
+    if (source === "draft" && lane.diffuses) return "mask";
+    return source === "random" ? "draft" : source;
+  }
+
+  show(index) {
+    for (const [place, group] of this.groups) {
+      group.classList.toggle("ahead", place > index);
+      group.classList.toggle("here", place === index);
+    }
+    const here = this.groups.get(index);
+    if (!here) return;
+    const { offsetTop, offsetHeight } = here;
+    const seen = offsetTop >= this.root.scrollTop && offsetTop + offsetHeight <= this.root.scrollTop + this.root.clientHeight;
+    if (!seen) this.root.scrollTop = offsetTop - this.root.clientHeight / 2;
+  }
+}

@@ -1,0 +1,184 @@
+// The card of a mark: what was measured, where it comes from, and what can be done with it.
+
+import { make, put } from "../shared/dom.js";
+import { keeper } from "../shared/keeper.js";
+
+const RIGHTS = [
+  ["Right and wrong", null],
+  ["Right", true],
+  ["Wrong", false],
+];
+
+export class TradeCard {
+  // `ask` asks Python; `samples` shows what the run wrote.
+  constructor(ask, samples) {
+    this.ask = ask;
+    this.samples = samples;
+    this.root = make("section", "trade-card");
+    this.root.hidden = true;
+    this.root.tabIndex = -1;
+    this.root.setAttribute("aria-label", "The run that was picked");
+    this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+  }
+
+  async open(id, { quiet = false } = {}) {
+    this.id = id;
+    const card = await this.ask("card", { id });
+    if (this.id !== id) return false;
+    if (card.problem) {
+      this.root.replaceChildren(this.head(card.problem, ""));
+      this.root.hidden = false;
+      return false;
+    }
+    this.draw(card);
+    this.root.hidden = false;
+    if (!quiet) {
+      this.root.focus({ preventScroll: true });
+      const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      this.root.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+    }
+    return true;
+  }
+
+  close() {
+    this.id = null;
+    this.root.hidden = true;
+    this.onClose?.();
+  }
+
+  draw(card) {
+    const parts = [this.head(card.model, card.setting), this.measures(card.measures)];
+    if (card.note) parts.push(make("p", "trade-note", card.note));
+    parts.push(this.use(card));
+    if (!card.published) parts.push(this.samples.open(card));
+    parts.push(this.origin(card));
+    this.root.replaceChildren(...parts);
+  }
+
+  head(title, setting) {
+    const close = make("button", "trade-close", "×");
+    close.type = "button";
+    close.setAttribute("aria-label", "Close the card");
+    close.addEventListener("click", () => this.close());
+    const words = put(make("div"), make("h3", "", title), make("p", "trade-setting", setting));
+    return put(make("header", "trade-card-head"), words, close);
+  }
+
+  measures(measures) {
+    const list = make("dl", "trade-measures");
+    for (const { label, value, interval } of measures) {
+      const value2 = put(make("dd"), make("b", "", value));
+      if (interval) value2.append(make("span", "trade-small", interval));
+      list.append(put(make("div"), make("dt", "", label), value2));
+    }
+    return list;
+  }
+
+  use({ choice, lacking }) {
+    const row = make("div", "trade-use");
+    const button = make("button", "trade-button primary", "Use these settings in Compare");
+    button.type = "button";
+    button.disabled = !choice;
+    button.addEventListener("click", () => {
+      document.dispatchEvent(new CustomEvent("lens:use", { detail: { choice } }));
+    });
+    row.append(button);
+    if (lacking) row.append(make("p", "trade-small", lacking));
+    return row;
+  }
+
+  origin({ facts, command }) {
+    const fold = put(make("details", "trade-origin"), make("summary", "", "Where it comes from"));
+    if (command) fold.append(put(make("pre", "trade-command"), make("code", "", command)));
+    const list = make("dl", "trade-facts");
+    for (const [label, value] of facts) list.append(make("dt", "", label), make("dd", "", value));
+    fold.append(list);
+    fold.open = matchMedia("(min-width: 1100px)").matches;
+    return fold;
+  }
+}
+
+// What a run wrote: a few of its problems at a time, each of which can be written once more and stepped through.
+export class TradeSamples {
+  constructor(ask) {
+    this.ask = ask;
+  }
+
+  open(card) {
+    this.card = card;
+    this.task = make("select", "trade-select");
+    put(this.task, new Option("All families", ""), ...card.tasks.map(({ value, label }) => new Option(label, value)));
+    this.task.setAttribute("aria-label", "Family of the samples");
+    this.right = make("select", "trade-select");
+    put(this.right, ...RIGHTS.map(([label], place) => new Option(label, place)));
+    this.right.setAttribute("aria-label", "Right or wrong samples");
+    for (const select of [this.task, this.right]) select.addEventListener("change", () => this.restart());
+    this.list = make("ol", "trade-samples");
+    this.news = make("p", "trade-small trade-shown");
+    this.news.setAttribute("role", "status");
+    this.more = make("button", "trade-button", "Show more");
+    this.more.type = "button";
+    this.more.addEventListener("click", () => this.fetch());
+    const choose = put(make("div", "trade-row"), make("h3", "", "What it wrote"), this.task, this.right);
+    const root = put(make("section", "trade-written"), choose);
+    if (card.again) root.append(make("p", "trade-small", `These texts cannot be stepped through. ${card.again}`));
+    put(root, this.list, this.news, this.more);
+    this.restart();
+    return root;
+  }
+
+  restart() {
+    this.shown = 0;
+    this.list.replaceChildren();
+    this.fetch();
+  }
+
+  async fetch() {
+    const { card, list } = this;
+    const [task, right, first] = [this.task.value, RIGHTS[Number(this.right.value)][1], this.shown];
+    const { samples = [], total = 0, problem } = await this.ask("samples", { id: card.id, task, right, first });
+    if (this.list !== list || this.shown !== first) return;
+    this.shown += samples.length;
+    list.append(...samples.map((sample) => this.item(sample)));
+    this.news.textContent = problem ?? (total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "There are none.");
+    this.more.hidden = this.shown >= total;
+  }
+
+  item(sample) {
+    const { family, prompt, answer, text, right, tokens, passes, cut } = sample;
+    const badge = make("span", `lens-badge ${right ? "right" : "wrong"}`, right ? "✓ right" : "× wrong");
+    const facts = `${tokens} tokens in ${passes} passes${cut ? ", cut at the limit" : ""}`;
+    const head = put(make("div", "trade-row"), make("b", "", `${family} ${sample.number}`));
+    if (right !== null) head.append(badge); // null: nobody judged it
+    put(head, make("span", "trade-small", facts));
+    const item = put(make("li", "trade-sample"), head);
+    if (prompt) item.append(make("p", "trade-prompt", prompt));
+    item.append(make("p", "trade-text", text || "(no text was stored)"));
+    if (!right && answer) item.append(put(make("p", "trade-small"), "Known answer: ", make("b", "", answer)));
+    if (!this.card.again) item.append(this.again(sample));
+    return item;
+  }
+
+  again({ task, number }) {
+    const button = make("button", "trade-button", "Step through");
+    button.type = "button";
+    const news = make("span", "trade-small");
+    news.setAttribute("role", "status");
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      news.textContent = "Writing it once more …";
+      const say = (words) => (news.textContent = words);
+      const { run, problem } = await this.ask("again", { id: this.card.id, task, number }, say);
+      button.disabled = false;
+      news.textContent = problem ?? "";
+      if (run) this.step(run);
+    });
+    return put(make("div", "trade-row"), button, news);
+  }
+
+  step(text) {
+    const run = JSON.parse(text);
+    keeper.add(run, text); // for Step through
+    document.dispatchEvent(new CustomEvent("lens:step", { detail: { run: run.id, lane: run.lanes[0].key } }));
+  }
+}

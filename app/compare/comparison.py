@@ -1,0 +1,208 @@
+"""A comparison: the lanes race over one prompt, and every pass becomes a step for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.compare import problems, stream
+from app.compare.difference import Differences
+from app.compare.finished import keep
+from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of
+from app.compare.lane_request import LaneRequest
+from app.compare.pace import Step
+from app.compare.starting import device_lock, is_shared, prompt_ids, start
+from app.runs.run import ProblemName, Run, RunQuestion, Turn
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.limits import USUAL_LIMITS, Limits
+from app.scheduling.race import LaneEnd, LanePass, race
+from app.scheduling.sessions import LiveRun
+from mars.decoders import BASELINE, TABLE
+from mars.records import ForwardPass
+from mars.tasks import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person asks for, within `limits`; `threshold` is where the slider stands at the start.
+
+    `earlier` are, by the key of a lane, the turns that the prompt follows up: each lane reads its own answers.
+    """
+
+    prompt: str
+    threshold: float | None
+    max_new_tokens: int = 192
+    problem: Problem | None = None
+    earlier: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)
+    limits: Limits = USUAL_LIMITS
+
+    def __post_init__(self) -> None:
+        """Raise ValueError with a sentence for the person."""
+        object.__setattr__(self, "prompt", self.limits.check_prompt(self.prompt))
+        object.__setattr__(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
+        for turns in self.earlier.values():
+            texts = [text for turn in turns for text in (turn.prompt, turn.answer)]
+            self.limits.check_conversation([*texts, self.prompt], len(turns) + 1)
+
+    @classmethod
+    def following(cls, run: Run, lanes: Sequence[str], **asked: Any) -> Question:
+        """A question that goes on where `run` ended, in the lanes of these keys.
+
+        Raises:
+            ValueError: a lane took no part in that run, or the conversation is too long.
+        """
+        earlier = {lane.key: (*lane.earlier, Turn(prompt=run.question.prompt, answer=lane.text)) for lane in run.lanes}
+        if missing := next((key for key in lanes if key not in earlier), None):
+            raise ValueError(f"Lane {missing.upper()} wrote nothing in the last run. Press Run to start afresh.")
+        return cls(earlier={key: earlier[key] for key in lanes}, **asked)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A lane at its start: `records` come as they are asked for. `inactive` is what the page was told last."""
+
+    request: LaneRequest
+    lane: Lane
+    records: Iterator[ForwardPass]
+    inactive: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inactive = self.request.inactive(self.lane.settings.threshold)
+
+    def news(self, threshold: float | None) -> Iterator[stream.Message]:
+        """A message where the threshold of a pass changes whether the lane writes several tokens at once."""
+        sentence = self.request.inactive(threshold)
+        if sentence != self.inactive:
+            self.inactive = sentence
+            yield stream.inactive(self.lane.key, sentence)
+
+
+def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
+    """Let a lane whose checkpoint is there take part; `number` counts those on the same checkpoint.
+
+    Raises:
+        ValueError: one sentence: the prompt does not fit its context, or its decoder cannot run so.
+    """
+    checkpoint, choice = request.checkpoint, request.choice
+    if checkpoint is None:
+        raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
+    earlier = question.earlier.get(request.key, ())
+    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
+    settings = request.settings(live.threshold, question.max_new_tokens, MOST_ALTERNATIVES)
+    control = live.following() if choice.steered else live.control(settings.threshold, settings.score)
+    control.trace = True  # for Step through
+    lane = Lane(
+        request.key,
+        request.title,
+        choice.decoder,
+        checkpoint,
+        settings=settings,
+        prompt_tokens=len(ids),
+        earlier=earlier,
+    )
+    return Entry(request, lane, start(checkpoint, choice.decoder, ids, settings, control, queue.places, number))
+
+
+def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: AdmissionQueue) -> Iterator[Step]:
+    """Run the lanes to their ends; steps for every pass, the first differences, verdicts, and the closing state."""
+    lanes = [entry.lane for entry in entries]
+    by_key = {entry.lane.key: entry for entry in entries}
+    baseline = baseline_of(lanes)
+    differences = Differences(baseline.key, [lane.key for lane in lanes if lane is not baseline])
+    running = {entry.lane.key: entry.records for entry in entries}
+    for event in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
+        entry = by_key[event.lane]
+        entry.lane.shared = is_shared(entry.records)
+        if isinstance(event, LanePass):
+            yield _pass_step(entry, event, lanes, differences)
+        else:
+            yield _end_step(entry.lane, event, baseline, differences)
+        if live.stopped and any(lane.finish_reason is None for lane in lanes):
+            yield Step(tuple(lane.end() for lane in lanes if lane.finish_reason is None))
+            break
+    alike = differences.same(lane.key for lane in lanes if lane.finish_reason == "stop")
+    yield Step(tuple(stream.same((baseline.key, other)) for other in alike))
+    whole = [lane for lane in _exact(lanes, baseline) if lane.key in alike]
+    yield Step(tuple(stream.agreement(lane.key, baseline.key, lane.tally.tokens, whole=True) for lane in whole))
+    yield from _verdicts(lanes, question.problem)
+    yield Step((_closing(lanes),))
+
+
+def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
+    """Everything the lanes have written so far, for keeping."""
+    problem = question.problem
+    asked = RunQuestion(
+        prompt=question.prompt,
+        max_new_tokens=question.max_new_tokens,
+        problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
+    )
+    return keep(identity, asked, lanes)
+
+
+def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:
+    lane, record = entry.lane, event.record
+    message, pieces = lane.add(record)
+    messages: list[stream.Message] = [message]
+    if pieces:
+        messages += entry.news(record.rows[0].threshold)
+    baseline = baseline_of(lanes)
+    messages += [stream.difference(tokens, baseline.key) for tokens in differences.add(lane.key, pieces)]
+    messages += _agreements(lane, lanes, baseline, differences)
+    ratios = _speed_ups(lanes, baseline)
+    if ratios:
+        messages.append(stream.speed_up(ratios, baseline.key))
+    began = event.clock_seconds - record.seconds
+    return Step(tuple(messages), lane.key, pass_seconds=record.seconds, began_seconds=began)
+
+
+def _end_step(lane: Lane, event: LaneEnd, baseline: Lane, differences: Differences) -> Step:
+    messages: list[stream.Message] = [lane.end()]
+    if lane.finish_reason == "stop":
+        messages += [stream.difference(tokens, baseline.key) for tokens in differences.end(event.lane)]
+    return Step(tuple(messages))
+
+
+def _agreements(
+    lane: Lane, lanes: Sequence[Lane], baseline: Lane, differences: Differences
+) -> Iterator[stream.Message]:
+    """After a pass of `lane`: how far the lanes that are to write the baseline's text have done so."""
+    exact = {other.key for other in _exact(lanes, baseline)}
+    for other, tokens in differences.agreeing(lane.key).items():
+        if tokens and other in exact:
+            yield stream.agreement(other, baseline.key, tokens)
+
+
+def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
+    """The lanes whose decoder keeps the text of a baseline that writes token by token and was told the same."""
+    if baseline.decoder != BASELINE:
+        return []
+    alike = [lane for lane in lanes if lane is not baseline and lane.earlier == baseline.earlier]
+    return [lane for lane in alike if TABLE[lane.decoder].exact]
+
+
+def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float]:
+    """Of the lanes that have written something, over a baseline that has."""
+    slow = baseline.tally.tokens_per_second
+    fast = {lane.key: lane.tally.tokens_per_second for lane in lanes if lane is not baseline}
+    return {key: speed / slow for key, speed in fast.items() if speed and slow}
+
+
+def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
+    for lane in lanes:
+        if problem is not None and lane.finish_reason != "cancelled":
+            lane.right = problems.is_right(problem, lane.text)
+            yield Step((stream.verdict(lane.key, lane.right),))
+
+
+def _closing(lanes: Sequence[Lane]) -> stream.Message:
+    wrote = " ".join(
+        f"{lane.title}: {_count(lane.tally.tokens, 'token')} in {_count(lane.tally.passes, 'pass', 'passes')}."
+        for lane in lanes
+    )
+    cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
+    return stream.state("stopped", f"Stopped. {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

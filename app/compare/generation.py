@@ -1,0 +1,227 @@
+"""One answer of one checkpoint, for programs: the same places, turns and limits as the page's runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NotRequired
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from app.compare import stream
+from app.compare.lane import Lane
+from app.compare.runner import Runner
+from app.compare.starting import device_lock, prompt_ids, start
+from app.models.sentences import failure
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.limits import Limits
+from app.scheduling.race import LanePass, race
+from app.scheduling.sessions import LiveRun
+from mars import decoders
+from mars.config import DecodingSettings
+from mars.records import FinishReason, ForwardPass
+from mars.schema import STRICT, checked, shown, text_of
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+PROGRESS_SECONDS = 1.0
+NAME = text_of(200)
+_log = logging.getLogger(__name__)
+
+Answer = dict[str, Any]
+"""A `Progress`, at the end a `Whole`, or what somebody else makes of the lane."""
+
+
+@with_config(STRICT)
+class Counts(TypedDict):
+    """The counters of an answer, unrounded."""
+
+    tokens: int
+    passes: int
+    tokens_per_forward: float
+    seconds: float
+    tokens_per_second: float
+
+
+@with_config(STRICT)
+class Progress(TypedDict):
+    """How far an answer is: it waits, or is written."""
+
+    state: stream.State
+    sentence: str
+    text: NotRequired[str]
+    counts: NotRequired[Counts]
+
+
+@with_config(STRICT)
+class Whole(TypedDict):
+    """An answer that is over; `records` are as `mars.records` writes them."""
+
+    state: stream.State
+    sentence: str
+    text: str
+    finish_reason: FinishReason | None
+    counts: Counts
+    checkpoint: str
+    decoder: str
+    settings: dict[str, Any]
+    prompt_tokens: int
+    records: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a program asks for, checked. Without `own_block_size` the block size is the one of the checkpoint.
+
+    With `trace` the records say what each pass did (`mars.records.Trace`).
+    """
+
+    prompt: str
+    checkpoint: str
+    decoder: str
+    settings: DecodingSettings
+    draft: str | None = None
+    own_block_size: bool = False
+    trace: bool = False
+
+    @classmethod
+    def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> Wanted:
+        """From the parameters of the call and the further `settings`: fields of `DecodingSettings`, and `trace`.
+
+        Raises:
+            ValueError: one sentence that names what is wrong and what is allowed.
+        """
+        further: dict[str, Any] = checked(dict[str, Any], {} if settings is None else settings, "settings")
+        trace = checked(bool, further.pop("trace", False), "settings: trace")
+        named = {name: given[name] for name in ("threshold", "max_new_tokens", "seed")}
+        named |= {} if given["block_size"] is None else {"block_size": given["block_size"]}
+        if twice := sorted(named.keys() & further.keys()):
+            raise ValueError(f"settings must not repeat {', '.join(twice)}: give it as a parameter")
+        limits.check_length(named["max_new_tokens"])
+        return cls(
+            prompt=limits.check_prompt(given["prompt"]),
+            checkpoint=checked(NAME, given["checkpoint"], "checkpoint"),
+            decoder=checked(NAME, given["decoder"], "decoder"),
+            settings=checked(DecodingSettings, {**further, **named}, "settings"),
+            draft=checked(NAME | None, given["draft"], "draft"),
+            own_block_size="block_size" in named,
+            trace=trace,
+        )
+
+
+def generate(
+    runner: Runner,
+    session: str,
+    wanted: Wanted,
+    now: Callable[[], float] = time.monotonic,
+    finish: Callable[[Lane], Mapping[str, Any]] | None = None,
+) -> Iterator[Answer]:
+    """What is known of the answer about once a second, so that a caller who has gone is noticed; last, the whole.
+
+    `finish` makes something else of the lane that is over than the whole answer.
+
+    Raises:
+        ValueError: one sentence: the line is full, the session has a run already, or the run cannot be made.
+    """
+    settings = wanted.settings
+    live = LiveRun(runner.queue.join(), settings.threshold)
+    if not runner.sessions.begin_alone(session, live):
+        live.stop()
+        raise ValueError("This session has a run already: wait for its end, or use another client")
+    try:
+        names = [wanted.checkpoint, *([wanted.draft] if wanted.draft else [])]
+        told: stream.Status = stream.state("queued", "Waiting for the device.")
+        for news in _now_and_then(runner.ready(names, live), now):
+            told = news or told
+            waiting: Progress = {"state": told["state"], "sentence": told["sentence"]}
+            yield dict(waiting)
+        with ExitStack() as stack:
+            checkpoint, *draft = [stack.enter_context(runner.models.use(name)) for name in names]
+            lane = yield from _write(runner, _paired(wanted.decoder, checkpoint, *draft), wanted, live, now)
+            yield dict((finish or _whole)(lane))
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence
+        _log.exception("a run failed")
+        raise ValueError(failure(error)) from None
+    finally:
+        runner.sessions.end(session, live)
+
+
+def _write(
+    runner: Runner, checkpoint: Checkpoint, wanted: Wanted, live: LiveRun, now: Callable[[], float]
+) -> Generator[Answer, None, Lane]:
+    ids = prompt_ids(checkpoint, wanted.prompt, wanted.settings.max_new_tokens)
+    settings = wanted.settings
+    if checkpoint.block_size and not wanted.own_block_size:
+        settings = replace(settings, block_size=checkpoint.block_size)
+    lane = Lane("api", wanted.checkpoint, wanted.decoder, checkpoint, settings=settings, prompt_tokens=len(ids))
+    control = live.control(settings.threshold, settings.score)
+    control.trace = wanted.trace
+    records = start(checkpoint, wanted.decoder, ids, settings, control, runner.queue.places)
+
+    for _ in _now_and_then(_passes(lane, records, runner.queue), now):
+        writing: Progress = {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
+        yield dict(writing)
+    lane.end()
+    return lane
+
+
+def _passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
+    """Run the lane to its end, one pass for each None; leaves in the middle when it is closed."""
+    for event in race({lane.key: records}, lambda _: device_lock(lane.checkpoint, queue)):
+        if isinstance(event, LanePass):
+            lane.add(event.record)
+            yield None
+
+
+def _whole(lane: Lane) -> Whole:
+    stopped = lane.finish_reason == "cancelled"
+    wrote = f"{lane.tally.tokens} tokens in {lane.tally.passes} passes."
+    return {
+        "state": "stopped" if stopped else "done",
+        "sentence": f"Stopped: {wrote}" if stopped else f"Done: {wrote}",
+        "text": lane.text,
+        "finish_reason": lane.finish_reason,
+        "counts": _counts(lane),
+        "checkpoint": lane.title,
+        "decoder": lane.decoder,
+        "settings": asdict(lane.settings),
+        "prompt_tokens": lane.prompt_tokens,
+        "records": [asdict(record) for record in lane.records],
+    }
+
+
+def _counts(lane: Lane) -> Counts:
+    tally = lane.tally
+    return {
+        "tokens": tally.tokens,
+        "passes": tally.passes,
+        "tokens_per_forward": tally.tokens_per_forward,
+        "seconds": tally.seconds,
+        "tokens_per_second": tally.tokens_per_second,
+    }
+
+
+def _paired(decoder: str, target: Checkpoint, draft: Checkpoint | None = None) -> Checkpoint:
+    if draft is None:
+        return target
+    from mars.checkpoint.loading import drafted_names, paired
+
+    if decoder not in decoders.TABLE or not decoders.TABLE[decoder].draft:
+        raise ValueError(f"draft is for the decoder {drafted_names()}, got {shown(decoder)}")
+    return paired(target, draft)
+
+
+def _now_and_then(events: Iterator[Any], now: Callable[[], float]) -> Iterator[Any]:
+    """The events that say something, and of the others one a second."""
+    due = now() + PROGRESS_SECONDS
+    for event in events:
+        if event is not None or now() >= due:
+            yield event
+            due = now() + PROGRESS_SECONDS

@@ -1,0 +1,104 @@
+"""One lane of a comparison: folds the records of its decoder into text, counters and messages for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.compare import stream
+from app.compare.pieces import Pieces
+from app.runs.run import Turn
+from mars.config import DecodingSettings
+from mars.decoders import BASELINE
+from mars.metrics import Tally, output_ids
+from mars.records import FinishReason, ForwardPass, Proposal, Source
+from mars.text import TextPieces
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+MOST_ALTERNATIVES = 5
+KINDS: dict[Source, stream.Kind] = {"clean": "clean", "mask": "mask", "draft": "draft", "random": "draft"}
+"""What made a token that was accepted, by what its position read; Jacobi's random guesses are drafts like others."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """What one checkpoint writes with one decoder; `key` names the lane everywhere.
+
+    `settings` and `prompt_tokens` are those of the run, `earlier` the turns before its question; `written` is what each
+    accepted token added to the text; `shared` says whether other runs took part in its passes, so that its seconds are
+    also theirs.
+    """
+
+    key: str
+    title: str
+    decoder: str
+    checkpoint: Checkpoint
+    settings: DecodingSettings = field(default_factory=DecodingSettings)
+    prompt_tokens: int = 0
+    records: list[ForwardPass] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    right: bool | None = None
+    shared: bool = False
+    earlier: tuple[Turn, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    pieces: Pieces = field(init=False)
+    _text: TextPieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pieces = Pieces(self.checkpoint)
+        self._text = TextPieces(self.checkpoint.decode)
+
+    @property
+    def text(self) -> str:
+        """The text so far, without special tokens."""
+        return self.checkpoint.decode(output_ids(self.records))
+
+    def counts(self) -> stream.Counts:
+        """The counters as the page shows them."""
+        return stream.counts(self.tally, shared=self.shared)
+
+    def add(self, record: ForwardPass) -> tuple[stream.Pass | stream.Counters, list[str]]:
+        """Take in one pass; the message that draws it and the text of each accepted token."""
+        self.records.append(record)
+        self.tally.add(record)
+        row = record.rows[0]
+        self.finish_reason = row.finish_reason or self.finish_reason
+        if not row.accepted:
+            return stream.counters(self.key, self.counts()), []
+        texts = [self._text.add(token_id) for token_id in row.accepted_ids]
+        self.written += texts
+        message = stream.forward_pass(
+            self.key,
+            self.tally.passes,
+            record,
+            tokens=[self._token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
+            ghosts=[self._ghost(proposal) for proposal in row.proposals[row.accepted :]],
+            counts=self.counts(),
+        )
+        return message, texts
+
+    def end(self) -> stream.End:
+        """The message that closes the lane; a decoder that just stopped yielding was cancelled."""
+        self.finish_reason = self.finish_reason or "cancelled"
+        tail = self._text.flush()
+        if tail:
+            self.written[-1] += tail
+        return stream.lane_end(self.key, self.finish_reason, tail)
+
+    def _token(self, text: str, proposal: Proposal) -> stream.Token:
+        ends = proposal.token_id in self.checkpoint.engine.stop_token_ids
+        found = proposal.alternatives[:MOST_ALTERNATIVES]
+        alternatives = [(self.pieces[token], round(probability, 4)) for token, probability in found]
+        return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], alternatives
+
+    def _ghost(self, proposal: Proposal) -> stream.Ghost:
+        return self.pieces[proposal.token_id], round(proposal.score, 4), proposal.source
+
+
+def baseline_of(lanes: Sequence[Lane]) -> Lane:
+    """The lane that the others are compared with: the first that writes token by token, else the first."""
+    return next((lane for lane in lanes if lane.decoder == BASELINE), lanes[0])

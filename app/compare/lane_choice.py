@@ -1,0 +1,128 @@
+"""What a person chooses for one lane: checkpoint, decoder and settings; the presets; and the settings they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+from typing import Annotated
+
+from pydantic import Field
+
+from mars import decoders
+from mars.config import DEFAULT_THRESHOLD, DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings
+from mars.decoders import DecoderInfo, FamilyName
+from mars.schema import checked, shown
+
+LANE_KEYS = ("a", "b", "c")
+"""The lanes of a run by their places; there are no more."""
+OWN = "Own"
+
+Name = Annotated[str, Field(max_length=200)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneChoice(MethodSettings):
+    """One lane. `follows` says that the live slider acts on it; without it `threshold` is its own, None one-token mode.
+
+    `block_size` None is that of the checkpoint; `draft` is the name of a second checkpoint.
+    """
+
+    checkpoint: Name
+    decoder: Name = decoders.USUAL
+    follows: bool = True
+    block_size: int | None = None
+    draft: Name | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError with one sentence: a value is out of range, or there is no such decoder."""
+        if self.decoder not in decoders.TABLE:
+            raise ValueError(f"The decoder must be one of {decoders.names()}, got {shown(self.decoder)}.")
+        if self.follows and self.info.heeds_threshold and self.score != "probability":
+            raise ValueError(f"The slider is for probabilities: a lane whose score is {self.score} needs its own τ.")
+        to_settings(self, threshold=None, block_size=None, max_new_tokens=1)
+
+    @property
+    def info(self) -> DecoderInfo:
+        """What is true of its decoder."""
+        return decoders.TABLE[self.decoder]
+
+    @property
+    def family(self) -> FamilyName:
+        """What its passes look like."""
+        return self.info.family_with(continuation=self.continuation)
+
+    @property
+    def steered(self) -> bool:
+        """Whether moving the slider changes what it writes."""
+        return self.follows and self.info.heeds_threshold
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The names of the checkpoints that it needs."""
+        return [self.checkpoint, self.draft] if self.info.draft and self.draft else [self.checkpoint]
+
+    def relevant(self) -> LaneChoice:
+        """The same lane with everything that does not act on it at its default, so that equal lanes are equal."""
+        kept = {
+            name: getattr(self, name) for name in ("checkpoint", "decoder", *acting(self.decoder, self.temperature))
+        }
+        if self.steered:
+            del kept["threshold"]
+        return LaneChoice(**kept)
+
+
+def acting(decoder: str, temperature: float) -> frozenset[str]:
+    """The fields of a `LaneChoice` that act on this decoder at this temperature; all where there is no such decoder."""
+    info = decoders.TABLE.get(decoder)
+    if info is None:
+        return frozenset(field.name for field in dataclass_fields(LaneChoice)) - {"checkpoint", "decoder"}
+    found = {*info.acting(temperature), *(["follows"] if info.heeds_threshold else [])}
+    return frozenset(found | {"draft"} if info.draft else found)
+
+
+def to_settings(
+    choice: LaneChoice,
+    *,
+    threshold: float | None,
+    block_size: int | None,
+    max_new_tokens: int,
+    alternatives: int = 0,
+) -> DecodingSettings:
+    """What a decoder gets: `threshold` is the slider's, `block_size` the checkpoint's.
+
+    Raises:
+        ValueError: one sentence that names the setting, its value and what is allowed.
+    """
+    own = choice.threshold if choice.info.heeds_threshold else None
+    chosen = {name: getattr(choice, name) for name in METHOD_FIELDS} | {
+        "threshold": threshold if choice.steered else own,
+        "block_size": choice.block_size if choice.block_size is not None else block_size or DEFAULTS["block_size"],
+        "max_new_tokens": max_new_tokens,
+        "alternatives": alternatives,
+    }
+    return DecodingSettings(**chosen)
+
+
+def choice_of(value: object, name: str) -> LaneChoice:
+    """The choice that the fields of an object make, as the page or an address sends them.
+
+    Raises:
+        ValueError: one sentence that names what is wrong in `name` and what is allowed.
+    """
+    choice: LaneChoice = checked(LaneChoice, value, name)
+    return choice
+
+
+PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {
+    "AR": lambda ar, mars: LaneChoice(checkpoint=ar, decoder=decoders.BASELINE),
+    f"MARS τ = {DEFAULT_THRESHOLD}": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.USUAL),
+    "MARS exact": lambda ar, mars: LaneChoice(checkpoint=mars, decoder=decoders.EXACT),
+}
+"""By name, from the names of the AR and the MARS checkpoint; in this order they are the lanes at the start."""
+
+
+def preset_of(choice: LaneChoice, ar: str, mars: str) -> str:
+    """The name of the preset that this is, or `OWN`."""
+    wanted = choice.relevant()
+    return next((name for name, make in PRESETS.items() if make(ar, mars).relevant() == wanted), OWN)

@@ -1,0 +1,66 @@
+"""Why a lane cannot write, and why one that can writes one token per pass: each in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.compare.lane_choice import LaneChoice, to_settings
+from app.models.sentences import complete, without_paths
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+
+def problem(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
+    """Why this checkpoint, paired with its draft where there is one, cannot write with this decoder; None if it can."""
+    name, info = checkpoint.name, choice.info
+    diffusion = checkpoint.engine.diffusion_mask_id is not None
+    if info.draft and not choice.draft:
+        return (
+            f"{info.title}: this decoder needs a draft. Choose a smaller checkpoint with the same tokenizer in "
+            "the settings."
+        )
+    if diffusion and info.needs != "diffusion":
+        return f"{name} was trained by block diffusion and predicts no next token: only block diffusion can use it."
+    if info.needs == "diffusion" and not diffusion:
+        return f"{name} was not trained by block diffusion, so that decoder cannot use it. Choose another decoder."
+    if info.needs == "masks" and not checkpoint.supports_masks:
+        return (
+            f"{name} was not trained to fill masks, so “{info.title}” cannot use it. Choose a checkpoint made by "
+            "python -m mars.training mars, or another decoder."
+        )
+    return _refusal(choice, checkpoint)
+
+
+def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
+    """What the decoder itself says: it checks its arguments when it is called, and calls no model before it is read."""
+    from mars.decoding import DECODERS  # late: torch
+
+    settings = to_settings(choice, threshold=None, block_size=checkpoint.block_size, max_new_tokens=1)
+    try:
+        DECODERS[choice.decoder](checkpoint.engine, [[0]], settings)
+    except ValueError as error:
+        said = complete(without_paths(str(error)))
+        return said[:1].upper() + said[1:]
+    return None
+
+
+def inactive(choice: LaneChoice, checkpoint: Checkpoint, threshold: float | None) -> str | None:
+    """Why a lane that could write several tokens per pass does not at this threshold; None where it does, or never can.
+
+    `threshold` is the one in force, None one-token mode.
+    """
+    if choice.family != "masks":
+        return None
+    settings = to_settings(choice, threshold=threshold, block_size=checkpoint.block_size, max_new_tokens=1)
+    if settings.block_size + settings.extra_proposal < 2:
+        return "The block size is 1, which leaves no mask to read: each pass writes one token."
+    if not checkpoint.supports_masks and checkpoint.engine.diffusion_mask_id is None:
+        return f"{checkpoint.name} was not trained to fill masks, so hardly anything but the first proposal is right."
+    if threshold is None and choice.steered:
+        return "The slider stands at one token per pass: move it to the left to let this lane write several."
+    if threshold is None:
+        return "Its threshold is set to one token per pass: choose the slider or a τ of its own in the settings."
+    if threshold == (0.0 if choice.score == "entropy" else 1.0):
+        return f"τ = {threshold:g} accepts only what is certain, which next to nothing is."
+    return None

@@ -1,0 +1,101 @@
+"""When to show what: at most twenty pictures a second, five at full speed, and slower than the model for who watches.
+
+Slowing down scales the model time of all lanes by the same factor, so the lanes keep their true proportion. Nothing
+here touches the clocks: waits lie between passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from app.compare import stream
+
+FRAME_SECONDS = 0.05
+HURRIED_FRAME_SECONDS = 0.2  # at full speed: every picture takes time from the models, where they share a processor
+
+
+class Pacing(Protocol):
+    """What steers the picture; a `LiveRun`."""
+
+    passes_per_second: float
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to hurry to the end."""
+
+    def rest(self, seconds: float) -> None:
+        """Wait, or less if stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Messages that belong together. For a pass: its lane, how long it took, and where the lane's clock was before."""
+
+    messages: tuple[Mapping[str, object], ...]
+    lane: str = ""
+    pass_seconds: float = 0.0
+    began_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Turns model time into moments on the wall clock.
+
+    The mean pass of the lane with most of them, the slowest one to watch, takes 1 / passes_per_second.
+    """
+
+    now: Callable[[], float]
+    _due: float = 0.0
+    _reached_seconds: float = 0.0
+    _total_seconds: dict[str, float] = field(default_factory=dict)
+    _passes: Counter[str] = field(default_factory=Counter)
+
+    def due(self, step: Step, passes_per_second: float) -> float:
+        """When to show `step`: never earlier than now, and no catching up on time lost elsewhere."""
+        now = self.now()
+        if step.pass_seconds <= 0.0 or passes_per_second <= 0.0:
+            return now
+        self._passes[step.lane] += 1
+        self._total_seconds[step.lane] = self._total_seconds.get(step.lane, 0.0) + step.pass_seconds
+        ((slowest, passes),) = self._passes.most_common(1)
+        passed = max(0.0, step.began_seconds - self._reached_seconds)
+        self._reached_seconds = max(self._reached_seconds, step.began_seconds)
+        mean_passes = passed * passes / self._total_seconds[slowest]
+        self._due = max(now, self._due + mean_passes / passes_per_second)
+        return self._due
+
+
+def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
+    """The lines of `steps` in order, gathered into pictures, without what a later line of the same picture replaces.
+
+    Pictures are no closer together than `FRAME_SECONDS`, or at full speed than `HURRIED_FRAME_SECONDS`.
+    """
+    schedule, next_frame = Schedule(now), now()
+    waiting: list[Mapping[str, object]] = []
+    for step in steps:
+        due = schedule.due(step, pacing.passes_per_second)
+        while not pacing.stopped and (moment := now()) < due:
+            if waiting and moment >= next_frame:
+                yield _picture(waiting)
+                waiting, next_frame = [], now() + frame_seconds(pacing)
+            else:
+                pacing.rest((min(due, next_frame) if waiting else due) - moment)
+        waiting += step.messages
+        if waiting and now() >= next_frame:
+            yield _picture(waiting)
+            waiting, next_frame = [], now() + frame_seconds(pacing)
+    if waiting:
+        yield _picture(waiting)
+
+
+def _picture(messages: Sequence[Mapping[str, object]]) -> str:
+    return "".join(map(stream.line, stream.thinned(messages)))
+
+
+def frame_seconds(pacing: Pacing) -> float:
+    """How far pictures are apart at least."""
+    return FRAME_SECONDS if pacing.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS

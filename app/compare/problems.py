@@ -1,0 +1,106 @@
+"""What stands in the prompt box: questions, and problems by family and seed with their known answers in words."""
+
+from __future__ import annotations
+
+import json
+from random import SystemRandom
+
+from mars.tasks import TASKS, Problem, sample
+
+LARGEST_SEED = 999_999
+EXAMPLES: tuple[tuple[str, str, int], ...] = (
+    ("Counting sheep", "word_problems", 2),
+    ("Python", "python_functions", 2),
+    ("Who is tallest?", "logic", 1),
+    ("Table", "table_lookup", 2),
+    ("A, B, C or D", "multiple_choice", 2),
+    ("Instruction", "instructions", 3),
+)
+"""(label, family, seed) of the example buttons."""
+
+_GREAT_WALL = (
+    "Summarize the following paragraph in two sentences.\n\nThe Great Wall of China was built over many centuries to "
+    "protect the northern borders of the empire. Most of what stands today dates from the Ming dynasty, between the "
+    "14th and 17th centuries. It is more than 20,000 kilometres long, and millions of people visit it every year."
+)
+_CONCISE = (
+    "Rewrite the following to be more concise: Due to the fact that it was raining, we made the decision to stay at "
+    "home."
+)
+QUESTIONS: tuple[tuple[str, str], ...] = (
+    ("Code", "Write a Python function that reverses a string."),
+    ("Explain", "Why is the sky blue?"),
+    ("Write", "Write the opening paragraph of a story about a lighthouse keeper."),
+    ("Summarise", _GREAT_WALL),
+    ("List", "List five tips for sleeping better."),
+    ("Rewrite", _CONCISE),
+    ("Arithmetic", "What is 10% of 200?"),
+    ("Translate", "Translate to French: My name is Paul."),
+)
+"""(label, prompt) of the buttons for a language model: of 72 questions tried, those that SmolLM2-135M answers best."""
+
+_RULES = {
+    "contains": "contains “{}”",
+    "avoids": "avoids “{}”",
+    "starts": "starts with “{}”",
+    "ends": "ends with “{}”",
+    "bullets": "bullet points: {}",
+    "sentences": "sentences: {}",
+    "upper": "all capitals",
+    "lower": "all lower case",
+    "quoted": "in double quotes",
+    "exact": "exactly “{}”",
+    "items": "different {}: {}",
+    "key": "JSON with {} = {}",
+}
+
+
+def family_choices() -> list[tuple[str, str]]:
+    """(label, name) of every task family, for a drop-down list."""
+    return [(name.replace("_", " ").capitalize(), name) for name in TASKS]
+
+
+def new_seed() -> int:
+    """A seed that nobody has chosen."""
+    return SystemRandom().randint(0, LARGEST_SEED)
+
+
+def find(task: str, seed: object) -> Problem:
+    """The held-out problem of this family and seed.
+
+    Raises:
+        ValueError: one sentence, for a seed that is not a whole number in range, or an unknown family.
+    """
+    if isinstance(seed, float) and seed.is_integer():
+        seed = int(seed)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"The seed must be a whole number between 0 and {LARGEST_SEED:,}.")
+    if not isinstance(task, str) or task not in TASKS:
+        raise ValueError("Choose one of the families in the list.")
+    return sample(task, seed)
+
+
+def known_answer(problem: Problem) -> str:
+    """What a right answer must be, in one line."""
+    try:
+        wanted = json.loads(problem.answer)
+    except json.JSONDecodeError:
+        return problem.answer
+    if isinstance(wanted, dict) and "cases" in wanted:
+        return ", ".join(_call(wanted["function"], *case) for case in wanted["cases"][:3])
+    if isinstance(wanted, list):
+        return "; ".join(_rule(*rule) for rule in wanted)
+    return problem.answer
+
+
+def is_right(problem: Problem, text: str) -> bool:
+    """Whether the generated text solves the problem; Python runs in the tasks' sandbox."""
+    return TASKS[problem.task].check(problem, text)
+
+
+def _call(function: str, arguments: list[object], result: object) -> str:
+    return f"{function}({', '.join(map(repr, arguments))}) = {result!r}"
+
+
+def _rule(name: str, *arguments: object) -> str:
+    return _RULES.get(name, " ".join([name, *["{}"] * len(arguments)])).format(*arguments)

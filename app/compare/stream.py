@@ -1,0 +1,400 @@
+"""What travels to the page while a run goes on: lines of JSON, one a message, only ever appended.
+
+Every message has a `kind`; the browser's `stage.js` draws them in order. Floats are rounded for the page only. The
+types are the schema: the code that makes a message is checked against them, and a test checks those of real runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from app.runs.run import Turn
+from mars.decoders import FamilyName
+from mars.metrics import Tally
+from mars.records import FinishReason, ForwardPass, Phase, Reason, Source
+from mars.schema import STRICT
+
+State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
+Kind = Literal["clean", "mask", "draft"]
+Token = tuple[str, float, Source, bool, Kind, list[tuple[str, float]]]
+"""What a pass accepted: text, score, source, whether it ends the turn, kind, and up to five (text, probability)."""
+Ghost = tuple[str, float, Source]
+"""A proposal that a pass did not accept: text, score, source."""
+
+
+@with_config(STRICT)
+class Counts(TypedDict):
+    """The counters of a lane; `lengths` are the passes that accepted 1, 2, 3 … tokens.
+
+    `shared` says whether other runs took part in its passes, so that its seconds are also theirs.
+    """
+
+    tokens: int
+    passes: int
+    tokensPerForward: float
+    seconds: float
+    tokensPerSecond: float
+    shared: bool
+    lengths: list[int]
+
+
+@with_config(STRICT)
+class Card(TypedDict):
+    """How a lane introduces itself.
+
+    `settings` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
+    `inactive` why it writes one token per pass although it could write more. `earlier` are the questions and its own
+    answers before this run, where it follows up.
+    """
+
+    key: str
+    family: FamilyName
+    title: str
+    checkpoint: str
+    decoder: str
+    score: str
+    settings: dict[str, Any]
+    note: str
+    hint: str
+    problem: str | None
+    inactive: str | None
+    earlier: list[tuple[str, str]]
+
+
+@with_config(STRICT)
+class Opening(TypedDict):
+    """The first message of a run's value: a new `id` tells the page to start afresh with these lanes.
+
+    `live` says that more can be fetched by this id (`app.compare.event_stream`).
+    """
+
+    kind: Literal["open"]
+    id: str
+    lanes: list[Card]
+    live: bool
+
+
+@with_config(STRICT)
+class Recording(TypedDict):
+    """The first message of the recorded run: what it was asked, and its lanes."""
+
+    kind: Literal["recorded"]
+    prompt: str
+    lanes: list[Card]
+
+
+@with_config(STRICT)
+class Refusal(TypedDict):
+    """The only message of a value that says why nothing runs; what the page shows stays."""
+
+    kind: Literal["refusal"]
+    id: str
+    sentence: str
+
+
+@with_config(STRICT)
+class Inactive(TypedDict):
+    """From now on a lane writes one token per pass, and why; or None, more again."""
+
+    kind: Literal["inactive"]
+    lane: str
+    sentence: str | None
+
+
+@with_config(STRICT)
+class Status(TypedDict):
+    """The state of the run and the sentence for the status line."""
+
+    kind: Literal["state"]
+    state: State
+    sentence: str
+
+
+@with_config(STRICT)
+class Pass(TypedDict):
+    """One pass of one lane, its counted passes numbered from 1; `reasons` are those of its tokens, then of its ghosts.
+
+    There are none where the run does not trace its passes; where it does, `tree` marks a pass whose columns branch.
+    `columns` are the positions that it forwarded, `seconds` is
+    what it took, and `at` the lane's clock when it ended. Where a later message of the same picture has them, there are
+    no `counts`.
+    """
+
+    kind: Literal["pass"]
+    lane: str
+    number: int
+    start: int
+    threshold: float | None
+    window: int
+    phase: Phase
+    tokens: list[Token]
+    ghosts: list[Ghost]
+    reasons: list[Reason]
+    tree: NotRequired[Literal[True]]
+    columns: int
+    seconds: float
+    at: float
+    counts: NotRequired[Counts]
+
+
+@with_config(STRICT)
+class Counters(TypedDict):
+    """New counters of a lane without new text: a pass that accepts nothing."""
+
+    kind: Literal["counts"]
+    lane: str
+    counts: Counts
+
+
+@with_config(STRICT)
+class End(TypedDict):
+    """A lane is over: why, and the text that still waited for the rest of a character."""
+
+    kind: Literal["end"]
+    lane: str
+    reason: FinishReason
+    tail: str
+
+
+@with_config(STRICT)
+class Difference(TypedDict):
+    """The token of the baseline lane and of another one at which their texts first differ."""
+
+    kind: Literal["difference"]
+    tokens: dict[str, int]
+    baseline: str
+
+
+@with_config(STRICT)
+class Agreement(TypedDict):
+    """The first `tokens` of a lane are text that the baseline has written as well, so far or, if `whole`, in all."""
+
+    kind: Literal["agreement"]
+    lane: str
+    baseline: str
+    tokens: int
+    whole: bool
+
+
+@with_config(STRICT)
+class Waiting(TypedDict):
+    """How far loading what each lane waits for is; None for a lane that waits for nothing."""
+
+    kind: Literal["waiting"]
+    lanes: dict[str, str | None]
+
+
+@with_config(STRICT)
+class Same(TypedDict):
+    """These lanes, the baseline first, ended by themselves and wrote the same text."""
+
+    kind: Literal["same"]
+    lanes: list[str]
+
+
+@with_config(STRICT)
+class Verdict(TypedDict):
+    """Whether the text of a lane solves the problem."""
+
+    kind: Literal["verdict"]
+    lane: str
+    right: bool
+
+
+@with_config(STRICT)
+class SpeedUp(TypedDict):
+    """Each other lane over the baseline in output tokens per second of model time."""
+
+    kind: Literal["speedup"]
+    ratios: dict[str, float]
+    baseline: str
+
+
+Message = Annotated[
+    Opening
+    | Refusal
+    | Inactive
+    | Status
+    | Pass
+    | Counters
+    | End
+    | Difference
+    | Agreement
+    | Waiting
+    | Same
+    | Verdict
+    | SpeedUp,
+    Field(discriminator="kind"),
+]
+"""Whatever a run of Compare tells its page."""
+
+
+def line(message: Mapping[str, object]) -> str:
+    """One message as a line. `<` is written as an escape, so that the value never looks like a tag to anybody."""
+    text = json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c") + "\n"
+
+
+def opening(identity: str, lanes: Sequence[Card], live: bool = False) -> Opening:
+    """A run begins."""
+    return {"kind": "open", "id": identity, "lanes": list(lanes), "live": live}
+
+
+def refusal(identity: str, sentence: str) -> Refusal:
+    """Nothing runs."""
+    return {"kind": "refusal", "id": identity, "sentence": sentence}
+
+
+def lane(
+    key: str,
+    title: str,
+    settings: Mapping[str, Any],
+    *,
+    family: FamilyName,
+    note: str,
+    hint: str,
+    problem: str | None = None,
+    inactive: str | None = None,
+    earlier: Sequence[Turn] = (),
+) -> Card:
+    """A lane that writes by these settings, the fields of its `LaneChoice`."""
+    return {
+        "key": key,
+        "family": family,
+        "title": title,
+        "checkpoint": settings["checkpoint"],
+        "decoder": settings["decoder"],
+        "score": settings["score"],
+        "settings": dict(settings),
+        "note": note,
+        "hint": hint,
+        "problem": problem,
+        "inactive": inactive,
+        "earlier": [(turn.prompt, turn.answer) for turn in earlier],
+    }
+
+
+def inactive(key: str, sentence: str | None) -> Inactive:
+    """A lane writes one token per pass, or several again."""
+    return {"kind": "inactive", "lane": key, "sentence": sentence}
+
+
+def state(name: State, sentence: str) -> Status:
+    """The run has come to this state."""
+    return {"kind": "state", "state": name, "sentence": sentence}
+
+
+def forward_pass(
+    key: str,
+    number: int,
+    record: ForwardPass,
+    *,
+    tokens: Sequence[Token],
+    ghosts: Sequence[Ghost],
+    counts: Counts,
+) -> Pass:
+    """A pass that has accepted something."""
+    row = record.rows[0]
+    found: Pass = {
+        "kind": "pass",
+        "lane": key,
+        "number": number,
+        "start": row.start,
+        "threshold": row.threshold,
+        "window": len(row.proposals),
+        "phase": record.phase,
+        "tokens": list(tokens),
+        "ghosts": list(ghosts),
+        "reasons": list(row.trace.reasons) if row.trace else [],
+        "columns": record.query_tokens,
+        "seconds": round(record.seconds, 6),
+        "at": counts["seconds"],
+        "counts": counts,
+    }
+    if row.trace and row.trace.branches:
+        found["tree"] = True
+    return found
+
+
+def counts(tally: Tally, *, shared: bool) -> Counts:
+    """The counters as the page shows them."""
+    lengths = tally.acceptance_lengths
+    return {
+        "tokens": tally.tokens,
+        "passes": tally.passes,
+        "tokensPerForward": round(tally.tokens_per_forward, 4),
+        "seconds": round(tally.seconds, 5),
+        "tokensPerSecond": round(tally.tokens_per_second, 2),
+        "shared": shared,
+        "lengths": [lengths[length] for length in range(1, max(lengths, default=0) + 1)],
+    }
+
+
+def counters(key: str, counts: Counts) -> Counters:
+    """A pass that has accepted nothing."""
+    return {"kind": "counts", "lane": key, "counts": counts}
+
+
+def lane_end(key: str, reason: FinishReason, tail: str) -> End:
+    """A lane is over."""
+    return {"kind": "end", "lane": key, "reason": reason, "tail": tail}
+
+
+def difference(tokens: dict[str, int], baseline: str) -> Difference:
+    """Two texts part."""
+    return {"kind": "difference", "tokens": tokens, "baseline": baseline}
+
+
+def agreement(key: str, baseline: str, tokens: int, whole: bool = False) -> Agreement:
+    """Two texts are alike so far."""
+    return {"kind": "agreement", "lane": key, "baseline": baseline, "tokens": tokens, "whole": whole}
+
+
+def waiting(sentences: Mapping[str, str | None]) -> Waiting:
+    """Checkpoints are being loaded."""
+    return {"kind": "waiting", "lanes": dict(sentences)}
+
+
+def same(lanes: Sequence[str]) -> Same:
+    """Two texts are alike."""
+    return {"kind": "same", "lanes": list(lanes)}
+
+
+def verdict(key: str, right: bool) -> Verdict:
+    """An answer was judged."""
+    return {"kind": "verdict", "lane": key, "right": right}
+
+
+def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:
+    """How fast the lanes are, compared."""
+    return {"kind": "speedup", "ratios": {key: round(ratio, 3) for key, ratio in ratios.items()}, "baseline": baseline}
+
+
+def thinned(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Messages that are shown at once, without what later ones replace: counters, agreements of a lane, speed-ups."""
+    kept: list[Mapping[str, object]] = []
+    counted, agreed, compared = set[object](), set[object](), False
+    for message in reversed(messages):
+        if message["kind"] == "speedup":
+            if compared:
+                continue
+            compared = True
+        elif message["kind"] == "agreement":
+            if message["lane"] in agreed:
+                continue
+            agreed.add(message["lane"])
+        elif message["kind"] == "open":
+            counted, agreed, compared = set(), set(), False
+        elif "counts" in message and message["lane"] in counted:
+            if message["kind"] == "pass":
+                kept.append({key: value for key, value in message.items() if key != "counts"})
+            continue
+        elif "counts" in message:
+            counted.add(message["lane"])
+        kept.append(message)
+    return kept[::-1]

@@ -1,1 +1,0 @@
-"""Many visitors at once on one app: whose text is whose, is any run lost, does memory grow."""

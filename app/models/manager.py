@@ -1,0 +1,245 @@
+"""The checkpoints that the page offers: loaded in the background when they are first asked for, a few at a time."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.models.placement import is_out_of_memory, release
+from app.models.sentences import complete, without_paths
+from mars.schema import shown
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+SHIPPED = Path(__file__).parents[2] / "assets" / "checkpoints"
+KEPT = 4
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+_log = logging.getLogger(__name__)
+
+
+class ModelError(ValueError):
+    """A checkpoint that cannot be used; the message is a sentence for the person."""
+
+
+class Models:
+    """Checkpoints by name. Loading happens in one background thread, in the order of the requests.
+
+    At most `keep` stay loaded: before another one comes, the one goes that has been idle longest. Those in `pinned`
+    and those in use stay. Where memory is short, as many go as it takes. A checkpoint that failed to load is tried
+    again when it is asked for again: its folder may have been repaired. `told` says what is done for a source just now.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, str],
+        load: Callable[[str], Checkpoint],
+        *,
+        keep: int = KEPT,
+        pinned: Collection[str] = (),
+        told: Callable[[str], str] = lambda source: "",
+    ) -> None:
+        if keep < 2:
+            raise ValueError(f"keep must be >= 2, one checkpoint a lane, got {keep}")
+        self._sources = dict(sources)
+        self._load = load
+        self._keep = keep
+        self._pinned = frozenset(pinned)
+        self._told = told
+        self._lock = threading.RLock()
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._loading: dict[str, Future[Checkpoint]] = {}
+        self._began: dict[str, float] = {}
+        self._users: Counter[str] = Counter()
+        self._order: list[str] = []  # what was used, the latest last
+
+    @property
+    def names(self) -> list[str]:
+        """What can be chosen."""
+        return list(self._sources)
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The source behind each name; not for people's eyes."""
+        return dict(self._sources)
+
+    def state(self) -> dict[str, list[str]]:
+        """Names by what has become of them: loaded, loading (those that wait included), failed."""
+        with self._lock:
+            found: dict[str, list[str]] = {"loaded": [], "loading": [], "failed": []}
+            for name in self._sources:
+                future = self._loading.get(name)
+                if future is not None:
+                    found[_state(future)].append(name)
+            return found
+
+    def progress(self, name: str) -> str:
+        """How far loading `name` is, as a sentence without its full stop."""
+        began = self._began.get(name)
+        if began is None:
+            return f"Loading {name} …"
+        if told := self._told(self._sources[name]):
+            return f"Loading {name} … {told}"
+        seconds = int(time.monotonic() - began) // 5 * 5
+        return f"Loading {name} …" + (f" {seconds} s so far" if seconds else "")
+
+    def request(self, name: str, again: bool = False) -> None:
+        """Begin to load `name` unless that has happened; `again` retries one that failed.
+
+        Raises:
+            ModelError: nothing of that name is offered.
+        """
+        self._future(name, again)
+
+    def wait(self, name: str, timeout_seconds: float | None = None) -> bool:
+        """Wait until `name`, which is requested if it was not, is loaded or has failed; False when the time is up."""
+        try:
+            self._future(name).exception(timeout_seconds)
+        except TimeoutError:
+            return False
+        except CancelledError:
+            return True
+        return True
+
+    def get(self, name: str) -> Checkpoint:
+        """The checkpoint; waits until it is loaded. It may be unloaded any time: `use` keeps it.
+
+        Raises:
+            ModelError: it cannot be loaded, with the reason and what to do.
+        """
+        try:
+            checkpoint = self._future(name).result()
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(self._sentence(name, error)) from error
+        self._touch(name)
+        return checkpoint
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[Checkpoint]:
+        """The checkpoint, which stays loaded as long as the context is open.
+
+        Raises:
+            ModelError: it cannot be loaded, with the reason and what to do.
+        """
+        self.request(name)
+        with self._lock:
+            self._users[name] += 1
+        try:
+            yield self.get(name)
+        finally:
+            with self._lock:
+                self._users[name] -= 1
+
+    def _future(self, name: str, again: bool = False) -> Future[Checkpoint]:
+        if not isinstance(name, str) or name not in self._sources:
+            offered = ", ".join(self._sources)
+            raise ModelError(f"There is no checkpoint {shown(name)} here; choose one of {offered}.")
+        with self._lock:
+            known = self._loading.get(name)
+            if known is None or (again and known.done() and known.exception() is not None):
+                known = self._loading[name] = self._executor.submit(self._load_and_tell, name)
+            return known
+
+    def _load_and_tell(self, name: str) -> Checkpoint:
+        self._began[name] = time.monotonic()
+        try:
+            self._make_room(self._keep - 1)
+            checkpoint = self._load_with_room(name)
+        except ValueError as error:
+            _log.warning("%s cannot be used. %s", name, complete(str(error)))
+            raise _without_frames(error) from None
+        except Exception as error:  # noqa: BLE001 - raised again, without what it holds on to
+            _log.exception("loading %s failed", name)
+            raise _without_frames(error) from None
+        finally:
+            del self._began[name]
+        self._touch(name)
+        return checkpoint
+
+    def _load_with_room(self, name: str) -> Checkpoint:
+        """Load; while memory is short, unload one idle checkpoint more and try again."""
+        while True:
+            try:
+                return self._load(self._sources[name])
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                _without_frames(error)
+                release()
+                if not self._make_room(len(self._loaded()) - 1):
+                    raise
+
+    def _make_room(self, most: int) -> bool:
+        """Unload idle checkpoints until at most `most` are loaded; whether any went."""
+        with self._lock:
+            loaded = self._loaded()
+            idle = [name for name in self._order if name in loaded and not self._users[name]]
+            gone = [name for name in idle if name not in self._pinned][: max(0, len(loaded) - most)]
+            for name in gone:
+                del self._loading[name]
+        if gone:
+            _log.info("unloaded %s", ", ".join(gone))
+            release()
+        return bool(gone)
+
+    def _loaded(self) -> list[str]:
+        with self._lock:
+            return [name for name, future in self._loading.items() if _state(future) == "loaded"]
+
+    def _touch(self, name: str) -> None:
+        with self._lock:
+            self._order = [*(other for other in self._order if other != name), name]
+
+    def _sentence(self, name: str, error: Exception) -> str:
+        if is_out_of_memory(error):
+            return (
+                f"{name} does not fit into the memory of the device. What was loaded before still is: choose that, or "
+                "start the app with a smaller checkpoint."
+            )
+        if isinstance(error, ValueError):
+            return complete(without_paths(str(error), {self._sources[name]: name}))
+        kind = type(error).__name__
+        return f"{name} could not be loaded ({kind}); the terminal says more. Choose another one."
+
+
+def offered(named: Mapping[str, str], *sources: str, shipped: Path = SHIPPED) -> dict[str, str]:
+    """Names for checkpoints: `named` as they are, then the given folders or Hub ids, then the shipped ones.
+
+    No name is a path: a folder is called by its last part, numbered where that is taken.
+    """
+    found = [str(folder) for folder in sorted(shipped.glob("*")) if (folder / "config.json").is_file()]
+    names = dict(named)
+    for source in [*sources, *found]:
+        if source not in names.values():
+            names[_free_name(Path(source).name or "checkpoint", names)] = source
+    return names
+
+
+def _free_name(short: str, taken: Collection[str]) -> str:
+    number, name = 1, short
+    while name in taken:
+        number += 1
+        name = f"{short} ({number})"
+    return name
+
+
+def _without_frames(error: Exception) -> Exception:
+    """The error without its traceback: the frames hold what was loaded before it."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def _state(future: Future[Checkpoint]) -> str:
+    if not future.done():
+        return "loading"
+    return "failed" if future.cancelled() or future.exception() is not None else "loaded"

@@ -1,0 +1,60 @@
+"""The pairs of checkpoints that Compare can start with: a real language model, and the tiny pair trained here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.models.manager import SHIPPED
+from app.scheduling.sessions import PACES
+from mars.checkpoint.sources import unavailable
+
+REAL_BASE = "smollm2-135m"
+REAL_SOURCES = {"ar": REAL_BASE, "mars": str(SHIPPED.parent / "adapters" / "smollm2-135m-mars")}
+TINY_SOURCES = {"ar": str(SHIPPED / "ar-sft"), "mars": str(SHIPPED / "mars-b8")}
+"""The checkpoint of each lane, as a source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """`ar` and `mars` are names of checkpoints. `key` stands in addresses, `title` in the control of the page.
+
+    `tasks` says that its examples are problems of the six families, with known answers, which can be scored; else they
+    are questions. `max_new_tokens` and `pace`, in passes per second, are the usual ones for models of this size.
+    """
+
+    key: str
+    title: str
+    ar: str
+    mars: str
+    tasks: bool = True
+    max_new_tokens: int = 192
+    pace: float = PACES["Readable"]
+
+
+def real(ar: str, mars: str) -> Pair:
+    """SmolLM2 and its adapter under these names: it answers any question."""
+    title = "SmolLM2 135M: any question"
+    return Pair(key="smollm2", title=title, ar=ar, mars=mars, tasks=False, max_new_tokens=256)
+
+
+def tiny(ar: str, mars: str) -> Pair:
+    """The tiny pair under these names: it knows the six families alone, and everything it writes can be scored."""
+    return Pair(key="tiny", title="Tiny pair: six kinds of problem, with known answers", ar=ar, mars=mars)
+
+
+def given(ar: str, mars: str) -> Pair:
+    """The only pair of a page whose checkpoints a person named."""
+    return Pair(key="given", title="As given", ar=ar, mars=mars)
+
+
+def real_missing() -> str | None:
+    """One sentence, without its full stop, why the real pair cannot be had here; None if it can."""
+    adapter = REAL_SOURCES["mars"]
+    return unavailable(REAL_BASE) or unavailable(adapter) or _no_adapter(adapter)
+
+
+def _no_adapter(folder: str) -> str | None:
+    path = SHIPPED.parent.joinpath(folder)
+    if (path / "adapter_config.json").is_file():
+        return None
+    return f"the adapter {path.name} of {REAL_BASE} is not in assets/adapters: train it with python -m mars.training"

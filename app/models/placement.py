@@ -1,0 +1,143 @@
+"""Which device a checkpoint goes to: they are spread, so that with two GPUs each lane has its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from app.models import libraries
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+WARM_UP_TOKENS = 8
+
+
+def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:
+    """The device that holds the fewest checkpoints; among those the one with the most free memory, then the first.
+
+    `free_bytes` is asked only where there is a choice.
+    """
+    fewest = min(held.get(device, 0) for device in devices)
+    emptiest = [device for device in devices if held.get(device, 0) == fewest]
+    return max(emptiest, key=free_bytes) if len(emptiest) > 1 else emptiest[0]
+
+
+class Loader:
+    """Loads a checkpoint where there is most room, and lets it decode once; torch is read only here.
+
+    `device` is auto, cpu, cuda, or cuda:N for that one alone; `threads` are the CPU's for one forward pass (None:
+    `spare_threads`). `base` and `allow_other_base` are for adapters (mars/checkpoint/checkpoint.py).
+    """
+
+    def __init__(
+        self, device: str, threads: int | None = None, *, base: str | None = None, allow_other_base: bool = False
+    ) -> None:
+        self._device = device
+        self._threads = threads
+        self._base: dict[str, Any] = {"base": base, "allow_other_base": allow_other_base}
+        self._told: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._engines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+
+    def __call__(self, source: str) -> Checkpoint:
+        """The checkpoint of this source.
+
+        Raises:
+            CheckpointError: one sentence that names the file at fault and what to do.
+        """
+        libraries.read()
+        import torch
+
+        from mars.checkpoint import load_checkpoint
+
+        with self._lock:
+            torch.set_num_threads(self._threads or spare_threads(torch.get_num_threads()))
+            device = choose(devices(self._device), self.held(), _free_bytes)
+            try:
+                tell = partial(self._tell, source)
+                checkpoint = load_checkpoint(source, device=device, progress=tell, **self._base)
+            finally:
+                self._told.pop(source, None)
+            self._engines[checkpoint.engine] = device
+        with on(device):
+            _warm_up(checkpoint)
+        return checkpoint
+
+    def told(self, source: str) -> str:
+        """What is being done for this source just now, and how far it is; nothing while its weights are loaded."""
+        return self._told.get(source, "")
+
+    def _tell(self, source: str, sentence: str, share: float) -> None:
+        self._told[source] = f"{sentence}, {int(share * 20) * 5} %" if share < 1 else ""
+
+    def held(self) -> dict[str, int]:
+        """How many loaded checkpoints each device holds."""
+        places = list(self._engines.values())
+        return {device: places.count(device) for device in places}
+
+
+def spare_threads(usual: int) -> int:
+    """How many threads leave one core to the page and its server; `OMP_NUM_THREADS` says otherwise.
+
+    The threads of a pass wait for one another, so that all of them wait for a core on which a browser draws.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usual if "OMP_NUM_THREADS" in os.environ else max(1, min(usual, cores - 1))
+
+
+def devices(device: str) -> list[str]:
+    """The devices that auto, cpu, cuda or cuda:N stands for here."""
+    import torch
+
+    if device in ("auto", "cuda") and torch.cuda.device_count() > 1:
+        return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    return [device]
+
+
+def on(device: object) -> AbstractContextManager[object]:
+    """A context in which work for this torch device is timed and captured there; for the CPU it does nothing."""
+    if not str(device).startswith("cuda"):
+        return nullcontext()
+    import torch
+
+    return torch.cuda.device(torch.device(str(device)))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device, or this machine, has no room left."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in said or "can't allocate memory" in said
+
+
+def release() -> None:
+    """Give memory that nothing holds any more back to the devices."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _free_bytes(device: str) -> int:
+    import torch
+
+    return int(torch.cuda.mem_get_info(torch.device(device))[0])
+
+
+def _warm_up(checkpoint: Checkpoint) -> None:
+    """So that no lane pays for first calls."""
+    from mars.config import DecodingSettings
+    from mars.decoders import BASELINE, USUAL
+    from mars.decoding import DECODERS
+
+    settings = DecodingSettings(block_size=checkpoint.block_size or 1, max_new_tokens=WARM_UP_TOKENS)
+    for name in (BASELINE, USUAL) if checkpoint.supports_masks else (BASELINE,):
+        for _ in DECODERS[name](checkpoint.engine, [checkpoint.encode("Hello")], settings):
+            pass

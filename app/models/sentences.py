@@ -1,0 +1,40 @@
+"""Sentences for people: complete, and without a path of this machine, which is for the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.models.placement import is_out_of_memory
+
+_PATH = re.compile(r"(?<![\w./:~\\-])(?:~|[A-Za-z]:)?(?:[\\/][^\s\\/'\"“”‘’,;:()<>]+){2,}[\\/]?")
+
+
+def complete(text: str) -> str:
+    """`text` with a full stop, unless it ends like a sentence."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
+    """`text` with every path of two parts or more shortened to its last part.
+
+    `names` says what is called how: a folder in it is replaced by its name, files in it by "file of name".
+    """
+    for source, name in (names or {}).items():
+        for folder in sorted({source, str(Path(source).expanduser()), str(Path(source).resolve())}, key=len)[::-1]:
+            text = re.sub(rf"{re.escape(folder.rstrip('/'))}/([\w.*-]+)", rf"\1 of {_literal(name)}", text)
+            text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w/-])", _literal(name), text)
+    return _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\/"))[-1], text)
+
+
+def failure(error: BaseException) -> str:
+    """What a person is told of a run that broke for a reason nobody foresaw; the reason itself is for the log."""
+    if is_out_of_memory(error):
+        return "The device has no memory left for this run. Try again when fewer run, or with a shorter answer."
+    return f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
+
+
+def _literal(name: str) -> str:
+    return name.replace("\\", r"\\")

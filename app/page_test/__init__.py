@@ -1,1 +1,0 @@
-"""Measures the page in a real browser, with long texts."""

@@ -1,0 +1,93 @@
+"""Runs that visitors save on the server, each under a name that nobody can guess, until it expires.
+
+There are none unless the server was started with `--keep-shared FOLDER`. A file is called by the hash of the run's
+name: what a visitor sends is never a path, and who sees the folder does not know the names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
+
+DAYS = 7
+MOST_DAYS = 365
+MOST_BYTES = 100_000_000
+_SECONDS_A_DAY = 86_400
+_ENDING = ".run.json"
+
+
+class SharedRuns:
+    """A folder of saved runs, each for so many `days`, together at most `most_bytes`; `now` is the time in seconds."""
+
+    def __init__(
+        self, folder: Path, days: int = DAYS, most_bytes: int = MOST_BYTES, now: Callable[[], float] = time.time
+    ) -> None:
+        self.days = days
+        self._folder = folder
+        self._most_bytes = most_bytes
+        self._now = now
+        self._names: dict[str, str] = {}  # by the id of the run
+        self._lock = threading.Lock()
+
+    def keep(self, run: Run) -> str:
+        """Save a run, once; its name.
+
+        Raises:
+            ValueError: one sentence: the run is too large, or the folder is full or cannot be written.
+        """
+        text = to_json(run).encode()
+        if len(text) > MAX_BYTES:
+            raise ValueError(f"This run has {len(text):,} bytes; at most {MAX_BYTES:,} can be saved.")
+        with self._lock:
+            name = self._names.get(run.id)
+            if name is not None and self._path(name).exists():
+                return name
+            used = self._forget_expired()
+            if used + len(text) > self._most_bytes:
+                raise ValueError("The server has no room for another run now. Save it as a file in Step through.")
+            name = secrets.token_urlsafe(16)
+            self._write(self._path(name), text)
+            self._names[run.id] = name
+        return name
+
+    def find(self, name: str) -> Run | None:
+        """The run of this name; None where there is none, or none any more."""
+        path = self._path(name)
+        try:
+            return None if self._expired(path) else read(path.read_bytes())
+        except (OSError, RunFileError):
+            return None
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{hashlib.sha256(name.encode(errors='replace')).hexdigest()}{_ENDING}"
+
+    def _expired(self, path: Path) -> bool:
+        return self._now() - path.stat().st_mtime > self.days * _SECONDS_A_DAY
+
+    def _forget_expired(self) -> int:
+        """Delete what is out of date; the bytes of the rest."""
+        used = 0
+        for path in self._folder.glob(f"*{_ENDING}"):
+            if self._expired(path):
+                path.unlink(missing_ok=True)
+            else:
+                used += path.stat().st_size
+        self._names = {run: name for run, name in self._names.items() if self._path(name).exists()}
+        return used
+
+    def _write(self, path: Path, text: bytes) -> None:
+        half = path.with_suffix(".part")
+        try:
+            half.touch(mode=0o600)
+            half.write_bytes(text)
+            os.utime(half, (self._now(), self._now()))
+            half.replace(path)
+        except OSError as error:
+            raise ValueError(f"The server could not save the run: {error.strerror}.") from None

@@ -1,0 +1,97 @@
+"""What other tabs ask of Compare: to take these settings into a lane, or to pick this problem.
+
+They say so by an event of the document (app/browser/compare/controls.js), which comes here as an event of a component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from app.browser import bundle
+from app.compare.lane_choice import LaneChoice, choice_of
+from app.tabs.lane_settings import LaneControls
+from app.tabs.parts import QUIET, refusing
+from mars.schema import STRICT, checked, shown
+
+Pick = Callable[[Any, Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A problem by its family and seed."""
+
+    __pydantic_config__ = STRICT
+
+    task: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use(Place):
+    """The fields of a `LaneChoice`, for a lane, and perhaps a problem."""
+
+    choice: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One of these."""
+
+    __pydantic_config__ = STRICT
+
+    use: Use | None = None
+    problem: Place | None = None
+
+
+def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
+    """Lay out the listener inside the current Blocks; the event after which the lane or the problem has changed.
+
+    `pick` makes the values of the components `problem` from a family and a seed.
+    """
+    listener = gr.HTML(
+        html_template='<div class="lens-asks"></div>',
+        js_on_load=bundle.mount("wishes"),
+        apply_default_css=False,
+        elem_classes="lens-kept",
+    )
+
+    def take(event: gr.EventData) -> list[Any]:
+        with refusing():
+            return answer(event._data, lane, len(problem), pick)
+
+    return listener.submit(take, None, [*lane.components, *problem], **QUIET)
+
+
+def answer(asked: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:
+    """The updates of the lane's components and of the `problem` ones, for {"use": …} or {"problem": …}.
+
+    Raises:
+        ValueError: one sentence about what was asked.
+    """
+    wanted: Wish = checked(Wish, asked, "what was asked")
+    lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem
+    place = wanted.use or wanted.problem
+    if wanted.use is not None:
+        lane_updates = lane.updates(_offered(choice_of(wanted.use.choice, lane.name), lane))
+    if place is not None and place.task is not None:
+        problem_updates = list(pick(place.task, place.seed))
+    return [*lane_updates, *problem_updates]
+
+
+def _offered(choice: LaneChoice, lane: LaneControls) -> LaneChoice:
+    """The same with a checkpoint that there is; what was measured was perhaps made elsewhere."""
+    if choice.draft is not None and choice.draft not in lane.names:
+        raise ValueError(f"The draft {shown(choice.draft)} is not offered here: start the app with --checkpoint.")
+    if choice.checkpoint in lane.names:
+        return choice
+    usual = lane.ar if choice.family == "ar" else lane.mars
+    gr.Warning(
+        f"There is no checkpoint {shown(choice.checkpoint)} here, so {usual} takes its place. To compare with the "
+        "other one, start the app with --checkpoint NAME=FOLDER."
+    )
+    return replace(choice, checkpoint=usual)

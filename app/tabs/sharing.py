@@ -1,0 +1,50 @@
+"""What saves a finished run on the server when a reader asks for a link to it; nothing where no folder was given.
+
+The browser names a run of its own session, which the server still has, so that nothing is sent to be saved. The
+question travels as an event, and the answer as the component's value, under the same ticket.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+
+from app.browser import bundle
+from app.runs.run import Run
+from app.runs.shared import SharedRuns
+from app.tabs.parts import QUIET
+
+GONE = "The server no longer has this run. Run it again to share it."
+
+
+def build(history: gr.State, shared: SharedRuns | None) -> None:
+    """What the browser asks, inside the current Blocks; `history` are the finished runs of the session."""
+    asker = gr.HTML(
+        html_template='<div class="lens-keeper"></div>',
+        js_on_load=bundle.mount("sharing"),
+        apply_default_css=False,
+        elem_classes="lens-kept",
+        days=shared.days if shared else 0,
+    )
+
+    def share(runs: list[Run], event: gr.EventData) -> str:
+        return json.dumps(answer(event._data, runs, shared)).replace("<", "\\u003c")
+
+    asker.submit(share, history, asker, **QUIET)
+
+
+def answer(asked: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:
+    """What the page gets for {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`."""
+    found = asked if isinstance(asked, dict) else {}
+    ticket = found.get("ticket")
+    told: dict[str, Any] = {"ticket": ticket if isinstance(ticket, int) else None}
+    run = next((each for each in history if each.id == found.get("text")), None)
+    if shared is None or run is None:
+        return {**told, "problem": GONE if shared else "This server saves no runs."}
+    try:
+        return {**told, "name": shared.keep(run)}
+    except ValueError as error:
+        return {**told, "problem": str(error)}

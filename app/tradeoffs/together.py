@@ -1,0 +1,113 @@
+"""Runs that can be compared, and which of them a figure shows first.
+
+On the clock those are the runs that took turns on one machine; tokens per forward need no clock, so there it is enough
+that the runs answered the same problems on the same machine and have one AR baseline. Runs of other models, hardware or
+numbers of problems are another set, never another line of the same figure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.figures.style import BASELINE_RANK
+from analysis.figures.words import BASELINE_DECODER, PUBLISHED, model_words, task_words
+from mars import decoders
+
+PER_FORWARD = "tokens_per_forward"
+MOST_SERIES = 6
+_SAME_PROBLEMS = ["hardware", "device", "dtype", "tasks", "problems", "seed", "baseline"]
+_SAME_TURNS = ["hardware", "device", "dtype", "tasks", "problems", "seed", "group"]
+_MOST_NAMES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """One set: its `name` in addresses, its `label` for people, and the ids of its runs."""
+
+    name: str
+    label: str
+    ids: frozenset[str]
+
+
+def sets(table: pd.DataFrame, against: str) -> list[Together]:
+    """The sets of the measured runs that have this measure: judged ones first, then those with most runs.
+
+    Runs of one set that nobody judged have no baseline: those of one timed group belong together.
+    """
+    ours = table[(table["source"] != PUBLISHED) & table[against].notna()]
+    if against == PER_FORWARD:
+        keys, ours = _SAME_PROBLEMS, ours.assign(baseline=ours["baseline"].fillna(ours["group"]))
+    else:
+        keys = _SAME_TURNS
+    grouped = ours.groupby(keys, sort=True, dropna=False)
+    groups = [(key, rows) for key, rows in grouped if _compares(rows, against)]
+    groups.sort(key=lambda found: (found[1]["accuracy"].isna().all(), -len(found[1])))
+    return [Together(name=_name(key), label=_label(rows), ids=frozenset(rows["id"])) for key, rows in groups]
+
+
+def batch_sizes(rows: pd.DataFrame) -> list[int]:
+    """The batch sizes of these runs, the smallest first."""
+    return sorted({int(size) for size in rows["batch_size"].dropna()})
+
+
+def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
+    """Those of these runs that the others are compared with: the AR run, on the clock one for each batch size."""
+    judged = against == PER_FORWARD and rows["baseline"].notna().any()
+    return rows[rows["id"].isin(rows["baseline"] if judged else rows["ar_run"])]
+
+
+def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFrame:
+    """Of each decoder one series, under the decoder's name, at most MOST_SERIES: that of `starred`, else the fastest.
+
+    AR is the run that the others are compared with.
+    """
+    known = [name for name in decoders.TABLE if (rows["decoder"] == name).any()]
+    parts = []
+    for place, name in enumerate(known[:MOST_SERIES]):
+        part = _first(rows[rows["decoder"] == name], against, starred)
+        if name == BASELINE_DECODER:
+            part = own if len(own := references(rows, against)) else part
+        rank = BASELINE_RANK if name == BASELINE_DECODER else place
+        parts.append(part.assign(series=decoders.TABLE[name].title, rank=rank))
+    return pd.concat(parts).reset_index(drop=True) if parts else rows
+
+
+def _first(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFrame:
+    usual = rows[(rows["settings.score"] == "probability") & (rows["settings.extra_proposal"] == False)]  # noqa: E712
+    found = usual if len(usual) else rows
+    model = found["model"].mode().iloc[0]
+    best = found[found["model"] == model].sort_values([against, "id"], ascending=[False, True])
+    chosen = rows[rows["id"] == starred]
+    return rows[rows["series"] == (chosen if len(chosen) else best)["series"].iloc[0]]
+
+
+def _compares(rows: pd.DataFrame, against: str) -> bool:
+    """Whether there is anything to compare, and anything to compare it with."""
+    return len(references(rows, against)) > 0 and bool((rows["decoder"] != BASELINE_DECODER).any())
+
+
+def _name(key: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:8]
+
+
+def _label(rows: pd.DataFrame) -> str:
+    """Its models, what they answered, and where."""
+    first = rows.iloc[0]
+    models = list(dict.fromkeys(_models(rows)))
+    more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
+    tasks = first["tasks"]
+    of = f"of {len(tasks)} families" if len(tasks) > 1 else f"of {task_words(tasks[0])}"
+    return f"{', '.join(models[:_MOST_NAMES])}{more} · {int(first['n']):,} problems {of} · {first['hardware']}"
+
+
+def _models(rows: pd.DataFrame) -> Iterator[str]:
+    """Models, those of most runs first; where most runs have a draft model, those before all."""
+    words = rows.assign(words=[model_words(row) for row in rows.to_dict("records")])
+    drafted = words[words["draft.name"].notna()]
+    if 2 * len(drafted) > len(words):
+        yield from drafted["words"]
+    yield from words["words"].value_counts().index

@@ -1,0 +1,285 @@
+"""A source in (mars/checkpoint/sources.py), an engine and a tokenizer out. No code from a checkpoint is ever run.
+
+Four kinds are read: ours (a Hugging Face folder with the training record `mars.json`), our adapters
+(mars/checkpoint/adapted.py), any Qwen2 or Llama checkpoint, and the published MARS format: `a2d-qwen2` weights are
+plain Qwen2 ones under a causal mask. A model trained by block diffusion is no causal model, and its engine says so; the
+published one is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from mars import decoders
+from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, encode_text
+from mars.checkpoint.adapted import find_base, is_adapter, merge
+from mars.checkpoint.adapter import load_adapter
+from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.sources import locate
+from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.service import service_of
+from mars.decoding.stream import Stream
+from mars.engine import Engine, ModelEngine
+from mars.engine.linear import bfloat16_is_faster
+
+__all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DEVICES = ("auto", "cpu", "cuda")
+SMALL = 2**24  # weights of a model that float32 serves as well on a CPU, and that may be held twice
+RECORD_FILE = "mars.json"
+STAGES = ("sft", "mars", "block_diffusion", "adapter")
+_PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A loaded model. `record` is the training record, empty if the folder has none; `block_size` comes from it, or
+    from the name of a published checkpoint (`…-blk8`). `dtype` is that of the weights, as torch names it.
+    `engine.mask_token_id` is None unless masks were trained, `engine.diffusion_mask_id` unless by block diffusion.
+    """
+
+    name: str
+    engine: Engine
+    tokenizer: PreTrainedTokenizerBase
+    block_size: int | None
+    record: dict[str, Any]
+    dtype: str = "float32"
+
+    @property
+    def supports_masks(self) -> bool:
+        """Whether the model was trained to fill masks behind a causal prefix, so that decoders can use them."""
+        return self.engine.mask_token_id is not None
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of one user turn, opened for the answer; control tokens in `text` are plain text."""
+        return encode_prompt(self.tokenizer, text)
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Token ids of turns (`role` and `content` each), opened for the answer; control tokens in them are plain text.
+
+        Raises:
+            ValueError: the tokenizer has no chat template.
+        """
+        return encode_messages(self.tokenizer, messages)
+
+    def encode_text(self, text: str) -> list[int]:
+        """Token ids of a text that is no turn; control tokens in it are plain text."""
+        return encode_text(self.tokenizer, text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    def submit(
+        self,
+        prompt: Sequence[int],
+        settings: DecodingSettings,
+        *,
+        decoder: str = decoders.USUAL,
+        control: Control | None = None,
+    ) -> Stream:
+        """Decode `prompt` (token ids) in passes that it shares with other streams of this checkpoint.
+
+        Raises:
+            ValueError: one sentence: the decoder is unknown or cannot share passes, or the prompt is empty or does not
+                fit.
+        """
+        return service_of(self.engine).submit(decoder, prompt, settings, control)
+
+
+def load_checkpoint(
+    source: str | Path,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    base: str | None = None,
+    allow_other_base: bool = False,
+    progress: Progress | None = None,
+    invariant: bool | None = None,
+) -> Checkpoint:
+    """Load a folder, a Hub id, a GGUF file, a named base or the folder of an adapter (mars/checkpoint/sources.py).
+
+    `dtype` is auto, float32 or bfloat16; auto is as `choose_dtype` says. `device` is auto, cpu or cuda; auto is CUDA
+    where there is one. `base` is the source of an adapter's base, by default the one it was trained on; one with other
+    weights is refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` is told how far it
+    is.
+
+    Checkpoints with the same weights, dtype and device share one `engine.model` as long as one of them is there: it is
+    to be read, not to be changed.
+
+    Raises:
+        CheckpointError: one sentence that names the file at fault and what to do.
+    """
+    place = choose_device(device)
+    choose_dtype(dtype, place)  # which refuses a wrong one before anything is downloaded
+    folder, name = locate(source, progress)
+    record = read_record(folder)
+    home = find_base(folder, base, allow_other_base=allow_other_base, progress=progress) if is_adapter(folder) else None
+    kind = choose_dtype(dtype, place, read_config(home or folder)[1])
+    if progress is not None:
+        progress(f"loading the weights of {name}", 1.0)
+    if home is not None:
+        engine, tokenizer = _load_adapted(folder, home, kind, place, invariant)
+    else:
+        engine, tokenizer = _load_plain(folder, name, record, kind, place, invariant)
+    return Checkpoint(
+        name=name,
+        engine=engine,
+        tokenizer=tokenizer,
+        block_size=mask_training(record, engine.config.model_type, name)[1],
+        record=record,
+        dtype=str(kind).removeprefix("torch."),
+    )
+
+
+def _load_plain(
+    folder: Path, name: str, record: dict[str, Any], kind: torch.dtype, place: torch.device, invariant: bool | None
+) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
+    model_type, config = read_config(folder)
+    tokenizer = _load_fitting_tokenizer(folder, config.vocab_size)
+    mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
+    engine = _engine(
+        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, kind)),
+        stop_token_ids=_stop_token_ids(folder, tokenizer),
+        mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
+        diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
+        invariant=invariant,
+    )
+    return engine, tokenizer
+
+
+def _load_adapted(
+    folder: Path, home: Path, kind: torch.dtype, place: torch.device, invariant: bool | None
+) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
+    """The engine of a gated adapter on the base in `home`, whose weights stay as they are; or of a merged one."""
+    adapter = load_adapter(folder)
+    model_type, config = read_config(home)
+    tokenizer = _load_fitting_tokenizer(home, config.vocab_size)
+    stops = _stop_token_ids(home, tokenizer)
+    if not adapter.gated:
+        model = load_model(home, model_type, config, torch.float32)
+        merge(model, tokenizer, adapter)
+        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN]
+        model = model.to(place, kind)
+        return _engine(model, stop_token_ids=stops, mask_token_id=mask_token_id, invariant=invariant), tokenizer
+    model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
+    return _engine(model, stop_token_ids=stops, adapter=adapter, invariant=invariant), tokenizer
+
+
+def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:
+    """The engine on a model that nobody else changes, compact unless it is small."""
+    try:
+        return ModelEngine(model, compact=_weights(model.config) > SMALL, **settings)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+
+
+def _load_fitting_tokenizer(folder: Path, vocab_size: int) -> PreTrainedTokenizerBase:
+    tokenizer = load_tokenizer(folder)
+    if len(tokenizer) > vocab_size:
+        raise CheckpointError(
+            f"{folder / 'tokenizer.json'} has {len(tokenizer)} tokens, but config.json says vocab_size {vocab_size}: "
+            "take the tokenizer that belongs to these weights"
+        )
+    return tokenizer
+
+
+def choose_device(device: str) -> torch.device:
+    """The device that auto, cpu or cuda stands for here; auto is CUDA where there is one."""
+    if device not in DEVICES:
+        raise CheckpointError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise CheckpointError("device cuda: PyTorch finds no CUDA device here; use --device cpu")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)
+
+
+def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | None = None) -> torch.dtype:
+    """The dtype that auto, float32 or bfloat16 stands for on `device`, for a model of this architecture.
+
+    auto is bfloat16 on CUDA. On the CPU it is the one in which packed products are measured to take less time, or what
+    the environment variable MARS_CPU_DTYPE says; float32 for models of up to 2**24 weights, and without `config`.
+
+    Raises:
+        CheckpointError: there is no such dtype.
+    """
+    wanted = os.environ.get("MARS_CPU_DTYPE") or dtype
+    large = config is not None and _weights(config) > SMALL
+    if dtype == "auto" and (device.type == "cuda" or not large):
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if dtype == "auto" and wanted == "auto":
+        return torch.bfloat16 if bfloat16_is_faster(torch.get_num_threads()) else torch.float32
+    wanted = wanted if dtype == "auto" else dtype
+    if wanted not in DTYPES:
+        raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {wanted!r}")
+    return DTYPES[wanted]
+
+
+def _weights(config: PreTrainedConfig) -> int:
+    """About how many weights a Qwen2 or Llama has: those of its matrices."""
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    size = getattr(config, "head_dim", None) or hidden // heads
+    attention = 2 * (heads + config.num_key_value_heads) * size * hidden
+    layer = attention + 3 * hidden * config.intermediate_size
+    return int(config.num_hidden_layers * layer + (1 if config.tie_word_embeddings else 2) * config.vocab_size * hidden)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The training record of a folder; empty if it has none.
+
+    Raises:
+        CheckpointError: it is not what our training writes.
+    """
+    path = folder / RECORD_FILE
+    if not path.is_file():
+        return {}
+    record = read_json(path)
+    if record.get("stage") not in STAGES:
+        raise CheckpointError(
+            f"{path}: stage must be one of {', '.join(STAGES)}, got {record.get('stage')!r}; train it again"
+        )
+    block_size = record.get("block_size")
+    if record["stage"] != "sft" and (not isinstance(block_size, int) or block_size < 1):
+        raise CheckpointError(f"{path}: block_size must be a whole number >= 1, got {block_size!r}; train it again")
+    return record
+
+
+def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[bool, int | None]:
+    """Whether masks behind a causal prefix were trained, and the block size of the training.
+
+    Published folders carry no record; the AR ones share the MARS config and say so in their name only.
+    """
+    if record:
+        return record["stage"] in ("mars", "adapter"), record.get("block_size")
+    published = _PUBLISHED_BLOCK.search(name)
+    block_size = int(published[1]) if published else None
+    if by_block_diffusion(record, name):
+        return False, block_size
+    return block_size is not None or (model_type == "a2d-qwen2" and "AR-SFT" not in name), block_size
+
+
+def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
+    """Whether the model was trained by block diffusion; the published one says so in its name only."""
+    return record["stage"] == "block_diffusion" if record else "BD3LM" in name
+
+
+def _stop_token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every token that ends a turn according to the model's files or the tokenizer."""
+    found: set[int | None] = {tokenizer.eos_token_id, tokenizer.get_vocab().get(TURN_END)}
+    for file in ("config.json", "generation_config.json"):
+        stops = read_json(folder / file).get("eos_token_id") if (folder / file).is_file() else None
+        found.update(stops if isinstance(stops, list) else [stops])
+    return frozenset(stop for stop in found if stop is not None)

@@ -1,0 +1,165 @@
+"""The files of a checkpoint folder: what they must hold, and sentences for when they do not."""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+from transformers.utils import logging
+
+from mars.checkpoint.errors import CheckpointError
+
+MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "a2d-qwen2": (Qwen2Config, Qwen2ForCausalLM),
+}
+_models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
+_loading = threading.Lock()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON ({reason(error)}): copy or download it again") from error
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, got {type(data).__name__}: copy or download it again")
+    return data
+
+
+def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
+    """The `model_type` as written and the configuration of the plain architecture behind it."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path} is missing: give a folder that holds config.json, *.safetensors and tokenizer.json"
+        )
+    data = read_json(path)
+    model_type = data.get("model_type")
+    if model_type not in MODELS:
+        raise CheckpointError(
+            f"{path}: model_type must be one of {', '.join(MODELS)}, got {model_type!r}; use such a model"
+        )
+    foreign = ("model_type", "architectures", "auto_map")
+    try:
+        config = MODELS[model_type][0].from_dict({key: value for key, value in data.items() if key not in foreign})
+    except (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{path} describes no {model_type} model ({reason(error)}): download it again") from error
+    if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
+        raise CheckpointError(f"{path}: only full attention is supported; set use_sliding_window to false")
+    return model_type, config
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer exactly as `tokenizer.json` describes it."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path} is missing: copy the tokenizer (tokenizer.json, tokenizer_config.json) into the folder"
+        )
+    try:
+        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the tokenizers library raises no narrower kind for a broken file
+        raise CheckpointError(f"{path} is broken ({reason(error)}): copy or download it again") from error
+
+
+def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """The model with every weight from the folder's safetensors files, on the CPU."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise CheckpointError(
+            f"{folder} has no *.safetensors: download the weights, or save them with safe serialization"
+        )
+    for file in files:
+        _check_weights(file)
+    try:
+        with quiet():
+            model, report = MODELS[model_type][1].from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                attn_implementation="sdpa",
+                local_files_only=True,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise CheckpointError(f"the weights in {folder} do not load ({reason(error)}): download them again") from error
+    _check_complete(files[0], report)
+    return model
+
+
+def shared_model(
+    folder: Path, dtype: torch.dtype, device: torch.device, load: Callable[[], PreTrainedModel]
+) -> PreTrainedModel:
+    """The model in a folder on a device: one that is in use already, else what `load` makes.
+
+    Nobody but its engines may hold on to it, and nobody may change it. A folder whose weights have been written again
+    is another one.
+    """
+    stats = [(file.name, file.stat()) for file in sorted(folder.glob("*.safetensors"))]
+    stamp = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+    key = (folder.resolve(), stamp, dtype, str(device))
+    with _loading:
+        model = _models.get(key)
+        if model is None:
+            model = _models[key] = load().to(device)
+        return model
+
+
+def _check_weights(file: Path) -> None:
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{file} is broken ({reason(error)}): copy or download it again") from error
+
+
+def _check_complete(file: Path, report: dict[str, Any]) -> None:
+    missing, mismatched = sorted(report["missing_keys"]), sorted(map(str, report["mismatched_keys"]))
+    if missing or mismatched:
+        what = f"lacks {len(missing)} weights" if missing else f"has {len(mismatched)} weights of the wrong shape"
+        raise CheckpointError(
+            f"{file} {what} for its config.json, {(missing or mismatched)[0]} first: download both again"
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the progress bar and the loading report of transformers: a library does not draw."""
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if shown:
+            logging.enable_progress_bar()
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error, shortened."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return text if len(text) <= 160 else text[:159] + "…"

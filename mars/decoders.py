@@ -1,0 +1,260 @@
+"""The decoders, each described once: what it is called, what it needs, what it reads, where it is. No torch here.
+
+The command line, `custom_generate`, the page and its scripts, the API, benchmarks and figures look facts up here, so
+that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `mars.decoding.DECODERS` are the functions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from mars.config import SETTINGS
+from mars.records import Phase
+
+BASELINE = "autoregressive"
+USUAL = "sliding_window"
+EXACT = "self_speculative"
+
+SAMPLING = ("temperature", "top_p", "seed")
+WINDOW = ("threshold", "block_size", "score", "extra_proposal")
+
+FamilyName = Literal["ar", "masks", "exact"]
+Needs = Literal["causal", "masks", "diffusion"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Decoders whose passes look alike: the style sheets' `colour`, and in one sentence what a pass writes."""
+
+    colour: str
+    hint: str
+
+
+FAMILIES: dict[FamilyName, Family] = {
+    "ar": Family(colour="--lens-ar", hint="One token per forward pass."),
+    "masks": Family(colour="--lens-mars", hint="Several tokens per forward pass: all whose confidence reaches τ."),
+    "exact": Family(
+        colour="--lens-exact", hint="Several tokens per forward pass, and the same text as one token per pass."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderInfo:
+    """What is true of one decoder.
+
+    `name` is its name in commands, files and addresses; `title` and `line` describe it to a person, `lane` heads a lane
+    that it writes. `family` is "ar" for one token a pass, "masks" where a threshold decides, "exact" where drafts are
+    verified. `settings` are the fields of `DecodingSettings` that it reads beside length, cache and alternatives.
+
+    `needs` is the model: any causal one, one trained to fill masks, or one trained by block diffusion; `draft` asks for
+    a second, smaller one. `exact`: greedy, its text is that of autoregressive decoding of the same weights.
+    `continues`: with the setting `continuation` it goes on with the model's masks, which the threshold accepts; without
+    it the threshold, block size and score decide nothing that the model itself writes.
+
+    `function` and `method` are "module:name", imported late: the `Decoder`, and the function that makes its `Method`.
+    Rows of a decoder without a method never share passes with those of other runs; `alone` is the reason.
+
+    `phases` are those of its passes. `guesses` says that its first drafts are random tokens, those of the seed.
+    """
+
+    name: str
+    title: str
+    lane: str
+    line: str
+    family: FamilyName
+    settings: tuple[str, ...]
+    needs: Needs = "causal"
+    draft: bool = False
+    exact: bool = False
+    continues: bool = False
+    function: str
+    method: str = ""
+    alone: str = ""
+    phases: tuple[Phase, ...]
+    guesses: bool = False
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.settings if name not in SETTINGS]:
+            raise ValueError(f"settings of {self.name} must be fields of DecodingSettings, got {unknown[0]!r}")
+        if bool(self.method) == bool(self.alone):
+            raise ValueError(f"{self.name} must have a method, or a reason why its rows decode alone, and not both")
+
+    @property
+    def heeds_threshold(self) -> bool:
+        """Whether a threshold decides what it accepts, at least with `continuation`."""
+        return "threshold" in self.settings
+
+    @property
+    def always_thresholded(self) -> bool:
+        """Whether a threshold decides what it accepts, whatever its other settings."""
+        return self.heeds_threshold and not self.continues
+
+    @property
+    def has_one_token_mode(self) -> bool:
+        """Whether without a threshold it writes one token a pass, the text of autoregressive decoding."""
+        return self.always_thresholded and self.needs != "diffusion"
+
+    def deciding(self, *, continuation: bool) -> tuple[str, ...]:
+        """The settings that decide what the model itself writes, in the order of `settings`."""
+        if continuation or not self.continues:
+            return self.settings
+        return tuple(name for name in self.settings if name not in WINDOW)
+
+    def acting(self, temperature: float) -> tuple[str, ...]:
+        """The settings that act: without a temperature nothing is drawn, but random guesses are, at any."""
+        if temperature > 0:
+            return self.settings
+        drawing = {"top_p"} if self.guesses else {"top_p", "seed"}
+        return tuple(name for name in self.settings if name not in drawing)
+
+    def family_with(self, *, continuation: bool) -> FamilyName:
+        """The family of a lane; a continuation makes verified drafts a matter of the threshold again."""
+        return "masks" if self.continues and continuation else self.family
+
+
+def _table(*decoders: DecoderInfo) -> dict[str, DecoderInfo]:
+    return {decoder.name: decoder for decoder in decoders}
+
+
+TABLE = _table(
+    DecoderInfo(
+        name=BASELINE,
+        title="AR",
+        lane="AR",
+        line="One token a pass: the baseline of everything else, on any checkpoint.",
+        family="ar",
+        settings=SAMPLING,
+        exact=True,
+        function="mars.decoding.autoregressive:autoregressive",
+        method="mars.decoding.autoregressive:method_of",
+        phases=("prefill", "decode"),
+    ),
+    DecoderInfo(
+        name=USUAL,
+        title="MARS, threshold",
+        lane="MARS",
+        line="Masks behind the text propose a block of tokens; those that meet the threshold are accepted.",
+        family="masks",
+        settings=(*WINDOW, *SAMPLING),
+        needs="masks",
+        function="mars.decoding.sliding_window:sliding_window",
+        method="mars.decoding.sliding_window:method_of",
+        phases=("prefill", "decode"),
+    ),
+    DecoderInfo(
+        name=EXACT,
+        title="MARS, exact",
+        lane="MARS exact",
+        line="Masks draft a block of tokens, and the next pass verifies it: the text of AR, sooner.",
+        family="exact",
+        settings=("block_size", "extra_proposal", "layout", *SAMPLING),
+        needs="masks",
+        exact=True,
+        function="mars.decoding.self_speculative:self_speculative",
+        method="mars.decoding.self_speculative:method_of",
+        phases=("prefill", "verify"),
+    ),
+    DecoderInfo(
+        name="jacobi",
+        title="Jacobi",
+        lane="Jacobi",
+        line="Each pass guesses the next tokens anew and keeps the right ones: the text of AR, on any checkpoint.",
+        family="exact",
+        settings=("draft_tokens", *SAMPLING),
+        exact=True,
+        function="mars.decoding.jacobi:jacobi",
+        method="mars.decoding.jacobi:method_of",
+        phases=("prefill", "verify"),
+        guesses=True,
+    ),
+    DecoderInfo(
+        name="block_cached",
+        title="Block cache",
+        lane="MARS, block cache",
+        line="As with a threshold, but tokens enter the cache block by block, as in the published code.",
+        family="masks",
+        settings=(*WINDOW, "cache_block_size", *SAMPLING),
+        needs="masks",
+        function="mars.decoding.block_cached:block_cached",
+        alone="its rows share the moment at which a block enters the cache",
+        phases=("prefill", "decode", "commit"),
+    ),
+    DecoderInfo(
+        name="block_diffusion",
+        title="Block diffusion",
+        lane="Block diffusion",
+        line="A block of masks is filled in several passes, in any order, by a checkpoint trained for it.",
+        family="masks",
+        settings=("threshold", "block_size", "score", *SAMPLING),
+        needs="diffusion",
+        function="mars.decoding.block_diffusion:block_diffusion",
+        alone="its rows go on to the next block together",
+        phases=("prefill", "denoise"),
+    ),
+    DecoderInfo(
+        name="speculative",
+        title="Draft model",
+        lane="Draft model",
+        line="A smaller checkpoint drafts, and each pass of the larger one verifies: the text of the larger one alone.",
+        family="exact",
+        settings=("draft_tokens", "continuation", *WINDOW, *SAMPLING),
+        draft=True,
+        exact=True,
+        continues=True,
+        function="mars.decoding.speculative:speculative",
+        alone="its draft model has a cache of its own",
+        phases=("prefill", "draft", "verify"),
+    ),
+)
+
+
+def names(decoders: Iterable[DecoderInfo] | None = None) -> str:
+    """The names of these decoders, or of all, as a sentence lists what there is to choose from."""
+    return ", ".join(decoder.name for decoder in (TABLE.values() if decoders is None else decoders))
+
+
+def reading(setting: str) -> list[DecoderInfo]:
+    """The decoders that read this field of `DecodingSettings`."""
+    return [decoder for decoder in TABLE.values() if setting in decoder.settings]
+
+
+def drafted() -> list[DecoderInfo]:
+    """The decoders that need a draft model."""
+    return [decoder for decoder in TABLE.values() if decoder.draft]
+
+
+def check_name(name: str, what: str = "decoder") -> None:
+    """Raise ValueError, which lists the decoders, unless `name` is one of them."""
+    if name not in TABLE:
+        raise ValueError(f"{what} must be one of {names()}, got {name!r}")
+
+
+def described() -> str:
+    """A line for each decoder, as the help of a command shows them."""
+    width = max(map(len, TABLE))
+    return "\n".join(f"  {name:{width}}  {decoder.line}" for name, decoder in TABLE.items())
+
+
+def load(place: str) -> Any:
+    """What "module:name" names; the module is imported now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def as_json() -> str:
+    """The table and the families for the page's scripts (app/browser/decoders.js); nothing in it looks like a tag."""
+    told: Mapping[str, Any] = {
+        "decoders": {name: _told(decoder) for name, decoder in TABLE.items()},
+        "families": {name: asdict(family) for name, family in FAMILIES.items()},
+    }
+    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _told(decoder: DecoderInfo) -> dict[str, Any]:
+    """Without what only Python needs."""
+    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "method", "alone")}

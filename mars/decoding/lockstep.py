@@ -1,0 +1,212 @@
+"""Rows of one engine that wait for each other: what decoders need whose rows do not come and go as in a pool.
+
+A row has a limit: when its response is that long it waits, and is not recorded, until its decoder moves the limit. It
+rides along all the same: rows of a pass are neighbours in the cache, so it reads one of its tokens again and what comes
+of it is dropped. The host knows every count here, since these decoders look at each pass before they make the next.
+
+Shapes: R rows, K slots, W proposals a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from mars.acceptance import HostAcceptResult, to_host
+from mars.decoding.method import Batch, Row
+from mars.decoding.pool import PREFILL_CHUNK
+from mars.decoding.sequences import Sequences
+from mars.decoding.trace import reasons_of, trace
+from mars.engine import Engine
+from mars.engine.window import Window
+from mars.records import FinishReason, ForwardPass, Proposal, RowPass, Source, Trace
+
+
+@dataclass(slots=True, kw_only=True)
+class LockstepRow(Row):
+    """A row that waits when its response has `limit` tokens.
+
+    `drafts` are those that another model has written behind its last token.
+    """
+
+    limit: int
+    drafts: list[int] = field(default_factory=list)
+
+    @property
+    def room(self) -> int:
+        """Tokens that it may write before it waits or ends."""
+        return min(self.settings.max_new_tokens, self.limit) - self.written
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass: what it took, what it forwarded, and what its predictions mean."""
+
+    seconds: float
+    query_tokens: int
+    batch: Batch
+    window: Window
+    result: HostAcceptResult
+
+    @property
+    def columns(self) -> int:
+        """How many predictions it asked for in each row."""
+        return self.window.keep
+
+    def proposals(self, place: int, sources: Sequence[Source]) -> tuple[Proposal, ...]:
+        """The first proposals of a row, as many as there are sources."""
+        found = self.result
+        columns = zip(found.ids[place], found.scores[place], sources, found.alternatives[place], strict=False)
+        return tuple(Proposal(*column) for column in columns)
+
+
+class LockstepBatch:
+    """All rows of one run on one engine. They share a method; after changing one, `upload` it.
+
+    `tokens_RK` is for a second model that reads the same rows: the tokens of the first.
+    """
+
+    def __init__(
+        self, engine: Engine, rows: Sequence[LockstepRow], capacity: int, tokens_RK: torch.Tensor | None = None
+    ):
+        self.engine = engine
+        self.method = rows[0].method
+        self.use_cache = rows[0].settings.use_cache
+        stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
+        self.sequences = Sequences(len(rows), capacity + 1, stop_ids)
+        if tokens_RK is not None:
+            self.sequences.tokens_RK = tokens_RK
+        self._cache = engine.open(len(rows), capacity, use_cache=self.use_cache)
+        for row in rows:
+            row.pending = 1 if self.use_cache else row.length
+            self.sequences.join(row)
+
+    @property
+    def rows(self) -> list[LockstepRow]:
+        """The rows by their places, those that wait included."""
+        return self.sequences.rows  # type: ignore[return-value]  # nothing else joins
+
+    def read_prompts(self) -> Iterator[ForwardPass]:
+        """Put all tokens of the prompts but the last into the cache, chunk by chunk, aligned on their right ends."""
+        left = max(row.length - 1 for row in self.rows) if self.use_cache else 0
+        while left > 0:
+            if self.rows[0].control.stopped:
+                return
+            rest = max(left - PREFILL_CHUNK, 0)
+            with self.engine.clock() as clock:
+                offsets_Q = torch.arange(-left, -rest, device=self.engine.device)
+                slots_RQ = (self.sequences.length_R[:, None] + offsets_Q).clamp_min(0)
+                window = self.forward(slots_RQ, extent=max(row.length for row in self.rows) - rest)
+            read = [max(row.length - 1 - rest, 0) - max(row.length - 1 - left, 0) for row in self.rows]
+            parts = [self.quiet(place, window) for place, count in enumerate(read) if count]
+            yield ForwardPass(0, "prefill", clock.seconds, sum(read), tuple(parts))
+            left = rest
+
+    def forward(self, slots_RQ: torch.Tensor, extent: int) -> Window:
+        """Cache the tokens of these slots; nothing is predicted."""
+        ids_RQ = self.sequences.tokens_RK[: len(self.rows)].gather(1, slots_RQ)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0)
+        self._cache.forward(window)
+        return window
+
+    def quiet(self, place: int, window: Window) -> RowPass:
+        """What a row has of a pass that proposes nothing."""
+        row = self.rows[place]
+        reason: FinishReason | None = "cancelled" if row.control.stopped else None
+        known = row.length
+        traced = trace(window, place, known=known, text=known, mask_token_id=None) if row.control.trace else None
+        return RowPass(row.number, row.written, (), 0, row.threshold, reason, traced)
+
+    def traced(
+        self, step: Step, place: int, proposals: Sequence[Proposal], accepted: int, text: int | None = None
+    ) -> Trace | None:
+        """What a pass did for a row, whose counts are as before it; None unless asked for.
+
+        For a draft model, `text` is how many of the row's tokens are no drafts: what it accepts is another's draft.
+        """
+        row = self.rows[place]
+        if not row.control.trace:
+            return None
+        threshold, score, stop_ids = step.batch.thresholds[place], self.method.score, self.engine.stop_token_ids
+        reasons = list(reasons_of(proposals, accepted, threshold, score=score, kept=0, stop_ids=stop_ids))
+        if text is not None:
+            reasons[:accepted] = ["kept"] * accepted
+        return trace(
+            step.window,
+            place,
+            known=row.length,
+            text=row.length if text is None else text,
+            mask_token_id=self.engine.mask_token_id,
+            absent=self.method.absent(step.batch, row, step.columns),
+            proposals=proposals,
+            reasons=reasons,
+        )
+
+    def step(self) -> Step:
+        """One pass of the method for all rows. Its proposals are written behind the rows' tokens.
+
+        The rows' counts are as before: the caller adds what it takes, and uploads them.
+        """
+        with self.engine.clock() as clock:
+            batch = self._batch()
+            window = self.method.window(batch)
+            logits_RWV = self._cache.forward(window)
+            batch.states = self._cache.states
+            found = self.method.judge(batch, logits_RWV)
+            accepted_R = found.accepted_R.minimum(batch.room_R)
+            self.sequences.settle(range(len(self.rows)), found.read.ids_RW, accepted_R, cached=False)
+            result = to_host(accepted_R, found.read)
+        extra = window.columns - batch.pending
+        query_tokens = sum(extra + self._own(row) for row in self.rows)
+        return Step(clock.seconds, query_tokens, batch, window, result)
+
+    def _batch(self) -> Batch:
+        """All rows; those that wait as if only the first of their tokens that are not cached were there."""
+        batch = self.sequences.batch(range(len(self.rows)), static=self.engine.static_shapes)
+        pending = max(row.pending for row in self.rows if row.room)
+        if self.engine.static_shapes:
+            pending = 1 << (pending - 1).bit_length()  # so that there are few shapes
+        if all(row.room for row in self.rows):
+            return replace(batch, pending=pending)
+        back_R = (batch.pending_R - 1).masked_fill(batch.room_R > 0, 0)
+        return replace(batch, pending=pending, length_R=batch.length_R - back_R, pending_R=batch.pending_R - back_R)
+
+    def _own(self, row: LockstepRow) -> int:
+        """Positions computed for a row's real tokens in a pass: without a cache, all of them."""
+        pending = row.pending if row.room else 1
+        return pending if self.use_cache else row.length - row.pending + pending
+
+    def upload(self) -> None:
+        """Tell the device what the host knows of every row."""
+        counts = [(row.length, row.pending, row.written, row.room) for row in self.rows]
+        counts_4R = torch.tensor(counts, dtype=torch.long).reshape(-1, 4).T.to(self.engine.device)
+        held = self.sequences
+        for tensor, values in zip((held.length_R, held.pending_R, held.written_R, held.room_R), counts_4R, strict=True):
+            tensor[: len(counts)] = values
+
+    def drop(self, places: Iterable[int]) -> None:
+        """Free these places; the last rows move into them."""
+        for place in sorted(places, reverse=True):
+            last = len(self.rows) - 1
+            if place != last:
+                self._cache.move(last, place)
+                self.sequences.move(last, place)
+            self.sequences.drop_last()
+
+
+def ending(row: Row, last_id: int, stop_ids: frozenset[int]) -> FinishReason | None:
+    """Why a row ends whose last token is `last_id`, which is counted already; None where it goes on."""
+    if last_id in stop_ids:
+        return "stop"
+    if row.written == row.settings.max_new_tokens:
+        return "length"
+    return "cancelled" if row.control.stopped else None
+
+
+def recorded(passes: Iterable[ForwardPass]) -> Iterator[ForwardPass]:
+    """The passes numbered, their rows in order: rows change places when others leave."""
+    for index, record in enumerate(passes):
+        rows = tuple(sorted(record.rows, key=lambda part: part.row))
+        yield replace(record, index=index, rows=rows)

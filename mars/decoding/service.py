@@ -1,0 +1,212 @@
+"""Many people, one model: streams that share each forward pass, join at any time and leave at any time.
+
+    service = Service(engine)
+    for record in service.submit("sliding_window", prompt, settings):
+        ...
+
+There is no thread of its own. Whoever asks for its next record and finds none makes one pass for all streams, so that a
+stream whose reader is slow holds nobody up: its records wait for it, or, with `ahead`, its row waits for its reader.
+Where one thread reads all streams, it makes the passes itself: `advance`, and then `ready` of each stream.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from mars import decoders
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import METHODS
+from mars.decoding.base import check_causal, check_prompt
+from mars.decoding.method import Method, Policy, Row
+from mars.decoding.pool import Pool
+from mars.decoding.stream import Member, Stream
+from mars.engine import Engine
+from mars.records import ForwardPass
+
+PLACES = 8
+LONGEST = 4096
+LOOKAHEAD = 320
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """Up to `places` rows of one engine decode together; more wait for a place.
+
+    `capacity` is how many slots each has: tokens of prompt and answer, and the masks and drafts behind them. The
+    default takes prompts and answers of up to 4096 tokens. Use it from any number of threads.
+
+    With `beside`, a long prompt holds nobody up for long, and prompts that begin alike share what is cached. The
+    records of a stream then show fewer positions of its prompt, or more passes over it, than alone
+    (mars/decoding/pool.py). A `controller` chooses what rows spend in each pass, which changes the number of passes.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        places: int = PLACES,
+        capacity: int | None = None,
+        *,
+        beside: bool = False,
+        controller: Policy | None = None,
+    ):
+        if places < 1:
+            raise ValueError(f"places must be >= 1, got {places}")
+        self._engine = engine
+        self._places = places
+        self._beside = beside
+        self._controller = controller
+        self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
+        self._pool: Pool | None = None
+        self._numbers = itertools.count()
+        self._arrivals: deque[Member] = deque()
+        self._members: dict[int, Member] = {}
+        self._changed = threading.Condition()
+        self._stepping = False
+
+    def submit(
+        self,
+        decoder: str,
+        prompt: Sequence[int],
+        settings: DecodingSettings,
+        control: Control | None = None,
+        ahead: int | None = None,
+    ) -> Stream:
+        """Decode `prompt` (token ids) beside whatever runs; nothing is computed before a record is asked for.
+
+        `control` changes this stream's threshold; give each stream its own. `ahead` is how many records may wait for
+        the reader (None: any number): a change of the threshold acts on what comes after them.
+
+        Raises:
+            ValueError: one sentence: the decoder is unknown or cannot share passes, the prompt is empty or does not
+                fit, or `ahead` is below 1.
+        """
+        if ahead is not None and ahead < 1:
+            raise ValueError(f"ahead must be >= 1, got {ahead}")
+        check_causal(self._engine)
+        method = self._method(decoder, settings)
+        check_prompt(self._engine, prompt, settings)
+        slots = len(prompt) + settings.max_new_tokens + method.lookahead
+        if slots > self._capacity:
+            raise ValueError(
+                f"the prompt has {len(prompt)} tokens, max_new_tokens is {settings.max_new_tokens} and {decoder} looks "
+                f"{method.lookahead} ahead: that is {slots} slots, but each row of this service has {self._capacity}"
+            )
+        row = Row(
+            number=next(self._numbers),
+            prompt=tuple(prompt),
+            method=method,
+            settings=settings,
+            control=control or Control(settings.threshold, settings.score),
+        )
+        member = Member(row=row, ahead=ahead)
+        stream = Stream(self.next_record, member)
+        self._arrivals.append(member)
+        return stream
+
+    def next_record(self, member: Member) -> ForwardPass | None:
+        """The member's next record, after as many passes as that takes; None when it has ended."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: member.records or not self._stepping)
+                if member.records:
+                    return member.records.popleft()
+                if member.error is not None:
+                    error, member.error = member.error, None
+                    raise error.with_traceback(None)
+                if member.ended or member.row.control.stopped:
+                    return None
+                self._stepping = True
+            try:
+                self._step()
+            finally:
+                with self._changed:
+                    self._stepping = False
+                    self._changed.notify_all()
+
+    def advance(self) -> ForwardPass | None:
+        """One pass for all streams, its rows numbered as they came; None where no stream is left, or the pass failed.
+
+        Each stream's share of it, or the error, is for its reader.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._stepping)
+            self._stepping = True
+        try:
+            return self._step()
+        finally:
+            with self._changed:
+                self._stepping = False
+                self._changed.notify_all()
+
+    @property
+    def layouts(self) -> Mapping[str, int]:
+        """How many rows of the last pass decoded in each layout (`Method.layout_name`); empty if it read prompts."""
+        return self._pool.layouts if self._pool is not None else {}
+
+    def _method(self, decoder: str, settings: DecodingSettings) -> Method:
+        if decoder not in decoders.TABLE:
+            raise ValueError(f"decoder must be one of {', '.join(METHODS)} to share passes, got {decoder!r}")
+        if reason := decoders.TABLE[decoder].alone:
+            raise ValueError(f"{decoder} cannot share passes with others: {reason}; call the decoder itself")
+        if not settings.use_cache:
+            raise ValueError("use_cache=False cannot share passes with others: call the decoder itself")
+        return METHODS[decoder](self._engine, settings)
+
+    def _step(self) -> ForwardPass | None:
+        """One pass for everyone; an error goes to those who took part in it."""
+        arrivals = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
+        self._members.update((member.row.number, member) for member in arrivals)
+        for member in self._members.values():
+            member.rest()
+        try:
+            if self._pool is None:
+                self._pool = Pool(
+                    self._engine, self._places, self._capacity, beside=self._beside, controller=self._controller
+                )
+            for member in arrivals:
+                self._pool.join(member.row)
+            record = self._pool.step()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the readers get it
+            self._fail(error)
+            return None
+        except BaseException:
+            self._fail(RuntimeError("the pass was interrupted: submit the prompt again"))
+            raise
+        self._hand_out(record)
+        return record
+
+    def _hand_out(self, record: ForwardPass | None) -> None:
+        if record is not None:
+            shares = self._pool.shares if self._pool is not None else {}
+            for number, share in shares.items():
+                self._members[number].take(record, share)
+        for number, member in list(self._members.items()):
+            if record is None or member.ended or member.row.control.stopped:
+                member.ended = True
+                del self._members[number]
+
+    def _fail(self, error: Exception) -> None:
+        """Tell those who took part; without a call of the model nobody did, and everyone begins anew."""
+        _log.error("a pass failed: %s", error, exc_info=error)
+        struck = list(self._pool.shares) if self._pool is not None else []
+        if not struck:
+            struck, self._pool = list(self._members), None
+        for number in struck:
+            member = self._members.pop(number)
+            member.leave()
+            member.error = error
+
+
+def service_of(engine: Engine, places: int = PLACES, number: int = 0) -> Service:
+    """Service `number` of this engine, made with `places` when it is first asked for; `Checkpoint.submit` uses 0.
+
+    Streams of different services share the weights and no pass.
+    """
+    services: dict[int, Service] = vars(engine).setdefault("_services", {})
+    return services.setdefault(number, Service(engine, places))

@@ -1,0 +1,148 @@
+"""What a pass did for one row, taken from the window that the model was given: nothing here knows a decoder.
+
+Shapes: R rows, Q columns of a window, C those of one row, without padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+
+from mars.config import ScoreName
+from mars.engine.window import Window
+from mars.records import Proposal, Reads, Reason, Span, Trace
+
+
+def trace(
+    window: Window,
+    place: int,
+    *,
+    known: int,
+    text: int,
+    mask_token_id: int | None,
+    absent: range = range(0),
+    block: int = 0,
+    proposals: Sequence[Proposal] = (),
+    reasons: Sequence[Reason] = (),
+) -> Trace:
+    """The trace of row `place` of a window.
+
+    The model knew `known` tokens of the row, prompt included, and all but the first `text` of them are drafts. `absent`
+    are the columns, counted from the last known one, where a draft would stand if there were one. With `block` columns
+    see their own block of so many positions in both directions, and a proposal is for the position of its column.
+
+    Raises:
+        ValueError: a column sees neither what another one sees and itself, nor itself alone.
+    """
+    slots: list[int] = window.slots_RQ[place].tolist()
+    padding = slots.count(0)  # on the left
+    ids: list[int] = window.ids_RQ[place].tolist()[padding:]
+    tree = window.sees_RQQ is not None and not block
+    positions = window.positions[place].tolist()[padding:] if tree else [slot - 1 for slot in slots[padding:]]
+    cached = slots[padding] - 1
+    root = known - 1 - cached
+    reads = [
+        _read(position, token_id, known, text, mask_token_id, missing=column - root in absent)
+        for column, (position, token_id) in enumerate(zip(positions, ids, strict=True))
+    ]
+    if tree:
+        after = _followed(window.seen[place, padding:, padding:].cpu(), positions)
+        columns = list(_path(after, reads, root, proposals))
+    else:
+        after = [None, *range(len(ids) - 1)]
+        columns = [root + bool(block) + number for number in range(len(proposals))]
+    for column, proposal in zip(columns, proposals, strict=True):
+        if proposal.source == "random":
+            reads[column] = "random"
+    return Trace(
+        cached=cached,
+        spans=tuple(_spans(ids, reads, after)),
+        block=block,
+        columns=tuple(columns),
+        reasons=tuple(reasons),
+    )
+
+
+def _read(position: int, token_id: int, known: int, text: int, mask_token_id: int | None, *, missing: bool) -> Reads:
+    if position < text:
+        return "clean"
+    if position < known:
+        return "draft"
+    if missing:
+        return "absent"
+    return "mask" if token_id == mask_token_id else "draft"
+
+
+def _followed(sees_CC: torch.Tensor, positions: Sequence[int]) -> list[int | None]:
+    """The column that each one stands behind: it sees what that one sees, and itself."""
+    itself_CC = torch.eye(len(positions), dtype=torch.bool)
+    next_C = (sees_CC[1:] == (sees_CC[:-1] | itself_CC[1:])).all(1).tolist()
+    found: list[int | None] = [None if sees_CC[0].sum() == 1 else _behind(sees_CC, positions, 0)]
+    for column, follows in enumerate(next_C, start=1):
+        found.append(column - 1 if follows else _behind(sees_CC, positions, column))
+    return found
+
+
+def _behind(sees_CC: torch.Tensor, positions: Sequence[int], column: int) -> int | None:
+    others_C = sees_CC[column].clone()
+    others_C[column] = False
+    if not others_C.any():
+        return None
+    for other in range(column):
+        if positions[other] == positions[column] - 1 and torch.equal(sees_CC[other], others_C):
+            return other
+    raise ValueError(f"column {column} must see itself and what one column before it sees, to be traced")
+
+
+def _path(after: list[int | None], reads: Sequence[Reads], root: int, proposals: Sequence[Proposal]) -> Iterator[int]:
+    """The columns that the proposals were read off: each stands behind the one before, and read what it says."""
+    column = root
+    for number, proposal in enumerate(proposals):
+        if number:
+            column = next(
+                place for place, other in enumerate(after) if other == column and reads[place] == proposal.source
+            )
+        yield column
+
+
+def _spans(ids: Sequence[int], reads: Sequence[Reads], after: Sequence[int | None]) -> Iterator[Span]:
+    """The columns in runs that read the same kind of thing and stand one behind the other."""
+    starts = [0, *(here for here in range(1, len(ids)) if reads[here] != reads[here - 1] or after[here] != here - 1)]
+    for start, end in pairwise([*starts, len(ids)]):
+        yield Span(reads[start], tuple(ids[start:end]), after[start])
+
+
+def reasons_of(
+    proposals: Sequence[Proposal],
+    accepted: int,
+    threshold: float | None,
+    *,
+    score: ScoreName,
+    kept: int,
+    stop_ids: frozenset[int],
+) -> Iterator[Reason]:
+    """Why the first `accepted` proposals were accepted, and the others were not.
+
+    The next pass verifies `kept` of these as drafts.
+    """
+    ended = accepted > 0 and proposals[accepted - 1].token_id in stop_ids
+    for place, proposal in enumerate(proposals):
+        by_score = proposal.source == "mask" and threshold is not None
+        meets = by_score and threshold is not None and meets_threshold(proposal.score, threshold, score)
+        if place < accepted:
+            yield "first" if place == 0 else "right" if not by_score else "met" if meets else "rule"
+        elif ended:
+            yield "ended"
+        elif place < accepted + kept:
+            yield "kept"
+        elif by_score:
+            yield "behind" if place > accepted else "rule" if meets else "below"
+        else:
+            yield "unsure" if proposal.source == "mask" else "wrong draft"
+
+
+def meets_threshold(value: float, threshold: float, score: ScoreName) -> bool:
+    """Whether a score meets a threshold, as `mars.acceptance.passes` says; for entropy lower is surer."""
+    return value <= threshold if score == "entropy" else value >= threshold

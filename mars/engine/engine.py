@@ -1,0 +1,246 @@
+"""What decoders drive: rows of tokens that a model reads on, one forward pass at a time.
+
+A decoder opens `Rows`, then says in each pass, by a `Window`, which token goes to which slot and who sees whom. A slot
+may be written again: that is how masks give way to the accepted tokens, and how a row is rewound without a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from mars.engine.adapter import Adapter
+from mars.engine.cache import CachedRows, RecomputedRows
+from mars.engine.conditional import ConditionalHead, States
+from mars.engine.graphs import Runners
+from mars.engine.memory import Model
+from mars.engine.network import Network, supports
+from mars.engine.transformer import Transformer
+from mars.engine.window import Window
+
+
+class Clock:
+    """Seconds spent in the `with` block, with the device's queue empty at both ends; read `seconds` afterwards."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter, synchronize: Callable[[], None] | None = None):
+        self.seconds = 0.0
+        self._now = now
+        self._synchronize = synchronize
+        self._start = 0.0
+
+    def __enter__(self) -> Self:
+        if self._synchronize is not None:
+            self._synchronize()
+        self._start = self._now()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._synchronize is not None:
+            self._synchronize()
+        self.seconds = self._now() - self._start
+
+
+class Rows(Protocol):
+    """The cached sequences of one decoding run, one beside the other.
+
+    `states` are those of the last call's predictions for the conditional head, None from a model without one.
+    """
+
+    @property
+    def states(self) -> States | None:
+        """What the conditional head reads of the last call; the next call may overwrite it."""
+
+    def forward(self, window: Window) -> torch.Tensor:
+        """Write and read one window; one call of the model.
+
+        The window's rows are the cached rows `window.first` and following; the others are left as they are.
+
+        Returns:
+            Float32 logits [R, keep, V] on the device; the mask token's are -inf, so it is never proposed. The caller
+            may change them, the next call may overwrite them.
+
+        Raises:
+            ValueError: the window reaches beyond the capacity or the rows.
+        """
+
+    def move(self, source: int, target: int) -> None:
+        """Put what row `source` has cached into row `target`: how the last row takes the place of one that leaves."""
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Put the first `tokens` that row `source` has cached into row `target` as well, which begins with them."""
+
+
+class Engine(Protocol):
+    """A model as decoders see it; `mask_token_id` is None unless it was trained to fill masks behind a causal prefix.
+
+    With an adapter it is `vocab_size`: no token of the vocabulary, and one that is never predicted.
+    `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
+    `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
+    """
+
+    mask_token_id: int | None
+    diffusion_mask_id: int | None
+    static_shapes: bool
+    stop_token_ids: frozenset[int]
+    context_length: int
+    vocab_size: int
+    device: torch.device
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
+        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
+
+    def clock(self) -> Clock:
+        """A clock for one pass, synchronised with the device."""
+
+
+def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
+    """Whether passes of `model` are to be invariant; None, the default, is yes for bfloat16 on a CPU.
+
+    Raises:
+        ValueError: they are asked for, but cannot be had.
+    """
+    on_cpu, supported = model.device.type == "cpu", supports(model)
+    if invariant and not on_cpu:
+        raise ValueError(f"invariant passes are for the CPU, got a model on {model.device.type}: use --no-invariant")
+    if invariant and not supported:
+        raise ValueError(f"invariant passes are for plain Qwen2 and Llama, got {type(model).__name__}")
+    return on_cpu and supported and model.dtype == torch.bfloat16 if invariant is None else invariant
+
+
+class ModelEngine:
+    """An engine on a causal `transformers` model with full attention.
+
+    Qwen2 and Llama run on `Network`, which makes the model's parameters views of its own; others on their modules.
+    Engines on one model hold its weights once, in whatever layout (`Network.on`).
+    With `adapter`, a gated one, columns of masks run through it and all others are the model's own, bit for bit.
+    `graphs` asks for passes of static shapes, which CUDA graphs replay; None means on a GPU, where `Network` runs.
+    `model` is the model itself, on the same weights.
+    `invariant` gives a token the same logits, bit for bit, whatever other columns and rows share its pass, so that
+    exact decoding writes what one token at a time would even where two tokens are nearly equally probable; None means
+    for bfloat16 on a CPU. Without a cache (`open`) passes are never invariant. `compact` keeps, on a CPU, only the
+    packed weights of the layers; those of the modules come back when `model` or passes without a cache want them.
+
+    Raises:
+        ValueError: one sentence: the adapter does not fit the model, is not gated, or the model has masks of its own;
+            or invariant passes are asked for that cannot be had.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        stop_token_ids: frozenset[int],
+        mask_token_id: int | None = None,
+        diffusion_mask_id: int | None = None,
+        graphs: bool | None = None,
+        adapter: Adapter | None = None,
+        invariant: bool | None = None,
+        compact: bool = False,
+    ):
+        self._given = model
+        self.mask_token_id = mask_token_id
+        self.diffusion_mask_id = diffusion_mask_id
+        self.stop_token_ids = stop_token_ids
+        self.context_length: int = model.config.max_position_embeddings
+        self.vocab_size: int = model.config.vocab_size
+        self.device: torch.device = model.device
+        never = mask_token_id if diffusion_mask_id is None else diffusion_mask_id
+        self._transformer = Transformer(model.eval(), never)
+        self.invariant = choose_invariant(invariant, model)
+        self._network = Network.on(model, never, steady=self.invariant, compact=compact) if supports(model) else None
+        self._model: Model = self._network or self._transformer
+        self._base = self._transformer, self._model
+        on_gpu = self.device.type == "cuda"
+        self.static_shapes = on_gpu and isinstance(self._model, Network) if graphs is None else graphs
+        self._runners = Runners(self._model, capture=on_gpu)
+        self._head: ConditionalHead | None = None
+        self.adapter: Adapter | None = None
+        if adapter is not None:
+            self._adapt(adapter)
+
+    def with_adapter(self, adapter: Adapter) -> ModelEngine:
+        """An engine on the same model, weights and stop tokens, with this adapter; this one stays as it is.
+
+        It has caches and streams of its own. A replacement for the adapter that this one may have.
+
+        Raises:
+            ValueError: as for the class.
+        """
+        other = copy.copy(self)
+        vars(other).pop("_services", None)
+        other._transformer, other._model = self._base
+        if self.adapter is not None:
+            other.mask_token_id = None
+        other._adapt(adapter)
+        return other
+
+    def _adapt(self, adapter: Adapter) -> None:
+        if self.mask_token_id is not None or self.diffusion_mask_id is not None:
+            raise ValueError(
+                f"the adapter {adapter.name} brings masks of its own, but this model was trained with masks: load it "
+                "without the adapter, or the adapter with its base"
+            )
+        adapter.check(self._given)
+        transformer, model = self._base
+        self.adapter = adapter
+        self.mask_token_id = self.vocab_size
+        self._transformer = transformer.adapted(adapter)
+        self._model = model.adapted(adapter) if isinstance(model, Network) else self._transformer
+        self._runners = Runners(self._model, capture=self.device.type == "cuda")
+        self._head = _head_of(adapter, self._given, steady=self.invariant)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model itself, on the same weights; those that a compact engine has shed come back."""
+        if self._network is not None:
+            self._network.restore()
+        return self._given
+
+    @property
+    def config(self) -> PreTrainedConfig:
+        """The configuration of the model."""
+        return self._given.config
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
+        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
+        if not use_cache:
+            if self._network is not None:
+                self._network.restore()
+            return RecomputedRows(self._transformer, rows, capacity, self._head)
+        # Memory that the system has just handed out is slow to write at first: rows take over that of earlier ones.
+        runner = self._runners.take(rows, capacity + 1)
+        run = runner.forward if self.static_shapes else None
+        opened = CachedRows(runner.memory, rows, capacity, run, self._head)
+        weakref.finalize(opened, self._runners.give_back, runner)
+        return opened
+
+    def clock(self) -> Clock:
+        """A clock for one pass, synchronised with the device."""
+        return Clock(synchronize=torch.cuda.synchronize if self.device.type == "cuda" else None)
+
+
+def _head_of(adapter: Adapter, model: PreTrainedModel, *, steady: bool) -> ConditionalHead | None:
+    """The adapter's conditional head on the model's embeddings and vocabulary; None if it has none."""
+    weights = adapter.to(model.device, model.dtype).head
+    if weights is None:
+        return None
+    embedding, projection = model.get_input_embeddings(), model.get_output_embeddings()
+    bias = getattr(projection, "bias", None)
+    vocabulary = projection.weight.detach()
+    return ConditionalHead(
+        weights,
+        embedding.weight.detach(),
+        vocabulary,
+        None if bias is None else bias.detach(),
+        adapter.candidates,
+        steady=steady,
+    )

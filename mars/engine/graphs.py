@@ -1,0 +1,178 @@
+"""Passes of a few fixed shapes, each captured once in a CUDA graph and replayed from then on.
+
+A pass is rounded up to a bucket: more rows, which are all padding, and a further extent, which the mask hides. Without
+a GPU, or before a bucket is captured, the same pass runs eagerly on the same static tensors: all but the capture itself
+can be tested on a CPU.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from mars.engine.memory import Memory, Model
+from mars.engine.window import Window
+
+# Wider windows compute more than they launch; there are too many widths of them, too.
+_MOST_COLUMNS = 256
+_MOST_GRAPHS = 256
+_WARM_UPS = 3
+_KEY_STEP = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """All that a graph is made for; `placed` and `tree` say whether the windows bring positions and a mask."""
+
+    rows: int
+    columns: int
+    keep: int
+    extent: int
+    placed: bool
+    tree: bool
+
+
+def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
+    """The bucket of a window on a memory of so many rows and slots; None where a graph would not pay.
+
+    Rows are rounded up to a power of two, the extent by `rounded_extent`; neither beyond the memory. Prompts (`keep` 0)
+    and windows that do not begin at row 0 get none.
+    """
+    if window.keep == 0 or window.first > 0 or window.columns > _MOST_COLUMNS:
+        return None
+    return Bucket(
+        rows=min(1 << (window.rows - 1).bit_length(), rows),
+        columns=window.columns,
+        keep=window.keep,
+        extent=min(rounded_extent(window.extent), slots),
+        placed=window.positions_RQ is not None,
+        tree=window.sees_RQQ is not None,
+    )
+
+
+def rounded_extent(extent: int) -> int:
+    """At least `extent`, 1 more than a multiple of 64, and beyond 1024 of an eighth of the power of two below it.
+
+    Slot 0 is not attended: so many keys are what GPU kernels take without a copy of the mask, and buckets stay few.
+    """
+    keys = max(extent - 1, 1)
+    step = max(_KEY_STEP, (1 << keys.bit_length()) // 16)
+    return 1 + -(-keys // step) * step
+
+
+class Stage:
+    """The tensors that a bucket's passes read, at addresses that do not change."""
+
+    def __init__(self, bucket: Bucket, device: torch.device):
+        shape = (bucket.rows, bucket.columns)
+        self._bucket = bucket
+        self._ids_RQ, self._slots_RQ, self._positions_RQ = torch.zeros(3, *shape, dtype=torch.long, device=device)
+        self._sees_RQQ = torch.zeros(*shape, bucket.columns, dtype=torch.bool, device=device)
+
+    def window(self) -> Window:
+        """A new window on the tensors: what it computes from them must be computed in every pass."""
+        return Window(
+            ids_RQ=self._ids_RQ,
+            slots_RQ=self._slots_RQ,
+            extent=self._bucket.extent,
+            keep=self._bucket.keep,
+            positions_RQ=self._positions_RQ if self._bucket.placed else None,
+            sees_RQQ=self._sees_RQQ if self._bucket.tree else None,
+        )
+
+    def set(self, window: Window) -> None:
+        """Take over a window of this bucket; rows that it lacks become padding."""
+        rows = window.rows
+        self._ids_RQ[:rows].copy_(window.ids_RQ)
+        self._slots_RQ[:rows].copy_(window.slots_RQ)
+        self._slots_RQ[rows:].zero_()
+        if window.positions_RQ is not None:
+            self._positions_RQ[:rows].copy_(window.positions_RQ)
+        if window.sees_RQQ is not None:
+            self._sees_RQQ[:rows].copy_(window.sees_RQQ)
+
+
+class Runner:
+    """Runs windows on a memory, in static shapes where a bucket fits; with `capture`, by CUDA graphs.
+
+    A bucket is captured at its fourth use. Should that fail, everything is run eagerly from then on, after a warning.
+    """
+
+    def __init__(self, memory: Memory, *, capture: bool):
+        self.memory = memory
+        self._capture = capture
+        self._stages: dict[Bucket, Stage] = {}
+        self._uses: dict[Bucket, int] = {}
+        self._replays: dict[Bucket, Callable[[], torch.Tensor]] = {}
+        self._pool = torch.cuda.graph_pool_handle() if capture else None
+
+    def forward(self, window: Window) -> torch.Tensor:
+        """Logits [R, keep, V]; the next pass overwrites them."""
+        bucket = bucket_of(window, rows=self.memory.rows, slots=self.memory.slots)
+        if bucket is None:
+            extent = min(rounded_extent(window.extent), self.memory.slots)
+            return self.memory.forward(replace(window, extent=extent), static=True)
+        if bucket not in self._stages:
+            self._stages[bucket] = Stage(bucket, window.ids_RQ.device)
+        self.memory.note(window)
+        self._stages[bucket].set(window)
+        return self._run(bucket)[: window.rows]
+
+    def _run(self, bucket: Bucket) -> torch.Tensor:
+        stage = self._stages[bucket]
+        if bucket in self._replays:
+            return self._replays[bucket]()
+        self._uses[bucket] = self._uses.get(bucket, 0) + 1
+        if self._capture and self._uses[bucket] > _WARM_UPS and len(self._replays) < _MOST_GRAPHS:
+            try:
+                self._replays[bucket] = self._captured(stage)
+                return self._replays[bucket]()
+            except RuntimeError as error:
+                self._capture = False
+                reason = str(error).partition("\n")[0]
+                warnings.warn(f"CUDA graphs are off, decoding goes on without them: {reason}", stacklevel=2)
+        return self.memory.forward(stage.window(), static=True)
+
+    def _captured(self, stage: Stage) -> Callable[[], torch.Tensor]:
+        """Capture the pass, from the embedding to the logits. A pass that runs twice writes the same twice."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            logits = self.memory.forward(stage.window(), static=True)
+        states = self.memory.states
+
+        def replay() -> torch.Tensor:
+            graph.replay()
+            self.memory.states = states
+            return logits
+
+        return replay
+
+
+class Runners:
+    """Runners that wait for the next rows: graphs belong to the memory they were captured on."""
+
+    def __init__(self, model: Model, *, capture: bool):
+        self._model = model
+        self._capture = capture
+        self._idle: list[Runner] = []
+
+    def take(self, rows: int, slots: int) -> Runner:
+        """One that is large enough, with nothing in its memory."""
+        # One `pop` at a time, for rows are opened and collected in any thread. What does not fit is dropped: its room
+        # may be needed for what does.
+        while self._idle:
+            try:
+                runner = self._idle.pop()
+            except IndexError:
+                break
+            if runner.memory.rows >= rows and runner.memory.slots >= slots:
+                runner.memory.clear()
+                return runner
+        return Runner(Memory(self._model, rows, rounded_extent(slots)), capture=self._capture)
+
+    def give_back(self, runner: Runner) -> None:
+        """Keep a runner whose rows are gone."""
+        self._idle.append(runner)

@@ -1,0 +1,187 @@
+"""`python -m mars.serve`: load a checkpoint and answer requests in OpenAI's form until told to end."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mars.config import DEFAULT_THRESHOLD
+from mars.options import (
+    SOURCES,
+    add_base_options,
+    add_invariant_option,
+    parse_threshold,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from mars.serve.guard import Keys
+
+BAD_INPUT, CANNOT_SERVE = 2, 1
+POLICIES = ("exact", "knob", "none")
+RUNS = "assets/runs"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until interrupted; the exit status: 1 for an address that is taken, 2 for bad input."""
+    options = parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        return _deploy(options) if options.ray is not None else _serve(options)
+    except ValueError as error:
+        sys.stderr.write(f"mars.serve: {error}\n")
+        return BAD_INPUT
+
+
+def _deploy(options: argparse.Namespace) -> int:
+    """Let a cluster serve, and return."""
+    from mars.serve.cluster import deploy
+
+    _say(options, deploy(options, _keys(options)))
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Serve from here."""
+    try:
+        listening = bind(options.host, options.port)
+    except OSError as error:
+        sys.stderr.write(f"mars.serve: {options.host}, port {options.port} cannot be used: {error.strerror}\n")
+        return CANNOT_SERVE
+    import uvicorn
+
+    from mars.serve.application import application
+    from mars.serve.guard import protocol
+
+    try:
+        app, limits = application(options, _keys(options))
+    except ValueError:
+        listening.close()
+        raise
+
+    config = uvicorn.Config(
+        app,
+        http=protocol(limits),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=options.grace,
+    )
+    host, port = listening.getsockname()[:2]
+    _say(options, f"http://{host}:{port}")
+    uvicorn.Server(config).run(sockets=[listening])
+    return 0
+
+
+def _keys(options: argparse.Namespace) -> Keys | None:
+    from mars.serve.guard import read_keys
+
+    return None if options.api_keys is None else read_keys(options.api_keys)
+
+
+def _say(options: argparse.Namespace, address: str) -> None:
+    sys.stdout.write(f"{options.name or options.checkpoint} is at {address}/v1\n")
+    sys.stdout.flush()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    command = argparse.ArgumentParser(
+        prog="python -m mars.serve",
+        description="Answer requests in OpenAI's form: requests share each forward pass. See docs/serving.md.",
+        allow_abbrev=False,
+    )
+    add = command.add_argument
+    add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or the folder of an adapter")
+    add("--name", help="what requests call it (default: the checkpoint's own name)")
+    add_base_options(command)
+    add_invariant_option(command)
+    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
+    add("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    add("--threads", type=whole(1, 1024), metavar="N", help="CPU threads of a forward pass")
+    add("--decoder", metavar="NAME", help="for requests that name none (default: exact decoding, else autoregressive)")
+    add(
+        "--threshold",
+        type=parse_threshold,
+        default=DEFAULT_THRESHOLD,
+        metavar="T",
+        help=f"τ for requests that name none, or none for one-token mode (default: {DEFAULT_THRESHOLD})",
+    )
+    add("--block-size", type=whole(1, 64), metavar="B", help="tokens proposed per pass (default: as trained, else 8)")
+    _add_policy(command)
+    _add_cluster(command)
+    _add_limits(command)
+    return command
+
+
+def _add_policy(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add(
+        "--policy",
+        default="exact",
+        choices=POLICIES,
+        help="what changes with the load: what exact decoding spends on drafts (exact, the default: texts never "
+        "change), beside it the threshold of requests that leave it open (knob), or nothing (none)",
+    )
+    add("--accuracy-budget", type=float, metavar="POINTS", help="accuracy that the policy knob may cost, in points")
+    add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the cached runs that it goes by ({RUNS})")
+
+
+def _add_cluster(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--ray", metavar="ADDRESS", help="deploy on the Ray cluster at this address, such as auto, and return")
+    add("--replicas", type=whole(1, 10_000), default=1, metavar="N", help="replicas there at most (default: 1)")
+    add("--min-replicas", type=whole(1, 10_000), default=1, metavar="N", help="replicas when nobody asks (default: 1)")
+
+
+def _add_limits(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
+    add("--port", type=whole(0, 65535), default=8000, help="port to serve on (default: 8000)")
+    add("--api-keys", type=Path, metavar="FILE", help="one key a line; without it no key is asked for")
+    add("--places", type=whole(1, 256), default=8, metavar="N", help="requests decoded at once (default: 8)")
+    add("--queue-size", type=whole(0, 10_000), default=64, metavar="N", help="requests that wait (default: 64)")
+    add("--connections", type=whole(1, 10_000), default=256, metavar="N", help="requests at once (default: 256)")
+    add("--context", type=whole(16, 1_000_000), metavar="N", help="tokens of prompt and answer (default: up to 4096)")
+    add("--max-new-tokens-limit", type=whole(1, 1_000_000), default=1024, metavar="N", help="longest answer (1024)")
+    add("--body-limit", type=whole(1024, 2**30), default=2**20, metavar="BYTES", help="largest request (1 MiB)")
+    add("--body-seconds", type=_seconds, default=20.0, metavar="S", help="for a request to arrive (20)")
+    add("--send-seconds", type=_seconds, default=30.0, metavar="S", help="for a client to read what is sent (30)")
+    add("--grace", type=whole(0, 86_400), metavar="S", help="for running requests at the end (default: no limit)")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at this address, which does not listen yet: asked first, because loading takes seconds.
+
+    Raises:
+        OSError: the address is taken or not allowed.
+    """
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0 and at most 3600, got {text!r}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

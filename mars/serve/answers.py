@@ -1,0 +1,269 @@
+"""From pass records to the text of an answer: stop strings, log-probabilities, usage, and the bodies around them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mars.metrics import Tally
+from mars.records import ForwardPass, Proposal
+from mars.serve.guard import until_gone
+from mars.serve.schema import (
+    Candidate,
+    ChatLogprobs,
+    CompletionLogprobs,
+    Heading,
+    StreamOptions,
+    TokenLogprob,
+    Usage,
+    error_body,
+)
+from mars.text import TextPieces
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+LOWEST_LOGPROB = -9999.0  # what OpenAI writes for a probability that is rounded to 0
+FAILED = "the server made a mistake; its log says more"
+_log = logging.getLogger(__name__)
+Finish = Literal["stop", "length"]
+
+
+class StopStrings:
+    """Cuts a text before the first stop string in it; what may be the beginning of one is held back."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._held = ""
+        self.found = False
+
+    def add(self, text: str) -> str:
+        """What can be shown after this much more text; nothing once a stop string was found."""
+        if self.found:
+            return ""
+        self._held += text
+        starts = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        if starts:
+            self.found = True
+            shown, self._held = self._held[: min(starts)], ""
+            return shown
+        keep = self._beginning()
+        shown = self._held[: len(self._held) - keep]
+        self._held = self._held[len(self._held) - keep :]
+        return shown
+
+    def flush(self) -> str:
+        """What was held back, at the end of the text."""
+        shown, self._held = self._held, ""
+        return shown
+
+    def _beginning(self) -> int:
+        """Length of the longest end of the text that begins a stop string."""
+        longest = min(len(self._held), max(map(len, self._stops), default=1) - 1)
+        ends = (length for length in range(longest, 0, -1) if self._stops)
+        return next((n for n in ends if any(stop.startswith(self._held[-n:]) for stop in self._stops)), 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Piece:
+    """What one pass adds to an answer. `tokens` counts all so far; `finish` is set in the last piece."""
+
+    text: str = ""
+    tokens: int = 0
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    records: list[ForwardPass] = field(default_factory=list)
+    finish: Finish | None = None
+
+
+class Writer:
+    """Folds the records of one request into pieces of its text.
+
+    `alternatives` is how many candidates a token lists; None: no log-probabilities. Tokens past a stop string do not
+    count.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, stops: Sequence[str], alternatives: int | None) -> None:
+        self.tally = Tally()
+        self.tokens = 0
+        self.finish: Finish | None = None
+        self._ends = checkpoint.engine.stop_token_ids
+        self._candidates = Candidates(checkpoint)
+        self._alternatives = alternatives
+        self._pieces = TextPieces(checkpoint.decode)
+        self._stops = StopStrings(stops)
+
+    def add(self, record: ForwardPass) -> Piece:
+        """What this pass adds; nothing after the end."""
+        self.tally.add(record)
+        piece = Piece(records=[record])
+        [row] = record.rows
+        for proposal in row.proposals[: row.accepted]:
+            if self._stops.found:
+                break
+            self.tokens += 1
+            piece.text += self._stops.add(self._pieces.add(proposal.token_id))
+            if self._alternatives is not None and proposal.token_id not in self._ends:
+                piece.logprobs.append(self._logprob(proposal))
+        if self._stops.found:
+            self.finish = "stop"
+        elif row.finish_reason is not None:
+            piece.text += self._stops.add(self._pieces.flush())
+            self.finish = "length" if row.finish_reason == "length" and not self._stops.found else "stop"
+            piece.text += self._stops.flush()
+        piece.tokens, piece.finish = self.tokens, self.finish
+        return piece
+
+    def _logprob(self, proposal: Proposal) -> TokenLogprob:
+        found = self._candidates.of(proposal.token_id, proposal.score)
+        listed = [self._candidates.of(*pair) for pair in proposal.alternatives]
+        return TokenLogprob(**found.model_dump(), top_logprobs=listed)
+
+
+class Candidates:
+    """Tokens as log-probabilities show them. Byte-level vocabularies give a token's own bytes."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._byte_of = byte_characters()
+
+    def of(self, token_id: int, probability: float) -> Candidate:
+        """The token with this probability."""
+        text = self._checkpoint.decode([token_id])
+        logprob = max(math.log(probability), LOWEST_LOGPROB) if probability > 0 else LOWEST_LOGPROB
+        return Candidate(token=text, logprob=min(logprob, 0.0), bytes=self._bytes(token_id, text))
+
+    def _bytes(self, token_id: int, text: str) -> list[int]:
+        piece = self._checkpoint.tokenizer.convert_ids_to_tokens(token_id)
+        if text and isinstance(piece, str) and all(character in self._byte_of for character in piece):
+            return [self._byte_of[character] for character in piece]
+        return list(text.encode())
+
+
+def byte_characters() -> dict[str, int]:
+    """The byte behind each character of a byte-level vocabulary (GPT-2's): printable ones stand for themselves."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+class Bodies:
+    """The bodies of one request's answer: of the whole, or of each event."""
+
+    def __init__(self, heading: Heading, prompt_tokens: int, *, logprobs: bool, records: bool) -> None:
+        self._heading = heading
+        self._prompt_tokens = prompt_tokens
+        self._logprobs = logprobs
+        self._records = records
+        self._offset = 0
+
+    def whole(self, pieces: Sequence[Piece], tally: Tally) -> dict[str, Any]:
+        """The answer in one."""
+        last = pieces[-1]
+        joined = Piece(
+            text="".join(piece.text for piece in pieces),
+            tokens=last.tokens,
+            logprobs=[found for piece in pieces for found in piece.logprobs],
+            records=[record for piece in pieces for record in piece.records],
+            finish=last.finish,
+        )
+        choice = self._choice(joined, {"role": "assistant", "content": joined.text, "refusal": None}, "message")
+        body = {**self._heading.fields(event=False), "choices": [choice], "usage": self.usage(joined.tokens)}
+        if self._records:
+            body["mars"] = {
+                "passes": tally.passes,
+                "tokens_per_forward": tally.tokens_per_forward,
+                "seconds": tally.seconds,
+                "records": [asdict(record) for record in joined.records],
+            }
+        return body
+
+    async def stream(self, pieces: AsyncGenerator[Piece], options: StreamOptions) -> AsyncGenerator[dict[str, Any]]:
+        """The bodies of the events: one for each pass that adds something, and first one that says whose turn it is."""
+        counted = options.include_usage or options.continuous_usage_stats
+        opened, tokens = not self._heading.chat, 0
+        async with aclosing(pieces):
+            async for piece in pieces:
+                tokens = piece.tokens
+                told = {"usage": self.usage(tokens) if options.continuous_usage_stats else None} if counted else {}
+                if not opened:
+                    opened = True
+                    yield {**self._event([self._choice(Piece(), {"role": "assistant", "content": ""})]), **told}
+                if piece.text or piece.logprobs or piece.finish or self._records:
+                    yield {
+                        **self._event([self._choice(piece, {"content": piece.text} if piece.text else {})]),
+                        **told,
+                    } | ({"mars": {"records": [asdict(record) for record in piece.records]}} if self._records else {})
+        if options.include_usage:
+            yield {**self._event([]), "usage": self.usage(tokens)}
+
+    def usage(self, tokens: int) -> dict[str, Any]:
+        """Tokens of the prompt, of the answer so far, and of both."""
+        total = self._prompt_tokens + tokens
+        found = Usage(prompt_tokens=self._prompt_tokens, completion_tokens=tokens, total_tokens=total)
+        return found.model_dump()
+
+    def _event(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {**self._heading.fields(event=True), "choices": choices}
+
+    def _choice(self, piece: Piece, said: dict[str, Any], under: str = "delta") -> dict[str, Any]:
+        content = {under: said} if self._heading.chat else {"text": piece.text}
+        return {"index": 0, **content, "logprobs": self._said_logprobs(piece), "finish_reason": piece.finish}
+
+    def _said_logprobs(self, piece: Piece) -> dict[str, Any] | None:
+        if not self._logprobs:
+            return None
+        if self._heading.chat:
+            return ChatLogprobs(content=piece.logprobs).model_dump()
+        offsets = []
+        for found in piece.logprobs:
+            offsets.append(self._offset)
+            self._offset += len(found.token)
+        listed = [{one.token: one.logprob for one in found.top_logprobs} for found in piece.logprobs]
+        tokens, logprobs = [one.token for one in piece.logprobs], [one.logprob for one in piece.logprobs]
+        return CompletionLogprobs(
+            tokens=tokens, token_logprobs=logprobs, top_logprobs=listed, text_offset=offsets
+        ).model_dump()
+
+
+class EventStream(Response):
+    """An answer as server-sent events, from their bodies; at its end, or once the client has gone, it calls `leave`."""
+
+    def __init__(
+        self, bodies: AsyncGenerator[dict[str, Any]], headers: Mapping[str, str], leave: Callable[[], None]
+    ) -> None:
+        unbuffered = {"cache-control": "no-cache", "x-accel-buffering": "no", **headers}
+        super().__init__(headers=unbuffered, media_type="text/event-stream")
+        del self.headers["content-length"]
+        self._bodies = bodies
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write until the end, or until nobody reads."""
+        try:
+            await until_gone(receive, self._write(send))
+        finally:
+            self._leave()  # a generator that was never begun runs no end of its own
+
+    async def _write(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        try:
+            async with aclosing(self._bodies):
+                async for body in self._bodies:
+                    await send({"type": "http.response.body", "body": _event(body), "more_body": True})
+        except Exception:  # noqa: BLE001 - whatever it is, the client gets a sentence
+            _log.exception("a request failed")
+            failed = _event(error_body(FAILED, "server_error"))
+            await send({"type": "http.response.body", "body": failed, "more_body": True})
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+
+def _event(body: Mapping[str, Any]) -> bytes:
+    return b"data: " + json.dumps(body, separators=(",", ":")).encode() + b"\n\n"

@@ -1,0 +1,240 @@
+"""From an event loop to the passes: one thread per model makes them for all requests, and hands each its records."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mars import decoders
+from mars.config import DEFAULT_THRESHOLD, DecodingSettings
+from mars.control import Control
+from mars.decoders import DecoderInfo
+from mars.decoding.controller import Controller
+from mars.decoding.service import LONGEST, LOOKAHEAD, Service
+from mars.options import DEFAULT_BLOCK_SIZE
+from mars.records import ForwardPass
+from mars.serve.metrics import Metrics
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+    from mars.decoding.stream import Stream
+
+PLACES, QUEUE = 8, 64
+LONGEST_WAIT_SECONDS = 60
+_log = logging.getLogger(__name__)
+
+Turn = Callable[[], AbstractContextManager[object]]
+"""Held for each pass, where others use the same device."""
+
+
+class BusyError(Exception):
+    """All places and the queue are taken; `seconds` is when to try again."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__("the queue is full")
+        self.seconds = seconds
+
+
+class Job:
+    """A request that the bridge decodes; its records are read in one event loop."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.began = time.monotonic()
+        self.started = False
+        self._loop = asyncio.get_running_loop()
+        self._left: asyncio.Queue[ForwardPass | Exception | None] = asyncio.Queue()
+
+    async def records(self) -> AsyncIterator[ForwardPass]:
+        """One for each pass.
+
+        Raises:
+            Exception: a pass failed, with this error.
+        """
+        while (found := await self._left.get()) is not None:
+            if isinstance(found, Exception):
+                raise found
+            yield found
+
+    def leave(self) -> None:
+        """Free the row, before the next pass; what was not read is dropped."""
+        self.stream.close()
+
+    def deliver(self, found: Sequence[ForwardPass | Exception | None]) -> None:
+        """From the thread of the passes; None ends the records."""
+        try:
+            self._loop.call_soon_threadsafe(self._put, found)
+        except RuntimeError:  # the event loop has ended, and nobody reads
+            self.leave()
+
+    def _put(self, found: Sequence[ForwardPass | Exception | None]) -> None:
+        for item in found:
+            self._left.put_nowait(item)
+
+
+class Bridge:
+    """Decodes requests on one engine: `places` at once, `queue` more wait. The thread starts with the first of them.
+
+    `context` is how many tokens of prompt and answer a request may have. A `controller` chooses what requests spend in
+    each pass.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        metrics: Metrics,
+        *,
+        places: int = PLACES,
+        queue: int = QUEUE,
+        context: int | None = None,
+        turn: Turn = nullcontext,
+        controller: Controller | None = None,
+    ) -> None:
+        self.context = min(checkpoint.engine.context_length, context or LONGEST)
+        self.places = places
+        self.controller = controller
+        self._most = places + queue
+        self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, controller=controller)
+        self._metrics = metrics
+        self._turn = turn
+        self._changed = threading.Condition()
+        self._jobs: list[Job] = []
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._seconds = 1.0  # that a request holds its place, a moving average
+
+    @property
+    def running(self) -> int:
+        """Requests that hold a row."""
+        return sum(job.started for job in list(self._jobs))
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a row, or for their first pass."""
+        return len(self._jobs) - self.running
+
+    @property
+    def alive(self) -> bool:
+        """Whether passes can be made."""
+        return not self._closed and (self._thread is None or self._thread.is_alive())
+
+    def check_room(self) -> None:
+        """Raise BusyError if no further request can wait here."""
+        if len(self._jobs) >= self._most:
+            wait = self._seconds * (1 + self.waiting / self.places)
+            raise BusyError(max(1, min(LONGEST_WAIT_SECONDS, round(wait))))
+
+    def submit(self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, *, free: bool = False) -> Job:
+        """Decode `prompt` beside the others; in the event loop that reads the records. `free` is that of `Control`.
+
+        Raises:
+            ValueError: one sentence: the decoder cannot share passes, or the prompt does not fit.
+            BusyError: the queue is full.
+        """
+        control = Control(settings.threshold, settings.score, free=free)
+        job = Job(self._service.submit(decoder, prompt, settings, control))
+        with self._changed:
+            try:
+                self.check_room()
+            except BusyError:
+                job.leave()
+                raise
+            self._jobs.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="mars-passes", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        return job
+
+    def close(self, timeout_seconds: float = 10.0) -> None:
+        """End the thread; requests that still run are dropped."""
+        with self._changed:
+            self._closed = True
+            for job in self._jobs:
+                job.leave()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                with self._turn():
+                    record = self._service.advance()
+                if record is not None:
+                    self._metrics.passed(record, self._service.layouts)
+                self._hand_out()
+        except BaseException:
+            _log.exception("the thread of the passes has ended")
+            for job in self._jobs:
+                job.deliver([RuntimeError("the server makes no more passes"), None])
+            raise
+
+    def _wait(self) -> bool:
+        """Wait for a request; False when there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._closed)
+            return bool(self._jobs)
+
+    def _hand_out(self) -> None:
+        """Give each request what came for it, and forget those that have ended."""
+        for job in list(self._jobs):
+            found: list[ForwardPass | Exception | None] = []
+            try:
+                found.extend(job.stream.ready())
+                job.started = job.started or bool(found)
+                ended = job.stream.ended
+            except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it
+                found.append(error)
+                ended = True
+            if ended:
+                found.append(None)
+                with self._changed:
+                    self._jobs.remove(job)
+                self._seconds += 0.2 * (time.monotonic() - job.began - self._seconds)
+            if found:
+                job.deliver(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A checkpoint under the name that requests use, the bridge to its passes, and what requests leave open.
+
+    `decoder` None is exact decoding where masks were trained, else autoregressive.
+    """
+
+    name: str
+    checkpoint: Checkpoint
+    bridge: Bridge
+    decoder: str | None = None
+    threshold: float | None = DEFAULT_THRESHOLD
+    block_size: int | None = None
+
+    @property
+    def decoders(self) -> list[str]:
+        """Those that can be asked for."""
+        fits = {"causal": True, "masks": self.checkpoint.supports_masks, "diffusion": False}
+        return [info.name for info in decoders.TABLE.values() if not info.alone and fits[info.needs]]
+
+    def info(self, wanted: str | None) -> DecoderInfo:
+        """The decoder of a request.
+
+        Raises:
+            ValueError: it is none of `decoders`.
+        """
+        usual = self.decoder or (decoders.EXACT if self.checkpoint.supports_masks else decoders.BASELINE)
+        name = usual if wanted is None else wanted
+        if name not in self.decoders:
+            raise ValueError(f"decoder must be one of {', '.join(self.decoders)} with this model, got {name[:64]!r}")
+        return decoders.TABLE[name]
+
+    @property
+    def usual_block_size(self) -> int:
+        """The block size unless a request names one."""
+        return self.block_size or self.checkpoint.block_size or DEFAULT_BLOCK_SIZE

@@ -1,0 +1,146 @@
+"""How far the threshold may fall within a budget of accuracy: what the cached runs of these weights say.
+
+Runs of sliding windows at several thresholds are compared with one-token mode on the same problems, from the highest
+threshold down, until one may lose more than the budget; the thresholds before it are allowed. "May lose" is the upper
+end of a one-sided 95 % interval of the paired difference (Agresti and Min, Statistics in Medicine 24, 2005). A fixed
+order that ends at the first failure needs no further correction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mars import decoders
+from mars.checkpoint.sources import locate
+
+RUNS = Path("assets/runs")
+ONE_SIDED = 1.645
+_SAME = ("batch_size", "tasks", "problems", "seed", "dtype", "device")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """The thresholds, descending, and for each the loss in points that it may have; `problems` were compared."""
+
+    thresholds: tuple[float, ...]
+    losses: tuple[float, ...]
+    problems: int
+
+
+def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> Allowed:
+    """The thresholds whose loss against one-token mode is surely at most `points`, in percentage points.
+
+    Raises:
+        ValueError: one sentence: there are no such runs of these weights with this block size, they cannot be read, or
+            no threshold is within the budget.
+    """
+    if not (math.isfinite(points) and 0 < points <= 100):
+        raise ValueError(f"--accuracy-budget must be above 0 and at most 100 points, got {points:g}")
+    found = _comparable(_entries(runs), fingerprint_of(source), block_size)
+    if found is None:
+        raise ValueError(
+            f"{runs} has no runs of {source} with sliding windows of {block_size} tokens at several thresholds and in "
+            "one-token mode, so that no accuracy budget can be kept: measure them with python -m analysis sweep, or "
+            "use --policy exact"
+        )
+    right = {threshold: _right(runs / f"{run}.parquet") for threshold, run in found.items()}
+    base = right.pop(None)
+    thresholds: list[float] = []
+    losses: list[float] = []
+    for threshold in sorted((key for key in right if key is not None), reverse=True):
+        loss = loss_at_most(base, right[threshold])
+        if loss > points:
+            break
+        thresholds.append(threshold)
+        losses.append(loss)
+    if not thresholds:
+        raise ValueError(
+            f"the highest threshold of the cached runs, {max(key for key in right if key is not None)}, may lose "
+            f"{loss:.2f} points: --accuracy-budget must be at least that, got {points:g}"
+        )
+    return Allowed(thresholds=tuple(thresholds), losses=tuple(losses), problems=len(base))
+
+
+def loss_at_most(base: Mapping[Any, bool], other: Mapping[Any, bool]) -> float:
+    """The upper end of the interval of how many points `other` has fewer right of the same problems.
+
+    Raises:
+        ValueError: the problems are not the same.
+    """
+    if base.keys() != other.keys():
+        raise ValueError("the cached runs at these thresholds are on other problems than that in one-token mode")
+    count = len(base) + 2
+    lost = 0.5 + sum(base[key] and not other[key] for key in base)
+    gained = 0.5 + sum(other[key] and not base[key] for key in base)
+    error = math.sqrt(lost + gained - (lost - gained) ** 2 / count) / count
+    return 100 * ((lost - gained) / count + ONE_SIDED * error)
+
+
+def fingerprint_of(source: str) -> str:
+    """What the cached runs call the weights of a checkpoint (docs/runs.md).
+
+    Raises:
+        ValueError: the checkpoint cannot be found.
+    """
+    folder, _ = locate(source)
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as opened:
+            while part := opened.read(1 << 20):
+                digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _entries(runs: Path) -> list[dict[str, Any]]:
+    try:
+        listed = json.loads((runs / "index.json").read_text(encoding="utf-8"))["runs"]
+        return [entry for entry in listed if isinstance(entry, dict)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"the cached runs in {runs} cannot be read ({type(error).__name__})") from error
+
+
+def _comparable(entries: list[dict[str, Any]], weights: str, block_size: int) -> dict[float | None, str] | None:
+    """Run ids by threshold: of runs alike in all else, the set with one-token mode and the most problems."""
+    sets: dict[str, dict[float | None, str]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
+    for entry in _plain(entries, weights, block_size):
+        alike = json.dumps([entry[name] for name in _SAME])
+        sets.setdefault(alike, {})[entry["settings"]["threshold"]] = entry["id"]
+        sizes[alike] = (entry["problems"] * len(entry["tasks"]), len(sets[alike]))
+    whole = [alike for alike, found in sets.items() if None in found and len(found) > 1]
+    return sets[max(whole, key=sizes.__getitem__)] if whole else None
+
+
+def _plain(entries: list[dict[str, Any]], weights: str, block_size: int) -> Iterator[dict[str, Any]]:
+    """Judged runs of these weights with windows like those of the server."""
+    for entry in entries:
+        settings = entry.get("settings", {})
+        if (
+            entry.get("decoder") == decoders.USUAL
+            and entry.get("model", {}).get("fingerprint") == weights
+            and entry.get("judged", True)
+            and settings.get("block_size") == block_size
+            and settings.get("score") == "probability"
+            and not settings.get("extra_proposal")
+            and not settings.get("temperature")
+        ):
+            yield entry
+
+
+def _right(file: Path) -> dict[Any, bool]:
+    """Which problems a run has right."""
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise ValueError("the cached runs are read with pyarrow: pip install pyarrow") from error
+    try:
+        columns = parquet.ParquetFile(file).read(["task", "number", "correct"], use_threads=False).to_pydict()
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"the cached run {file} cannot be read ({type(error).__name__})") from error
+    return dict(zip(zip(columns["task"], columns["number"], strict=True), columns["correct"], strict=True))

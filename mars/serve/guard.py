@@ -1,0 +1,268 @@
+"""What every request passes: keys, and limits on size, pace and number. Errors are in OpenAI's form."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from mars.serve.schema import error_body
+
+KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+GUARDED = "/v1/"
+_DRAINED = 16 * 2**20
+_DRAIN_SECONDS = 5.0
+_SHORTEST_KEY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
+
+    A body must have come after `body_seconds`, and a reader must take what is sent within `send_seconds`.
+    """
+
+    body_bytes: int = 2**20
+    body_seconds: float = 20.0
+    send_seconds: float = 30.0
+    connections: int = 256
+    new_tokens: int = 1024
+
+
+class ApiError(HTTPException):
+    """A request that is refused, with one sentence; `param` is the parameter at fault."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, dict(headers or {}))
+        kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        self.body = error_body(message, kind, param, code)
+
+
+class Keys:
+    """API keys, kept as digests. The time of a comparison says nothing about them."""
+
+    def __init__(self, keys: Mapping[str, str] | list[str]) -> None:
+        self._digests = [_digest(key) for key in keys]
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def know(self, authorization: str | None) -> bool:
+        """Whether the header is `Bearer` and one of the keys."""
+        scheme, _, key = (authorization or "").partition(" ")
+        given = _digest(key.strip())
+        matches = [hmac.compare_digest(given, known) for known in self._digests]
+        return scheme.lower() == "bearer" and any(matches)
+
+
+def read_keys(file: Path) -> Keys:
+    """One key a line; blank lines and lines that begin with # are skipped. No message repeats a key.
+
+    Raises:
+        ValueError: one sentence: the file cannot be read, holds no key, or one too short.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the file of keys {file} cannot be read ({type(error).__name__})") from error
+    keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not keys:
+        raise ValueError(f"the file of keys {file} holds none: write one a line")
+    if any(len(key) < _SHORTEST_KEY for key in keys):
+        raise ValueError(f"a key in {file} has fewer than {_SHORTEST_KEY} characters: make it longer")
+    return Keys(keys)
+
+
+class Guard:
+    """ASGI middleware: keys and limits, before anything is parsed. `answered` is told each route and status."""
+
+    def __init__(self, app: ASGIApp, limits: Limits, keys: Keys | None, answered: Callable[[str, int], None]) -> None:
+        self._app = app
+        self._limits = limits
+        self._keys = keys
+        self._answered = answered
+        self._busy = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse or pass on one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        route = scope["path"]
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answered(route, message["status"])
+            await send(message)
+
+        body = Body(receive, self._limits)
+        self._busy += 1
+        try:
+            self._check(scope)
+            await self._app(scope, body.receive, counted)
+        except ApiError as error:
+            await body.drain()
+            await send_error(error, counted)
+        finally:
+            self._busy -= 1
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if self._busy > self._limits.connections:
+            raise ApiError(
+                429,
+                f"the server has {self._limits.connections} requests at once and takes no more: try again in a moment",
+                code="rate_limit_exceeded",
+                headers={"retry-after": "1"},
+            )
+        guarded = self._keys is not None and scope["path"].startswith(GUARDED)
+        if guarded and self._keys is not None and not self._keys.know(headers.get("authorization")):
+            raise ApiError(
+                401,
+                "the API key is missing or wrong: send a header Authorization: Bearer KEY",
+                code="invalid_api_key",
+                headers={"www-authenticate": "Bearer"},
+            )
+        length = headers.get("content-length", "0")
+        if length.isascii() and length.isdecimal() and int(length[:20]) > self._limits.body_bytes:
+            raise too_large(self._limits)
+
+
+class Body:
+    """Reads a body in the place of the app: no larger and no slower than allowed."""
+
+    def __init__(self, receive: Receive, limits: Limits) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._left = limits.body_bytes
+        self._until = asyncio.get_running_loop().time() + limits.body_seconds
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """The next part; once the body is complete, whatever comes.
+
+        Raises:
+            ApiError: it is too large or too slow.
+        """
+        if self._complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            self._complete = True
+            seconds = self._limits.body_seconds
+            raise ApiError(408, f"the body did not arrive within {seconds:g} seconds", code="timeout") from None
+        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise too_large(self._limits)
+        return message
+
+    async def drain(self) -> None:
+        """Read on for a moment: a client that is still sending would miss the answer."""
+        left = _DRAINED
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                while not self._complete and left > 0:
+                    message = await self._receive()
+                    left -= len(message.get("body", b""))
+                    self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+
+
+def too_large(limits: Limits) -> ApiError:
+    """The error for a body beyond the limit."""
+    return ApiError(413, f"the body is larger than the {limits.body_bytes:,} bytes that are read", code="too_large")
+
+
+async def send_error(error: ApiError, send: Send) -> None:
+    """Answer with the error."""
+    content = json.dumps(error.body).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(content)), **(error.headers or {})}
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": error.status_code, "headers": raw})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def until_gone(receive: Receive, work: Awaitable[Any]) -> bool:
+    """Do the work; False if the client left before its end, which cancels it."""
+    working: asyncio.Future[Any] = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class Connection(H11Protocol):
+    """uvicorn's, closed when no whole head comes in time, nobody reads, or there are far too many."""
+
+    limits: ClassVar[Limits] = Limits()
+    _silent: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > 2 * self.limits.connections:
+            transport.abort()
+            return
+        self._silent = self.loop.call_later(self.limits.body_seconds, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._silent, self._stuck):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.limits.send_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+        super().resume_writing()
+
+    def _give_up(self) -> None:
+        if getattr(self, "cycle", None) is None:  # no request was ever read
+            self.transport.close()
+
+
+def protocol(limits: Limits) -> type[H11Protocol]:
+    """The connections of a server with these limits."""
+    return type("LimitedConnection", (Connection,), {"limits": limits})
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

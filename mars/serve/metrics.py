@@ -1,0 +1,101 @@
+"""What Prometheus reads at `/metrics`: requests, the queue, times to tokens, and what the passes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from mars.records import ForwardPass
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_EACH = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+_WHOLE = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_TOKENS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 16)
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+
+
+class Metrics:
+    """Counters of one server, in a registry of their own. Threads may count at the same time."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = self._counter("mars_requests", "Requests answered", "route", "status")
+        self._left = self._counter("mars_requests_left", "Requests whose client left before the end")
+        self._prompt = self._counter("mars_prompt_tokens", "Tokens of prompts")
+        self._completion = self._counter("mars_completion_tokens", "Tokens of answers")
+        self._passes = self._counter("mars_passes", "Forward passes with rows of each layout", "layout")
+        self._prefills = self._counter("mars_prefill_passes", "Forward passes that read prompts")
+        self._running = self._gauge("mars_requests_running", "Requests that hold a row")
+        self._waiting = self._gauge("mars_requests_waiting", "Requests in the queue")
+        self._threshold = self._gauge("mars_threshold", "Threshold of the policy knob; 1 while it decodes exactly")
+        self._first = self._histogram("mars_time_to_first_token_seconds", "From the request to its first token", _FIRST)
+        self._each = self._histogram("mars_time_per_output_token_seconds", "Between tokens after the first", _EACH)
+        self._whole = self._histogram("mars_request_seconds", "From the request to its last token", _WHOLE)
+        self._forward = self._histogram(
+            "mars_tokens_per_forward", "Tokens of an answer over its passes", _TOKENS, "decoder"
+        )
+        self._rows = self._histogram("mars_rows_per_pass", "Rows that a decoding pass wrote", _ROWS)
+        self._pass = self._histogram("mars_pass_seconds", "Device time of a pass", _EACH, "phase")
+
+    def watch(self, model: str, running: Callable[[], float], waiting: Callable[[], float]) -> None:
+        """Ask these for the model's gauges whenever the metrics are read."""
+        self._running.labels(model).set_function(running)
+        self._waiting.labels(model).set_function(waiting)
+
+    def watch_threshold(self, model: str, threshold: Callable[[], float | None]) -> None:
+        """Ask for the threshold that a policy has in force whenever the metrics are read."""
+
+        def shown() -> float:
+            found = threshold()
+            return 1.0 if found is None else found
+
+        self._threshold.labels(model).set_function(shown)
+
+    def answered(self, route: str, status: int) -> None:
+        """A response has begun."""
+        self._requests.labels(route, str(status)).inc()
+
+    def left(self) -> None:
+        """A client has gone."""
+        self._left.inc()
+
+    def first_token(self, seconds: float) -> None:
+        """An answer has its first token, so long after the request."""
+        self._first.observe(seconds)
+
+    def finished(
+        self, *, decoder: str, prompt: int, completion: int, passes: int, seconds: float, writing_seconds: float
+    ) -> None:
+        """An answer is complete, or its client has left; `writing_seconds` are those after the first token."""
+        self._prompt.inc(prompt)
+        self._completion.inc(completion)
+        self._whole.observe(seconds)
+        if completion > 1:
+            self._each.observe(writing_seconds / (completion - 1))
+        if passes:
+            self._forward.labels(decoder).observe(completion / passes)
+
+    def passed(self, record: ForwardPass, layouts: Mapping[str, int]) -> None:
+        """A pass was made; `layouts` counts its rows."""
+        self._pass.labels(record.phase).observe(record.seconds)
+        if record.phase == "prefill":
+            self._prefills.inc()
+            return
+        self._rows.observe(len(record.rows))
+        for layout in layouts:
+            self._passes.labels(layout).inc()
+
+    def text(self) -> bytes:
+        """All of it, in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self._registry)
+
+    def _gauge(self, name: str, about: str) -> Gauge:
+        return Gauge(name, about, ("model",), registry=self._registry)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(name, about, labels, buckets=buckets, registry=self._registry)

@@ -1,0 +1,384 @@
+"""The addresses of the endpoint, and what a request goes through: checked, encoded, decoded beside others, written."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from fastapi import FastAPI
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from mars.config import MAX_SEED, DecodingSettings
+from mars.decoders import DecoderInfo
+from mars.serve import conformance
+from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
+from mars.serve.bridge import BusyError, Job, Served
+from mars.serve.conformance import IGNORED_HEADER, Route
+from mars.serve.guard import ApiError, Guard, Keys, Limits, until_gone
+from mars.serve.metrics import CONTENT_TYPE, Metrics
+from mars.serve.schema import (
+    ChatRequest,
+    CompletionRequest,
+    Heading,
+    ModelCard,
+    ModelList,
+    Request,
+    StreamOptions,
+    error_body,
+)
+
+PATHS = ("/v1/models", "/v1/models/{name:path}", "/v1/chat/completions", "/v1/completions", "/health", "/metrics")
+_OWN = ("threshold", "block_size")
+_log = logging.getLogger(__name__)
+Asked = TypeVar("Asked", bound=Request)
+
+
+class Catalogue(Protocol):
+    """The models that are served."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Those that requests can name; the first is the one of requests that name none."""
+
+    def get(self, name: str) -> Served:
+        """The model, loaded; may take its time, and is called in a thread of its own.
+
+        Raises:
+            ValueError: it cannot be had now, with the reason.
+        """
+
+    def close(self) -> None:
+        """End what runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModels:
+    """A catalogue of models that are loaded."""
+
+    models: Mapping[str, Served]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Those that requests can name."""
+        return list(self.models)
+
+    def get(self, name: str) -> Served:
+        """The model of this name."""
+        return self.models[name]
+
+    def close(self) -> None:
+        """End the threads that make passes."""
+        for served in self.models.values():
+            served.bridge.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A request that runs: what it asked for, and what its answer is made with."""
+
+    served: Served
+    asked: Request
+    info: DecoderInfo
+    job: Job
+    writer: Writer
+    bodies: Bodies
+    prompt_tokens: int
+    headers: Mapping[str, str]
+    began: float
+
+
+def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metrics) -> FastAPI:
+    """The application: all of `PATHS`, guarded."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(catalogue.close)
+
+    app = FastAPI(title="MARS", openapi_url=None, lifespan=lifespan, redirect_slashes=False)
+    app.state.catalogue = catalogue
+    app.add_middleware(Guard, limits=limits, keys=keys, answered=_counting(metrics))
+    app.add_exception_handler(HTTPException, _refusal)
+    app.add_exception_handler(Exception, _failure)
+    endpoint = Endpoint(catalogue, limits, metrics)
+    app.add_api_route("/v1/models", endpoint.models, methods=["GET"])
+    app.add_api_route("/v1/models/{name:path}", endpoint.model, methods=["GET"])
+    app.add_api_route("/v1/chat/completions", endpoint.chat, methods=["POST"])
+    app.add_api_route("/v1/completions", endpoint.completions, methods=["POST"])
+    app.add_api_route("/health", endpoint.health, methods=["GET"])
+    app.add_api_route("/metrics", endpoint.metrics, methods=["GET"])
+    return app
+
+
+class Endpoint:
+    """The functions behind the addresses."""
+
+    def __init__(self, catalogue: Catalogue, limits: Limits, metrics: Metrics) -> None:
+        self._catalogue = catalogue
+        self._limits = limits
+        self._metrics = metrics
+        self._created = int(time.time())
+
+    async def models(self) -> Response:
+        """All models."""
+        cards = [await self._card(name) for name in self._catalogue.names]
+        return JSONResponse(ModelList(data=cards).model_dump())
+
+    async def model(self, name: str) -> Response:
+        """One of them."""
+        return JSONResponse((await self._card(self._known(name))).model_dump())
+
+    async def health(self) -> Response:
+        """Whether requests can be answered: 503 once the passes of a model have ended."""
+        found = [await self._served(name) for name in self._catalogue.names]
+        well = all(served.bridge.alive for served in found)
+        waiting = sum(served.bridge.waiting for served in found)
+        running = sum(served.bridge.running for served in found)
+        body = {"status": "ok" if well else "failing", "running": running, "waiting": waiting}
+        return JSONResponse(body, status_code=200 if well else 503)
+
+    async def metrics(self) -> Response:
+        """For Prometheus."""
+        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+
+    async def chat(self, request: HttpRequest) -> Response:
+        """Turns in, the next turn out."""
+        asked, ignored = await _read(request, ChatRequest, "chat")
+        served = await self._ready(asked)
+        turns = [message.turn() for message in asked.messages]
+        prompt = await _encoded(lambda: served.checkpoint.encode_chat(turns))
+        return await self._answer(request, asked, served, prompt, ignored)
+
+    async def completions(self, request: HttpRequest) -> Response:
+        """A text in, its continuation out."""
+        asked, ignored = await _read(request, CompletionRequest, "completions")
+        served = await self._ready(asked)
+        try:
+            single = asked.single
+        except ValueError as error:
+            raise ApiError(400, str(error), param="prompt") from None
+        encode = served.checkpoint.encode_text
+        prompt = single if isinstance(single, list) else await _encoded(lambda: encode(single))
+        return await self._answer(request, asked, served, prompt, ignored)
+
+    async def _answer(
+        self, request: HttpRequest, asked: Request, served: Served, prompt: list[int], ignored: Sequence[str]
+    ) -> Response:
+        order = self._order(asked, served, prompt, ignored, request.state.began)
+        if asked.stream:
+            stream = order.bodies.stream(self.pieces(order), asked.stream_options or StreamOptions())
+            return EventStream(stream, order.headers, order.job.leave)
+        whole: list[Piece] = []
+
+        async def write() -> None:
+            async with aclosing(self.pieces(order)) as pieces:
+                whole.extend([piece async for piece in pieces])
+
+        try:
+            if not await until_gone(request.receive, write()):
+                return Response(status_code=499)  # nobody reads it
+        except Exception as error:
+            _log.exception("a request failed")
+            raise ApiError(500, FAILED) from error
+        finally:
+            order.job.leave()
+        return JSONResponse(order.bodies.whole(whole, order.writer.tally), headers=dict(order.headers))
+
+    def _order(self, asked: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float) -> Order:
+        """Have it decoded; whatever is wrong is said before an answer begins."""
+        length = self._length(served, asked, len(prompt))
+        try:
+            info = served.info(asked.decoder)
+        except ValueError as error:
+            raise ApiError(400, str(error), param="decoder") from None
+        try:
+            free = not asked.model_fields_set.intersection(("decoder", *_OWN))
+            job = served.bridge.submit(info.name, prompt, _settings(asked, served, length), free=free)
+        except BusyError as error:
+            raise _busy(error) from None
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+        unread = [name for name in _OWN if name in asked.model_fields_set and name not in info.settings]
+        names = [*ignored, *unread]
+        chat = isinstance(asked, ChatRequest)
+        logprobs = asked.alternatives is not None
+        return Order(
+            served=served,
+            asked=asked,
+            info=info,
+            job=job,
+            writer=Writer(served.checkpoint, asked.stops, asked.alternatives),
+            bodies=Bodies(Heading(served.name, chat=chat), len(prompt), logprobs=logprobs, records=bool(asked.records)),
+            prompt_tokens=len(prompt),
+            headers={IGNORED_HEADER: ", ".join(names)} if names else {},
+            began=began,
+        )
+
+    async def pieces(self, order: Order) -> AsyncGenerator[Piece]:
+        """What each pass adds, up to the end; leaving it frees the row."""
+        first = last = 0.0
+        try:
+            async for record in order.job.records():
+                piece = order.writer.add(record)
+                last = time.monotonic()
+                if piece.tokens and not first:
+                    first = last
+                    self._metrics.first_token(first - order.began)
+                yield piece
+                if piece.finish is not None:
+                    return
+            raise RuntimeError("the records ended before the text")
+        finally:
+            order.job.leave()
+            writer = order.writer
+            self._metrics.finished(
+                decoder=order.info.name,
+                prompt=order.prompt_tokens,
+                completion=writer.tokens,
+                passes=writer.tally.passes,
+                seconds=time.monotonic() - order.began,
+                writing_seconds=last - first,
+            )
+            if writer.finish is None:
+                self._metrics.left()
+
+    async def _ready(self, asked: Request) -> Served:
+        """The model of a request, if there is room in its queue."""
+        served = await self._served(self._known(self._catalogue.names[0] if asked.model is None else asked.model))
+        try:
+            served.bridge.check_room()
+        except BusyError as error:
+            raise _busy(error) from None
+        return served
+
+    def _known(self, name: str) -> str:
+        if name not in self._catalogue.names:
+            names = ", ".join(self._catalogue.names)
+            raise ApiError(
+                404, f"the model {name[:64]!r} is not served here: use {names}", param="model", code="model_not_found"
+            )
+        return name
+
+    async def _served(self, name: str) -> Served:
+        try:
+            return await run_in_threadpool(self._catalogue.get, name)
+        except ValueError as error:
+            raise ApiError(503, str(error), param="model", headers={"retry-after": "10"}) from None
+
+    async def _card(self, name: str) -> ModelCard:
+        served = await self._served(name)
+        return ModelCard(id=name, created=self._created, max_model_len=served.bridge.context, decoders=served.decoders)
+
+    def _length(self, served: Served, asked: Request, prompt_tokens: int) -> int:
+        """The most tokens that the answer may have."""
+        room, most = served.bridge.context - prompt_tokens, self._limits.new_tokens
+        if asked.length is not None and asked.length > most:
+            raise ApiError(400, f"max_tokens must be at most {most}, got {asked.length}", param="max_tokens")
+        if room < (asked.length or 1):
+            raise ApiError(
+                400,
+                f"the prompt has {prompt_tokens} tokens and the answer up to {asked.length or 1}, but the context has "
+                f"{served.bridge.context}: shorten the prompt or lower max_tokens",
+                param="max_tokens" if prompt_tokens < served.bridge.context else None,
+                code="context_length_exceeded",
+            )
+        return asked.length or min(room, asked.default_length or most, most)
+
+
+def _settings(asked: Request, served: Served, length: int) -> DecodingSettings:
+    """What the request says, else what the server does.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+    threshold = asked.threshold if "threshold" in asked.model_fields_set else served.threshold
+    temperature = asked.temperature or 0.0
+    seed = secrets.randbelow(MAX_SEED + 1) if asked.seed is None and temperature else asked.seed or 0
+    return DecodingSettings(
+        threshold=threshold,
+        block_size=asked.block_size or served.usual_block_size,
+        temperature=temperature,
+        top_p=1.0 if asked.top_p is None else asked.top_p,
+        seed=seed % (MAX_SEED + 1),
+        max_new_tokens=length,
+        alternatives=asked.alternatives or 0,
+    )
+
+
+async def _read(request: HttpRequest, kind: type[Asked], route: Route) -> tuple[Asked, tuple[str, ...]]:
+    """The request, checked, and the names of its parameters that have no effect."""
+    request.state.began = time.monotonic()
+    try:
+        data = await request.json()
+    except (ValueError, RecursionError):
+        raise ApiError(400, "the body is not JSON") from None
+    if not isinstance(data, dict):
+        raise ApiError(400, "the body must be a JSON object")
+    try:
+        asked = kind.model_validate(data)
+        return asked, conformance.ignored(route, (asked.model_extra or {}).items())
+    except ValidationError as error:
+        name, sentence = _sentence(error)
+        raise ApiError(400, sentence, param=name) from None
+    except conformance.UnsupportedError as error:
+        raise ApiError(400, str(error), param=error.name) from None
+
+
+def _sentence(error: ValidationError) -> tuple[str | None, str]:
+    """The parameter at fault, and one sentence about it: of several errors, the one that lies deepest."""
+    found = max(error.errors(include_url=False, include_context=False), key=lambda one: len(one["loc"]))
+    name = str(found["loc"][0]) if found["loc"] else None
+    place = [str(part) for part in found["loc"] if isinstance(part, int) or part.isidentifier()]
+    says = found["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
+    got = "" if found["type"] == "missing" else f", got {ascii(found['input'])[:80]}"
+    return name, f"{'.'.join(place) or 'the body'}: {says[0].lower()}{says[1:]}{got}"
+
+
+async def _encoded(encode: Callable[[], list[int]]) -> list[int]:
+    """Token ids of a prompt, in a thread: long ones take a while."""
+    try:
+        prompt = await run_in_threadpool(encode)
+    except ValueError as error:
+        raise ApiError(400, str(error), param="messages") from None
+    if not prompt:
+        raise ApiError(400, "the prompt has no tokens", param="prompt")
+    return prompt
+
+
+def _busy(error: BusyError) -> ApiError:
+    return ApiError(
+        429,
+        f"all places are taken and the queue is full: try again in {error.seconds} seconds",
+        code="rate_limit_exceeded",
+        headers={"retry-after": str(error.seconds)},
+    )
+
+
+async def _refusal(_: HttpRequest, error: Exception) -> Response:
+    if not isinstance(error, ApiError):
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        says = {404: "there is nothing at this address", 405: "this address takes no such method"}
+        error = ApiError(status, says.get(status, "the request cannot be answered"))
+    return JSONResponse(error.body, status_code=error.status_code, headers=dict(error.headers or {}))
+
+
+async def _failure(_: HttpRequest, error: Exception) -> Response:
+    return JSONResponse(error_body(FAILED, "server_error"), status_code=500)
+
+
+def _counting(metrics: Metrics) -> Callable[[str, int], None]:
+    """Counts answers by route; addresses that do not exist are one."""
+
+    def answered(path: str, status: int) -> None:
+        metrics.answered(path if path in PATHS else "other", status)
+
+    return answered

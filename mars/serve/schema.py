@@ -1,0 +1,226 @@
+"""What crosses the wire: the bodies of requests as they are checked, and those of answers as they are written.
+
+Values are strict: "4" is no number and 1 is no yes. What OpenAI's calls take besides is in `mars.serve.conformance`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from mars.config import MAX_BLOCK_SIZE
+
+MOST_STOPS = 4
+MOST_ALTERNATIVES, MOST_COMPLETION_ALTERNATIVES = 20, 5
+SMALLEST_SEED, LARGEST_SEED = -(2**63), 2**63 - 1
+COMPLETION_TOKENS = 16
+"""OpenAI's default length of `/v1/completions`."""
+
+Stop = Annotated[str, StringConstraints(min_length=1)]
+Whole = Annotated[int, Field(ge=1)]
+TokenId = Annotated[int, Field(ge=0)]
+
+
+class Strict(BaseModel):
+    """No value is converted, and no number is infinite."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+class TextPart(Strict):
+    """One part of a content; only text is read."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(Strict):
+    """One turn. `name` is not shown to the model."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+    name: str | None = None
+
+    def turn(self) -> dict[str, str]:
+        """Role and content as chat templates know them."""
+        role = "system" if self.role == "developer" else self.role
+        content = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return {"role": role, "content": content}
+
+
+class StreamOptions(Strict):
+    """When usage is sent in a stream: in an event of its own at the end, and in every event."""
+
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+
+
+class Request(BaseModel, ABC):
+    """What both calls have in common; further parameters are checked by `mars.serve.conformance`."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, frozen=True)
+    default_length: ClassVar[int | None] = None
+
+    model: str | None = None
+    max_tokens: Whole | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=SMALLEST_SEED, le=LARGEST_SEED)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    n: Literal[1] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    decoder: str | None = None
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    block_size: Annotated[int, Field(ge=1, le=MAX_BLOCK_SIZE)] | None = None
+    records: bool | None = None
+
+    @field_validator("n", mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        if value is not None and (isinstance(value, bool) or value != 1 or not isinstance(value, int)):
+            raise ValueError("must be 1: this server writes one answer a request")
+        return value
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The strings at which the text ends."""
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def length(self) -> int | None:
+        """The most tokens to write, if the request says so."""
+        return self.max_tokens
+
+    @property
+    @abstractmethod
+    def alternatives(self) -> int | None:
+        """How many alternatives of each token are listed; None: no log-probabilities at all."""
+
+
+class ChatRequest(Request):
+    """The body of `/v1/chat/completions`."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_completion_tokens: Whole | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = None
+
+    @property
+    def length(self) -> int | None:
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def alternatives(self) -> int | None:
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+
+class CompletionRequest(Request):
+    """The body of `/v1/completions`."""
+
+    default_length: ClassVar[int | None] = COMPLETION_TOKENS
+
+    prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
+    logprobs: Annotated[int, Field(ge=0, le=MOST_COMPLETION_ALTERNATIVES)] | None = None
+
+    @property
+    def single(self) -> str | list[int]:
+        """The one prompt.
+
+        Raises:
+            ValueError: there are several, or none.
+        """
+        prompt: Any = self.prompt
+        if isinstance(prompt, list) and (not prompt or not isinstance(prompt[0], int)):
+            if len(prompt) != 1:
+                raise ValueError(f"prompt must be one text or one list of token ids, got {len(prompt)} of them")
+            [prompt] = prompt
+        if not prompt:
+            raise ValueError("prompt must not be empty")
+        return prompt
+
+    @property
+    def alternatives(self) -> int | None:
+        return self.logprobs
+
+
+class Usage(Strict):
+    """Tokens of a request; those of the answer include the end-of-sequence token."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Candidate(Strict):
+    """A token with its log-probability and the bytes that it stands for."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprob(Candidate):
+    """A token of the text, with the most probable ones in its place."""
+
+    top_logprobs: list[Candidate]
+
+
+class ChatLogprobs(Strict):
+    """The log-probabilities of `/v1/chat/completions`."""
+
+    content: list[TokenLogprob]
+    refusal: None = None
+
+
+class CompletionLogprobs(Strict):
+    """Those of `/v1/completions`: lists beside one another; offsets are characters of the text."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]]
+    text_offset: list[int]
+
+
+class ModelCard(Strict):
+    """A model that is served, and what it can be asked for."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "mars"
+    max_model_len: int | None = None
+    decoders: list[str] = []
+
+
+class ModelList(Strict):
+    """The answer of `/v1/models`."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+class Heading:
+    """What the answer to one request, or each event of it, begins with."""
+
+    def __init__(self, model: str, *, chat: bool) -> None:
+        self.chat = chat
+        self._model = model
+        self._id = f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(12)}"
+        self._created = int(time.time())
+
+    def fields(self, *, event: bool) -> dict[str, Any]:
+        """Id, kind, time and model."""
+        kind = ("chat.completion.chunk" if event else "chat.completion") if self.chat else "text_completion"
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+
+
+def error_body(message: str, kind: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    """An error as OpenAI's clients read it."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

@@ -1,0 +1,227 @@
+"""One run that trains a MARS adapter on the Hugging Face Trainer: sharding, resuming and logging come from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+
+from mars.checkpoint.adapter import MASKS_FILE, RECORD_FILE, WEIGHTS_FILE
+from mars.checkpoint.converted import known_fingerprint
+from mars.checkpoint.sources import locate
+from mars.checkpoint.weights import load_model, load_tokenizer, read_config
+from mars.provenance import provenance
+from mars.training.adapter import AdapterModel, AnchorCollator, Conversation, encode_conversation
+from mars.training.run import last_saved_step
+from mars.training.sampler import MixedLengthBatches
+from mars.training.settings import AdapterSettings
+
+LEAST_ANSWER = 4
+
+
+class Conversations(Dataset[dict[str, Any]]):
+    """Tokenized conversations, in order."""
+
+    def __init__(self, conversations: Sequence[Conversation]) -> None:
+        self._conversations = conversations
+
+    def __len__(self) -> int:
+        return len(self._conversations)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        conversation = self._conversations[index]
+        return {"input_ids": conversation.ids, "answers": conversation.answers}
+
+
+class AdapterTrainer(Trainer):
+    """Trainer that saves what is trained and logs how often each mask of a group is right."""
+
+    def __init__(self, lengths: list[int], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._lengths = lengths
+
+    def _get_train_sampler(self, train_dataset: Dataset[dict[str, Any]] | None = None) -> MixedLengthBatches:
+        return MixedLengthBatches(self._lengths, self.args.per_device_train_batch_size, self.args.seed)
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | None = None,
+    ) -> Any:
+        """The mean over the masks of this process's batch."""
+        return model(**inputs)["loss"] / self.args.gradient_accumulation_steps
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
+        saved = load_file(Path(resume_from_checkpoint) / "model.safetensors")
+        (model or self.accelerator.unwrap_model(self.model)).load_state_dict(saved, strict=False)
+
+    def log(self, logs: dict[str, float], *arguments: Any, **options: Any) -> None:
+        """Add the share of masks whose most probable token was right, by their number, of this process."""
+        model: Any = self.accelerator.unwrap_model(self.model)
+        if "loss" in logs:
+            for name, hits, seen in zip(("alone", "given"), model.hits, model.seen, strict=True):
+                for k in range(model.masks):
+                    if seen[k] > 0:
+                        logs[f"{name}_{k + 1}"] = round(float(hits[k] / seen[k]), 4)
+            model.hits.zero_()
+            model.seen.zero_()
+        super().log(logs, *arguments, **options)
+
+
+def train_adapter(settings: AdapterSettings, command: str) -> Path:
+    """Train, and save the adapter in PEFT's format with masks, head and record; returns its folder.
+
+    Raises:
+        ValueError: bad settings, data or base, in one sentence.
+    """
+    set_seed(settings.seed)
+    base, tokenizer, origin = load_base(settings.base)
+    conversations = read_data(settings, tokenizer)
+    model = AdapterModel(base, masks=settings.masks, rank=settings.rank, head=settings.head, mode=settings.mode)
+    if settings.start is not None:
+        load_trained(model, Path(settings.start))
+    work = Path(settings.output) / "work"
+    last = last_saved_step(work) if settings.resume else None
+    trainer = AdapterTrainer(
+        [len(conversation.ids) for conversation in conversations],
+        model=model,
+        args=arguments(settings, work),
+        train_dataset=Conversations(conversations),
+        data_collator=AnchorCollator(
+            pad_id=int(tokenizer.eos_token_id), masks=settings.masks, anchors=settings.anchors, keep=settings.keep
+        ),
+    )
+    begin = time.perf_counter()
+    result = trainer.train(resume_from_checkpoint=last)
+    if trainer.is_world_process_zero():
+        measured = {
+            "conversations": len(conversations),
+            "answer_tokens": sum(end - first for c in conversations for first, end in c.answers),
+            "steps": result.global_step,
+            "processes": trainer.args.world_size,
+            "seconds": round(time.perf_counter() - begin, 1),
+            "resumed": settings.resume,
+            "log": trainer.state.log_history,
+        }
+        save_adapter(model, settings, origin, measured, provenance(command, str(trainer.args.device)))
+    return Path(settings.output)
+
+
+def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
+    """The base in bfloat16 with its tokenizer, and how the record names it."""
+    folder, _ = locate(source)
+    model_type, config = read_config(folder)
+    model = load_model(folder, model_type, config, torch.bfloat16)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return model.to(device), load_tokenizer(folder), {"name": source, "fingerprint": known_fingerprint(folder)}
+
+
+def read_data(settings: AdapterSettings, tokenizer: PreTrainedTokenizerBase) -> list[Conversation]:
+    """Tokenize the files; answers of fewer than four tokens teach nothing and are left out.
+
+    Raises:
+        ValueError: names the file and line at fault, or says that nothing is left.
+    """
+    found = []
+    for source in settings.data:
+        path = Path(source)
+        if not path.is_file():
+            raise ValueError(f"data file {path} does not exist")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                data = json.loads(line)
+                messages, ended = data["messages"], bool(data.get("ended", True))
+                conversation = encode_conversation(tokenizer, messages, settings.max_length, ended=ended)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"{path}, line {number}: expected a conversation as `distill` writes it") from error
+            answers = tuple(span for span in conversation.answers if span[1] - span[0] >= LEAST_ANSWER)
+            if answers:
+                found.append(Conversation(conversation.ids, answers))
+    if not found:
+        raise ValueError("the data files hold no answer of at least four tokens: nothing can be learnt from them")
+    return found
+
+
+def arguments(settings: AdapterSettings, work: Path) -> TrainingArguments:
+    """The Trainer's arguments: AdamW, cosine to 0 after a warm-up."""
+    cpu = not torch.cuda.is_available()
+    return TrainingArguments(
+        output_dir=str(work),
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=settings.warmup_share,
+        adam_beta2=0.98,
+        max_grad_norm=1.0,
+        use_cpu=cpu,
+        ddp_backend="gloo" if cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else None,
+        seed=settings.seed,
+        save_steps=settings.save_steps,
+        save_total_limit=2,
+        logging_steps=10,
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=not cpu,
+    )
+
+
+def load_trained(model: AdapterModel, folder: Path) -> None:
+    """Take over the adapter of a folder: one that `save_adapter` wrote, or a step that the Trainer saved.
+
+    Raises:
+        ValueError: it holds none that fits.
+    """
+    step = folder / "model.safetensors"
+    if not step.is_file():
+        raise ValueError(f"{folder} holds no model.safetensors: give a step such as OUTPUT/work/checkpoint-500")
+    saved, wanted = load_file(step), model.state_dict()
+    misfits = [name for name, value in wanted.items() if name not in saved or saved[name].shape != value.shape]
+    if misfits:
+        raise ValueError(f"{step} does not fit in {misfits[0]}: it was trained with other masks, rank or head")
+    model.load_state_dict(saved, strict=False)
+
+
+def save_adapter(
+    model: AdapterModel,
+    settings: AdapterSettings,
+    origin: dict[str, Any],
+    measured: dict[str, Any],
+    source: dict[str, Any],
+) -> None:
+    """Write the adapter in PEFT's format and bfloat16, masks and head beside it, and the training record."""
+    output = Path(settings.output)
+    model.peft.peft_config["default"].base_model_name_or_path = origin["name"]
+    model.peft.save_pretrained(output, save_embedding_layers=False)  # or PEFT asks the Hub
+    weights = output / WEIGHTS_FILE
+    save_file({name: value.bfloat16() for name, value in load_file(weights).items()}, weights, {"format": "pt"})
+    extra = {"mask_embeddings": model.mask_embeddings.detach().bfloat16().contiguous()}
+    if model.head is not None:
+        extra["head.up"] = model.head.up.weight.detach().bfloat16().contiguous()
+        extra["head.down"] = model.head.down.weight.detach().bfloat16().contiguous()
+    save_file(extra, output / MASKS_FILE, {"format": "pt"})
+    record = {
+        "stage": "adapter",
+        "mode": settings.mode,
+        "block_size": settings.block_size or settings.masks + 1,
+        "masks": settings.masks,
+        "head": settings.head,
+        "base": origin,
+        "settings": {name: value for name, value in asdict(settings).items() if name != "output"},
+        "measured": measured,
+        "provenance": source,
+    }
+    (output / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,242 @@
+"""Conversations that a model writes itself: its own prompts, or prompts from files, and its own greedy answers.
+
+A masked model is trained best on what its base would write: an adapter that drafts for a base learns from the base's
+answers, not from corpus text. Prompts come from files, or from the base itself, which continues the chat template from
+the start of a user's turn (Magpie, arXiv 2406.08464), optionally behind the first words of a kind of request.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mars.chat import encode_messages, encode_text
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.decoding.service import Service
+from mars.training.settings import DistillSettings
+
+Messages = list[dict[str, str]]
+
+# The first words of a user's turn, so that kinds of request are met that a model left to itself seldom writes.
+# "" leaves the choice to it; what stands here more than once is asked for more often.
+OPENINGS: tuple[str, ...] = (
+    *[""] * 8,
+    *["Summarize: "] * 4,
+    *["Translate German to English: "] * 3,
+    "Translate the following sentence into Spanish: ",
+    "Translate to English: ",
+    *["Write a Python function that "] * 2,
+    "Write a program in Python to ",
+    "Fix the bug in this code:\n```python\n",
+    "Write a short story about ",
+    "Write an email to ",
+    "Write a poem about ",
+    "Draft a blog post about ",
+    "Pretend you are ",
+    "You are a ",
+    *["Explain "] * 2,
+    "Explain to a child ",
+    "Why ",
+    "How does ",
+    "How can I ",
+    "What is the difference between ",
+    "What are ",
+    *["Who "] * 2,
+    "When was ",
+    "Where is ",
+    "Which ",
+    "List five ",
+    "Give me three tips ",
+    "Compare ",
+    "Describe ",
+    "Rewrite the following paragraph: ",
+    "Correct the grammar of this sentence: ",
+    "Extract all names from the following text: ",
+    "Classify the following reviews as positive or negative:\n",
+    "Read the passage below and answer the question.\n\nPassage: ",
+    "Answer the question with the help of the text.\n\n",
+    "Solve the equation ",
+    "What is the probability that ",
+    "Calculate ",
+    "If ",
+    "A train ",
+    "Suppose ",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A conversation to write: `name` says where its prompt is from; `prompt` None lets the model write it."""
+
+    name: str
+    number: int
+    prompt: str | None = None
+    opening: str = ""
+
+
+def requests(settings: DistillSettings) -> Iterator[Request]:
+    """All conversations that the settings ask for, in the same order each time.
+
+    Raises:
+        ValueError: names the file and the line that cannot be read.
+    """
+    for source in settings.prompts:
+        yield from _from_file(source)
+    for number in range(settings.self_prompts):
+        yield Request(f"self:{settings.seed}:{number}", number, None, OPENINGS[number % len(OPENINGS)])
+
+
+def _from_file(source: str) -> Iterator[Request]:
+    path, field = Path(source), "prompt"
+    if not path.is_file() and ":" in source:
+        path, field = Path(source.rpartition(":")[0]), source.rpartition(":")[2]
+    if not path.is_file():
+        raise ValueError(f"prompt file {source} does not exist")
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+        if not line.strip():
+            continue
+        text: Any = line
+        if path.suffix == ".jsonl":
+            try:
+                text = json.loads(line)[field]
+            except (ValueError, KeyError, TypeError):
+                text = None
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"{path}, line {number + 1}: expected an object with the text {field!r}")
+        yield Request(f"{path.stem}:{number}", number, text.strip())
+
+
+class Writer:
+    """Writes conversations with one checkpoint, many at a time through one `Service`."""
+
+    def __init__(self, checkpoint: Checkpoint, settings: DistillSettings):
+        self._checkpoint = checkpoint
+        self._settings = settings
+        room = 2 * (settings.max_prompt_tokens + settings.max_new_tokens) + 64
+        self._service = Service(checkpoint.engine, settings.places, min(room, checkpoint.engine.context_length))
+
+    def write(self, request: Request) -> dict[str, Any] | None:
+        """One line of the output; None where the prompt is too long or the model wrote none."""
+        prompt = request.prompt or self._ask([], request.opening, request.number)
+        if prompt is None:
+            return None
+        messages: Messages = [{"role": "user", "content": prompt}]
+        ended = self._answer(messages)
+        if ended is None:
+            return None
+        share = self._settings.second_turns
+        if ended and int((request.number + 1) * share) > int(request.number * share):
+            question = self._ask(messages, "", request.number)
+            if question is not None:
+                longer = [*messages, {"role": "user", "content": question}]
+                if self._answer(longer) is not None:
+                    messages = longer
+        return {"name": request.name, "messages": messages, "ended": ended}
+
+    def _ask(self, messages: Messages, opening: str, number: int) -> str | None:
+        """A user's turn that the model writes behind `messages`, beginning with `opening`."""
+        tokenizer, settings = self._checkpoint.tokenizer, self._settings
+        holder = "\ue002"
+        turns = [*messages, {"role": "user", "content": holder}]
+        template = tokenizer.apply_chat_template(turns, tokenize=False)
+        before = template.partition(holder)[0]
+        ids = tokenizer(before, add_special_tokens=False)["input_ids"] + encode_text(tokenizer, opening)
+        written, ended = self._decode(
+            ids,
+            DecodingSettings(
+                max_new_tokens=settings.max_prompt_tokens,
+                temperature=settings.temperature,
+                top_p=settings.top_p,
+                seed=settings.seed * 2**32 + number,
+            ),
+        )
+        text = (opening + written).strip()
+        return text if ended and len(text) > len(opening) + 2 else None
+
+    def _answer(self, messages: Messages) -> bool | None:
+        """Append the greedy answer to `messages`; whether it ended by itself, None if the prompt is too long."""
+        ids = encode_messages(self._checkpoint.tokenizer, messages)
+        if len(ids) > self._settings.max_prompt_tokens * len(messages):
+            return None
+        text, ended = self._decode(ids, DecodingSettings(max_new_tokens=self._settings.max_new_tokens))
+        if not text.strip():
+            return None
+        messages.append({"role": "assistant", "content": text})
+        return ended
+
+    def _decode(self, ids: Sequence[int], settings: DecodingSettings) -> tuple[str, bool]:
+        written: list[int] = []
+        ended = False
+        for record in self._service.submit("autoregressive", ids, settings):
+            written += record.rows[0].accepted_ids
+            ended = record.rows[0].finish_reason == "stop"
+        return self._checkpoint.decode(written), ended
+
+
+def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
+    """Write the conversations that `settings` ask for and the output lacks; returns how many lines it has now.
+
+    Each line is `{"name": …, "messages": [user, assistant, …], "ended": …}` and is written as soon as it is complete:
+    after an interruption the same call goes on. Requests that gave nothing are listed in OUTPUT.skipped.
+
+    Raises:
+        ValueError: names the file and line at fault.
+    """
+    output = Path(settings.output)
+    skipped = output.with_name(output.name + ".skipped")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    done, seen = read_done(output)
+    done |= set(skipped.read_text().split("\n")) if skipped.is_file() else set()
+    writer, lock = Writer(checkpoint, settings), threading.Lock()
+
+    def one(request: Request) -> None:
+        line = writer.write(request)
+        with lock:
+            if line is None or line["messages"][0]["content"] in seen:
+                with skipped.open("a", encoding="utf-8") as file:
+                    file.write(request.name + "\n")
+                return
+            seen.add(line["messages"][0]["content"])
+            with output.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    todo = (request for request in requests(settings) if request.name not in done)
+    with ThreadPoolExecutor(settings.places) as pool:
+        running: set[Future[None]] = set()
+        for request in todo:
+            running.add(pool.submit(one, request))
+            if len(running) >= settings.places:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                sys.stderr.write(f"\r{len(seen)} conversations ")
+        for future in running:
+            future.result()
+    sys.stderr.write("\n")
+    return len(seen)
+
+
+def read_done(output: Path) -> tuple[set[str], set[str]]:
+    """Names and first prompts of the lines that `output` holds; a half-written last line is cut off."""
+    names: set[str] = set()
+    prompts: set[str] = set()
+    if not output.is_file():
+        return names, prompts
+    whole = []
+    for line in output.read_text(encoding="utf-8").splitlines():
+        try:
+            data = json.loads(line)
+            names.add(data["name"])
+            prompts.add(data["messages"][0]["content"])
+        except (ValueError, KeyError, TypeError, IndexError):
+            continue
+        whole.append(line + "\n")
+    output.write_text("".join(whole), encoding="utf-8")
+    return names, prompts

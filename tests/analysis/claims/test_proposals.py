@@ -1,0 +1,86 @@
+"""Claims 5, 9 and 11: verdicts on runs made for each, and the reasons given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.claims import ClaimVerdict
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, ClaimVerdict.HOLDS), (1.5, ClaimVerdict.FAILS)])
+def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> None:
+    """Margin gains `factor` times what the others gain at the same accuracies."""
+    runs = swept({None: (0.9, 1)})
+    for score, thresholds in (("probability", (0.9, 0.6)), ("margin", (0.8, 0.5)), ("entropy", (0.3, 1.2))):
+        more = factor if score == "margin" else 1.0
+        points_of = dict(zip(thresholds, ((0.89, 2 * more), (0.86, 3 * more)), strict=True))
+        runs += swept(points_of, score=score)
+    finding = find(5, runs)
+    assert finding.verdict is verdict
+    assert [tuple(row.compared.values()) for row in finding.comparisons] == [
+        ("probability", "0.9, 0.6"),
+        ("margin", "0.8, 0.5"),
+        ("entropy", "0.3, 1.2"),
+    ]
+    assert finding.why[0].startswith("A loss of 2 points is only 12 of 600 problems")
+    assert find(5, runs[:5]).verdict is ClaimVerdict.MISSING
+
+
+@pytest.mark.parametrize(
+    ("gain", "text", "verdict"),
+    [(3.0, "", ClaimVerdict.HOLDS), (3.0, "other", ClaimVerdict.FAILS), (1.7, "", ClaimVerdict.FAILS)],
+)
+def test_exact(find: Any, exact_runs: Any, gain: float, text: str, verdict: ClaimVerdict) -> None:
+    finding = find(9, exact_runs(gain=gain, text=text))
+    assert finding.verdict is verdict
+    [row] = finding.comparisons
+    assert row.measured["texts"] == f"{'0' if text else '1,200'} of 1,200"
+    assert row.measured["gain"].endswith("over τ = 0.99"), "τ = 0.5 loses too much to count"
+
+
+def test_exact_on_the_clock(find: Any, mars: Any, timed: Any, exact_runs: Any) -> None:
+    model, runs = mars(8), exact_runs()
+    for batch_size, speed in ((1, 150), (4, 130), (16, 90)):
+        runs.append(timed(model, "autoregressive", 100, batch_size))
+        runs.append(timed(model, "self_speculative", speed, batch_size))
+        runs.append(timed(model, "sliding_window", 120, batch_size, threshold=0.99))
+        runs.append(timed(model, "sliding_window", 500, batch_size, threshold=0.5))
+    clock = find(9, runs).comparisons[1:]
+    assert [row.compared["batch"] for row in clock] == ["1", "4", "16"]
+    rivals = [row.measured["fastest within 1 point"] for row in clock]
+    assert rivals == ["τ = 0.99"] * 3, "not τ = 0.5, which loses 20 points"
+    assert {row.verdict for row in clock} == {None}
+
+
+@pytest.mark.parametrize(
+    ("gain", "accuracy", "verdict"),
+    [
+        (2.5, 0.88, ClaimVerdict.HOLDS),
+        (2.5, 0.8, ClaimVerdict.FAILS),
+        (2.0, 0.88, ClaimVerdict.FAILS),
+        (1.5, 0.88, ClaimVerdict.FAILS),
+    ],
+)
+def test_the_extra_proposal(find: Any, swept: Any, gain: float, accuracy: float, verdict: ClaimVerdict) -> None:
+    runs = swept({None: (0.9, 1), 0.95: (0.88, 2), 0.7: (0.8, 3)})
+    runs += swept({0.95: (accuracy, gain), 0.7: (0.8, 4)}, extra_proposal=True)
+    finding = find(11, runs)
+    assert finding.verdict is verdict
+    assert [row.compared["τ"] for row in finding.comparisons] == ["0.95", "0.7"]
+    assert find(11, runs[:3]).verdict is ClaimVerdict.MISSING
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [([3, 0, 0, 1, 1], "40.0 % in mars-b4 (+0.200 tokens per pass)"), ([5, 0, 0], "0.0 % in mars-b4 (+0.000 tokens")],
+)
+def test_how_many_passes_reach_the_extra_proposal(find: Any, fabricate: Any, counts: list[int], words: str) -> None:
+    model = fabricate.model("mars-b4", block_size=4)
+    runs = []
+    for extra in (False, True):
+        entry, rows = fabricate.run(model, "sliding_window", threshold=0.9, extra_proposal=extra, problems=2)
+        runs.append((entry, rows.assign(acceptance_lengths=[np.array(counts)] * len(rows), passes=5, tokens=11)))
+    assert words in find(11, runs).why[0]

@@ -1,0 +1,130 @@
+"""Claims 4, 6, 7, 10 and 12: verdicts on runs made for each, and the reasons given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.claims import CLAIMS, ClaimVerdict, judge, read_evidence
+
+
+@pytest.mark.parametrize(("speed", "verdict"), [(150, ClaimVerdict.HOLDS), (90, ClaimVerdict.FAILS)])
+def test_block_cache(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimVerdict) -> None:
+    model = mars(8)
+    runs = [timed(model, "autoregressive", 100)]
+    for size, factor in ((8, 0.8), (32, 1.0)):
+        runs.append(timed(model, "block_cached", speed * factor, threshold=0.95, cache_block_size=size))
+    finding = find(4, runs)
+    assert finding.verdict is verdict
+    [row] = finding.comparisons
+    assert row.measured["× AR"].startswith(f"{speed / 100:.2f}×")
+    assert row.compared["best cache block"] == "32"
+    apart = [timed(model, "autoregressive", 100, group="other"), *runs[1:]]
+    assert find(4, apart).verdict is ClaimVerdict.MISSING, "seconds of other groups cannot be compared"
+    others = [timed(model, name, 100, 8, threshold=0.9) for name in ("autoregressive", "block_cached")]
+    assert find(4, others).verdict is ClaimVerdict.MISSING, "the claim is about batch 4"
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(120, ClaimVerdict.HOLDS), (200, ClaimVerdict.OPEN)])
+def test_block_cache_is_compared_on_its_own_weights_and_must_beat_every_ar_run_of_its_size(
+    find: Any, ar: Any, mars: Any, timed: Any, other: float, verdict: ClaimVerdict
+) -> None:
+    model, small = mars(8), {**ar(900, "small"), "parameters": 400}
+    runs = [timed(each, "autoregressive", speed) for each, speed in ((model, 100), (ar(), other))]
+    runs.append(timed(small, "autoregressive", 500))
+    finding = find(4, [*runs, timed(model, "block_cached", 150, threshold=0.95)])
+    assert finding.verdict is verdict
+    assert "1.50×" in finding.headline
+    assert finding.why[0].startswith(f"Against AR on other weights of the same size it is {150 / other:.2f}×")
+
+
+@pytest.mark.parametrize(
+    ("speed", "verdict"), [(130, ClaimVerdict.HOLDS), (110, ClaimVerdict.FAILS), (120, ClaimVerdict.OPEN)]
+)
+def test_waiting(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimVerdict) -> None:
+    """At batch 16; at 4 it is surely faster than both cache block sizes, at 1 slower, which does not count."""
+    model, runs = mars(8), []
+    for batch_size, fast in ((1, 10.0), (4, 130.0), (16, speed)):
+        runs.append(timed(model, "sliding_window", fast, batch_size, threshold=0.95))
+        for size, slow in ((8, 100), (32, 120)):
+            options = {"threshold": 0.95, "cache_block_size": size}
+            runs.append(timed(model, "block_cached", slow, batch_size, **options))
+    finding = find(10, runs)
+    assert finding.verdict is verdict
+    assert [row.verdict is None for row in finding.comparisons] == [True, False, False]
+    assert find(10, [run for run in runs if run[0]["settings"]["threshold"] is None]).verdict is ClaimVerdict.MISSING
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(1.1, ClaimVerdict.HOLDS), (2.0, ClaimVerdict.FAILS)])
+def test_jacobi(find: Any, make: Any, ar: Any, mars: Any, gain: float, verdict: ClaimVerdict) -> None:
+    model = ar()
+    runs = [make(model), make(model, "jacobi", gain=gain, draft_tokens=8), make(model, "jacobi", draft_tokens=2)]
+    finding = find(6, runs)
+    assert finding.verdict is verdict
+    assert "with 8 draft tokens" in finding.headline
+    assert [row.compared["draft tokens"] for row in finding.comparisons] == ["2", "8"]
+    assert find(6, [make(model), make(mars(8), "jacobi")]).verdict is ClaimVerdict.MISSING
+
+
+@pytest.mark.parametrize(
+    ("speeds", "verdict"),
+    [((130, 140), ClaimVerdict.HOLDS), ((130, 90), ClaimVerdict.FAILS), ((130, None), ClaimVerdict.MISSING)],
+)
+def test_speculative(
+    find: Any, ar: Any, mars: Any, timed: Any, speeds: tuple[float, float | None], verdict: ClaimVerdict
+) -> None:
+    plain, masked = ar(), mars(4)
+    runs = [timed(plain, "speculative", speed, 1, draft=plain, draft_tokens=k) for speed, k in ((100, 4), (80, 2))]
+    for draft, speed in zip((plain, masked), speeds, strict=True):
+        if speed is not None:
+            runs.append(timed(masked, "speculative", speed, 1, draft=draft, continuation=True, threshold=0.9))
+    finding = find(7, runs)
+    assert finding.verdict is verdict
+    first = finding.comparisons[0].compared
+    assert first == {"draft → target": "AR → AR (cpu, 1)", "setting": "K = 4"}, "the fastest setting of the baseline"
+    without = timed(masked, "speculative", 500, 1, draft=plain)
+    assert len(find(7, [*runs, without]).runs) == len(finding.runs), "a MARS target continues with its own masks"
+
+
+def test_a_speculative_speed_up_is_split_into_tokens_and_time(find: Any, ar: Any, mars: Any, timed: Any) -> None:
+    plain, masked = ar(), mars(8)
+    runs = [
+        timed(plain, "speculative", 100, 1, draft=plain, gain=2),
+        timed(masked, "speculative", 80, 1, draft=plain, gain=4, continuation=True, threshold=0.9),
+    ]
+    finding = find(7, runs)
+    assert finding.verdict is ClaimVerdict.FAILS
+    (before, after), (tokens, tokens_after) = (
+        [rows[name].sum() / rows["passes"].sum() for _, rows in runs] for name in ("seconds", "tokens")
+    )
+    [sentence] = finding.why
+    assert f"writes {tokens_after / tokens:.2f}× [" in sentence
+    assert f"{after / before:.2f}× the time ({1000 * after:.2f} ms against {1000 * before:.2f} ms)" in sentence
+
+
+def bench(low: float, batch_size: int = 4) -> dict[str, Any]:
+    def result(decoder: str, factor: float) -> dict[str, Any]:
+        speed = {"median": 100 * factor, "low": 90 * factor, "high": 110 * factor}
+        over = {"median": factor, "low": factor * low / 2, "high": factor * 1.1}
+        speeds = {"tokens_per_second": speed, "speedup_over_generate": over, "speedup_over_autoregressive": over}
+        return {"contestant": decoder, "batch_size": batch_size, "bandwidth_share": None, **speeds}
+
+    results = [result("generate", 1), result("autoregressive", 2), result("sliding_window@0.95", 3)]
+    about = {"hardware": "a machine", "device": "cpu", "dtype": "float32", "repeats": 5, "n": 48}
+    return {"results": results, "contestants": {}, "command": "python -m analysis bench", **about}
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(1.5, ClaimVerdict.HOLDS), (0.8, ClaimVerdict.OPEN)])
+def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: ClaimVerdict) -> None:
+    (tmp_path / "bench-here.json").write_text(json.dumps(bench(low)))
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "notes.json").write_text("[]")
+    finding = judge(read_evidence(fabricate.store([]), tmp_path))[CLAIMS[-1]]
+    assert finding.verdict is verdict
+    assert (finding.commands, finding.n) == (["python -m analysis bench"], [48])
+    [row] = finding.comparisons
+    assert row.measured["fastest with τ"] == "sliding_window@0.95"
+    assert row.measured["× our AR"].startswith("3.00×")

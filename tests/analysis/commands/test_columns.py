@@ -1,0 +1,27 @@
+"""`python -m analysis columns`: a file of times that the lesson about wide passes can draw."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from app.tabs.lessons import pass_times
+
+CHECKPOINT = "assets/checkpoints/draft-ar"
+
+
+def test_the_file_has_a_time_for_each_width_and_where_it_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "times.json"
+    given = ["--columns", "1,2,4", "--context", "8", "--repeats", "1", "--output", str(file)]
+    assert main(["columns", "--checkpoint", CHECKPOINT, *given]) == 0
+    found = json.loads(file.read_text())
+    assert [each["columns"] for each in found["times"]] == [1, 2, 4]
+    assert all(0 < each["low"] <= each["seconds"] <= each["high"] for each in found["times"])
+    assert {"command", "commit", "hardware", "date", "load"} <= found.keys()
+    assert pass_times(found)["times"][0] == (1, found["times"][0]["seconds"])
+    assert capsys.readouterr().out.startswith("columns  ms/pass  × the first\n1 ")

@@ -1,0 +1,171 @@
+"""What the word of a decoder means, what each checkpoint can run, and what is refused."""
+
+import pytest
+
+from analysis.decoding.decoder_specs import (
+    DecoderSpec,
+    check_runnable,
+    default_decoder_specs,
+    parse_decoder_specs,
+    parse_threshold,
+)
+from mars import decoders
+from mars.config import DecodingSettings
+
+BASE = DecodingSettings(block_size=16, threshold=0.5, max_new_tokens=7)
+ALL = (
+    "autoregressive",
+    "sliding_window",
+    "block_cached",
+    "self_speculative",
+    "jacobi",
+    "speculative",
+    "block_diffusion",
+)
+
+
+@pytest.fixture(autouse=True)
+def all_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        decoders, "TABLE", {name: decoders.TABLE[name] for name in ALL}
+    )  # a table of its own, in this order
+
+
+def parsed(word: str) -> DecoderSpec:
+    *_, spec = parse_decoder_specs(word, 0.95)
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("word", "label", "changes"),
+    [
+        ("sliding_window", "sliding_window@0.95", {"threshold": 0.95}),
+        ("sliding_window@0.9", "sliding_window@0.9", {"threshold": 0.9}),
+        ("sliding_window@none", "sliding_window@none", {"threshold": None}),
+        ("sliding_window@0.95/b4", "sliding_window@0.95/b4", {"threshold": 0.95, "block_size": 4}),
+        (
+            "block_cached/c16/b4",
+            "block_cached@0.95/c16/b4",
+            {"threshold": 0.95, "cache_block_size": 16, "block_size": 4},
+        ),
+        ("self_speculative/linear", "self_speculative/linear", {"layout": "linear"}),
+        ("self_speculative/b2/auto", "self_speculative/b2/auto", {"layout": "auto", "block_size": 2}),
+        ("jacobi/k3", "jacobi/k3", {"draft_tokens": 3}),
+        ("self_speculative", "self_speculative", {}),
+        ("speculative/k2/continuation", "speculative/k2/continuation", {"draft_tokens": 2, "continuation": True}),
+    ],
+)
+def test_words(word: str, label: str, changes: dict[str, object]) -> None:
+    spec = parsed(f" {word} ")
+    assert (spec.label, dict(spec.changes)) == (label, changes)
+    settings = spec.settings(BASE)
+    assert {name: getattr(settings, name) for name in changes} == changes
+    assert settings.max_new_tokens == 7
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        "beam",
+        "generate/b4",
+        "generate@0.9",
+        "autoregressive@0.9",
+        "jacobi/b4",
+        "jacobi/k",
+        "jacobi/k-1",
+        "jacobi/k٣",
+        "sliding_window/c4",
+        "sliding_window/linear",
+        "sliding_window/b4/b8",
+        "sliding_window@",
+        "sliding_window@0.9@0.8",
+        "sliding_window/b4@0.9",
+        "self_speculative/linear/auto",
+        "self_speculative/",
+        "self_speculative/round",
+    ],
+)
+def test_one_sentence_lists_what_is_allowed(word: str) -> None:
+    with pytest.raises(ValueError, match="decoders must be some of") as refusal:
+        parse_decoder_specs(f"autoregressive,{word}", 0.95)
+    sentence = str(refusal.value)
+    assert sentence.endswith(f"got {word!r}")
+    assert "generate; autoregressive; sliding_window @T (threshold, or none) /bN (block size); block_cached" in sentence
+    assert "/auto|linear|quadratic|tree (layout)" in sentence
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("sliding_window@high", "a threshold must be a number or none, got 'high'"),
+        ("sliding_window@1.5", "threshold must be between 0 and 1"),
+        ("sliding_window/b0", "block_size must be between 1"),
+        ("jacobi/k999", "draft_tokens must be between 1"),
+    ],
+)
+def test_values_out_of_range(word: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parsed(word).settings(BASE)
+
+
+def test_the_two_baselines_come_first_and_everybody_once() -> None:
+    found = parse_decoder_specs("jacobi,generate,jacobi,sliding_window@0.95,sliding_window", 0.95)
+    assert [spec.label for spec in found] == [
+        "generate",
+        "autoregressive",
+        "jacobi",
+        "sliding_window@0.95",
+    ]
+
+
+def test_who_must_write_what_the_baseline_writes() -> None:
+    words = "sliding_window,sliding_window@none,block_cached,self_speculative/linear,jacobi,speculative"
+    words += ",speculative/continuation"
+    assert [spec.label for spec in parse_decoder_specs(words, 0.9) if spec.lossless] == [
+        "autoregressive",
+        "sliding_window@none",
+        "self_speculative/linear",
+        "jacobi",
+        "speculative",
+    ]
+
+
+def test_default_is_what_the_checkpoint_can_run() -> None:
+    masks = [spec.label for spec in default_decoder_specs(0.9, masks=True)]
+    assert [label for label in masks if "speculative" in label] == [
+        "self_speculative/auto",
+        "self_speculative/linear",
+        "self_speculative/quadratic",
+        "self_speculative/tree",
+    ]
+    assert masks[:2] == ["generate", "autoregressive"]
+    assert {"sliding_window@0.9", "block_cached@0.9", "jacobi"} < set(masks)
+    plain = default_decoder_specs(0.9, masks=False)
+    assert [spec.label for spec in plain] == ["generate", "autoregressive", "jacobi"]
+    check_runnable(plain, "ar-sft", masks=False)
+    drafted = default_decoder_specs(0.9, masks=False, draft=True)
+    assert [spec.label for spec in drafted[-2:]] == ["jacobi", "speculative"]
+    check_runnable(drafted, "ar-sft", masks=False, draft=True)
+    check_runnable(default_decoder_specs(0.9, masks=True), "mars-b8", masks=True)
+
+
+def test_what_a_checkpoint_cannot_run() -> None:
+    with pytest.raises(ValueError, match=r"sliding_window@0.9 reads masks, which ar-sft .*autoregressive, jacobi"):
+        check_runnable(parse_decoder_specs("sliding_window", 0.9), "ar-sft", masks=False)
+    with pytest.raises(ValueError, match="speculative/continuation reads masks"):
+        check_runnable(parse_decoder_specs("speculative/continuation", 0.9), "ar-sft", masks=False, draft=True)
+    with pytest.raises(ValueError, match="speculative needs --draft DIR"):
+        check_runnable(parse_decoder_specs("speculative", 0.9), "mars-b8", masks=True)
+
+
+def test_thresholds() -> None:
+    assert (parse_threshold("none"), parse_threshold("0.5")) == (None, 0.5)
+    with pytest.raises(ValueError, match="a threshold must be a number or none, got ''"):
+        parse_threshold("")
+
+
+def test_what_reads_no_causal_model_does_not_meet_the_baseline() -> None:
+    assert "block_diffusion" not in {found.decoder for found in default_decoder_specs(0.95, masks=True, draft=True)}
+    with pytest.raises(ValueError, match=r"block_diffusion@0\.9 reads no causal model"):
+        check_runnable([parsed("block_diffusion@0.9")], "bd", masks=False)

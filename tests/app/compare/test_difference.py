@@ -1,0 +1,81 @@
+from app.compare.difference import Differences, FirstDifference
+
+
+def test_texts_part_at_the_token_that_holds_the_first_other_character() -> None:
+    difference = FirstDifference(["ar", "mars"])
+    assert not difference.add("ar", ["one ", "two ", "three"])
+    assert not difference.add("mars", ["on", "e t"])
+    assert difference.add("mars", ["wo th", "irty"])
+    assert difference.tokens == {"ar": 2, "mars": 3}
+
+
+def test_the_same_text_in_other_tokens_does_not_differ() -> None:
+    difference = FirstDifference(["ar", "mars"])
+    difference.add("ar", ["a", "b", "c", ""])
+    assert not difference.add("mars", ["ab", "", "c"])
+    assert not difference.end("ar")
+    assert not difference.end("mars")
+    assert difference.tokens is None
+
+
+def test_a_text_that_ended_parts_from_one_that_goes_on() -> None:
+    difference = FirstDifference(["ar", "mars"])
+    difference.add("ar", ["a", "b", ""])
+    difference.add("mars", ["a", "b", "c"])
+    assert difference.tokens is None
+    assert difference.end("ar")
+    assert difference.tokens == {"ar": 2, "mars": 2}
+
+
+def test_only_the_first_difference_counts() -> None:
+    difference = FirstDifference(["ar", "mars"])
+    difference.add("ar", ["x"])
+    assert difference.add("mars", ["y"])
+    assert not difference.add("ar", ["z"])
+    assert difference.tokens == {"ar": 0, "mars": 0}
+
+
+def test_one_lane_alone_has_nothing_to_differ_from() -> None:
+    difference = FirstDifference(["ar"])
+    assert not difference.add("ar", ["a"])
+    assert not difference.end("ar")
+
+
+def test_each_other_lane_is_compared_with_the_baseline() -> None:
+    differences = Differences("a", ["b", "c"])
+    assert differences.add("a", ["one ", "two"]) == []
+    assert differences.add("b", ["one ", "too"]) == [{"a": 1, "b": 1}]
+    assert differences.add("b", [" many"]) == []
+    assert differences.add("c", ["one two"]) == []
+    assert differences.end("a") == []
+    assert differences.end("c") == []
+    assert differences.same(["a", "b", "c"]) == ["c"]
+    assert differences.same(["b", "c"]) == []
+
+
+def test_the_baseline_parts_from_several_at_once() -> None:
+    differences = Differences("a", ["b", "c"])
+    differences.add("b", ["x"])
+    differences.add("c", ["y"])
+    assert differences.add("a", ["z"]) == [{"a": 0, "b": 0}, {"a": 0, "c": 0}]
+
+
+def test_agreement_counts_whole_tokens_that_both_have_written() -> None:
+    differences = Differences("a", ["b"])
+    differences.add("a", ["one ", "two ", "three"])
+    assert differences.agreeing("a") == {"b": 0}
+    differences.add("b", ["one tw", "o th"])
+    assert differences.agreeing("b") == {"b": 2}
+    differences.add("b", ["ree", " four"])
+    assert differences.agreeing("b") == {"b": 3}
+    differences.add("a", [" five"])
+    assert differences.agreeing("a") == {}
+
+
+def test_a_token_without_text_is_not_claimed_before_it_shows() -> None:
+    differences = Differences("a", ["b"])
+    differences.add("a", ["x", "é"])
+    differences.add("b", ["x", ""])
+    assert differences.agreeing("b") == {"b": 1}
+    differences.add("b", ["é"])
+    assert differences.agreeing("b") == {"b": 3}

@@ -1,0 +1,149 @@
+"""What a stranger sees first, in a real Chromium: the text, where it stands, and that nothing moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+
+SEEN = "[...document.querySelectorAll('.lens-lane')].filter(each => each.checkVisibility())"
+FIRST_TOKENS = f"{SEEN}.map(each => each.querySelector('.lens-token').getBoundingClientRect().top)"
+LINES = f"""() => {SEEN}.map(each => {{
+    const text = each.querySelector('.lens-text');
+    const board = document.querySelector('.lens-board').getBoundingClientRect().top;
+    const top = each.querySelector('.lens-token').getBoundingClientRect().top;
+    return Math.floor((board - top) / parseFloat(getComputedStyle(text).lineHeight));
+}})"""
+PLACES = f"""() => [scrollY, ...{SEEN}.map(each => [
+    ...[each, each.querySelector('.lens-text'), ...each.querySelectorAll('.lens-token')].map(node => {{
+        const {{ top, left, width }} = node.getBoundingClientRect();
+        return [top, left, width];
+    }})])]"""
+LARGE = "node => parseFloat(getComputedStyle(node).fontSize) >= 24"
+
+
+def finish(tab: Page) -> None:
+    tab.wait_for_selector("#stage [data-state=done]")
+
+
+def test_before_and_after_a_run_three_texts_begin_high_on_the_first_screen(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url, settings=False)
+    tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
+    assert tab.inner_text(".lens-caption-said") == "Each colour band came out of one forward pass"
+    assert tab.inner_text(".lens-parting").startswith("Recorded run of SmolLM2 135M: “")
+    assert len(tab.evaluate(FIRST_TOKENS)) == 3
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
+    assert min(tab.evaluate(LINES)) >= 10
+    tab.click("#run")
+    tab.wait_for_selector("[data-lane=a] .lens-token")
+    assert tab.locator(".lens-recorded").count() == 0
+    finish(tab)
+    assert len(tab.evaluate(FIRST_TOKENS)) == 3
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 260
+    assert min(tab.evaluate(LINES)) >= 10
+    assert tab.evaluate("scrollY") == 0
+
+
+def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url, settings=False)
+    tab.click("#run")
+    tab.wait_for_selector("[data-lane=a] .lens-token")
+    tab.evaluate(f"""() => {{
+        const places = {PLACES};
+        const stage = document.querySelector('.lens-stage');
+        let last = null;
+        new MutationObserver(() => {{
+            if (stage.dataset.state === 'done') window.ended = [last, places()];
+        }}).observe(stage, {{ attributeFilter: ['data-state'] }});
+        const texts = new MutationObserver(() => {{ last = places(); }});
+        document.querySelectorAll('.lens-text').forEach(text => texts.observe(text, {{ childList: true }}));
+    }}""")
+    finish(tab)
+    tab.wait_for_selector("#run:enabled")
+    tab.wait_for_timeout(400)  # until the charts are drawn
+    before, at_end = tab.evaluate("window.ended")
+    assert at_end == tab.evaluate(PLACES)
+    scrolled, *lanes = at_end
+    known = [lane[: len(places)] for lane, places in zip(lanes, before[1:], strict=True)]
+    assert [scrolled, *known] == before  # the last picture may bring the last tokens
+
+
+@pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 520), (1440, 900, 3, 260)])
+def test_other_windows_show_the_text_on_the_first_screen_too(
+    two_pairs: Any, visit: Visit, width: int, height: int, lanes: int, highest: float
+) -> None:
+    tab = visit(two_pairs.url, width, height, settings=False, state="idle")
+    tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
+    tops = tab.evaluate(FIRST_TOKENS)
+    assert len(tops) == lanes
+    assert max(tops) <= highest
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 390:
+        tab.evaluate("scrollTo(0, 400)")
+        slider, picks = (tab.locator(each).bounding_box() for each in (".lens-threshold", ".lens-pick"))
+        assert slider is not None
+        assert picks is not None
+        assert (slider["y"], slider["y"] + slider["height"]) == pytest.approx((0, picks["y"]), abs=8)
+
+
+def test_a_projector_shows_two_lanes_in_type_for_the_last_row_and_three_again_without(
+    two_pairs: Any, visit: Visit
+) -> None:
+    tab = visit(two_pairs.url, settings=False)
+    tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
+    lanes = "document.querySelector('#lanes input:checked').value === '{}'"
+    tab.wait_for_function(lanes.format(3))
+    tab.set_viewport_size({"width": 1024, "height": 768})
+    tab.click(".lens-projecting")
+    tab.wait_for_function(lanes.format(2))
+    assert tab.locator(".lens-chart-names span").count() == 2
+    assert len(tab.evaluate(FIRST_TOKENS)) == 2
+    assert max(tab.evaluate(FIRST_TOKENS)) <= 320
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 1024
+    for selector in (
+        ".lens-caption-said",
+        ".lens-status",
+        ".lens-recorded .lens-text",
+        ".lens-recorded h2",
+    ):
+        assert tab.locator(selector).first.evaluate(LARGE), selector
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    tab.click(".lens-projecting")
+    tab.wait_for_function(lanes.format(3))
+    assert len(tab.evaluate(FIRST_TOKENS)) == 3
+
+
+def test_settings_are_behind_a_button_that_the_browser_remembers(two_pairs: Any, visit: Visit) -> None:
+    tab = visit(two_pairs.url, settings=False)
+    assert not tab.is_visible("#pace")
+    tab.click(".lens-settings-button")
+    assert tab.is_visible("#pace")
+    assert tab.get_attribute(".lens-settings-button", "aria-expanded") == "true"
+    tab.reload()
+    tab.wait_for_selector("#pace", state="visible")
+    tab.click(".lens-settings-button")
+    assert not tab.is_visible("#pace")
+
+
+def test_a_specialist_says_so_before_run_and_the_other_model_is_one_click_away(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url + "?models=tiny", settings=False)
+    assert not tab.is_visible("#ask-general")
+    tab.fill("#prompt textarea", "Who wrote Faust?")
+    tab.wait_for_selector("#ask-general", state="visible")
+    assert tab.inner_text("#specialist-note").strip() == (
+        "This small model knows six kinds of problem. For other questions choose SmolLM2 135M."
+    )
+    tab.click("#ask-general")
+    tab.wait_for_function("document.querySelector('#lane-b-checkpoint input').value === 'adapted'")
+    assert tab.input_value("#prompt textarea") == "Who wrote Faust?"
+    tab.wait_for_selector("#ask-general", state="hidden")

@@ -1,0 +1,199 @@
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from app.compare.generation import Answer, Progress, Wanted, Whole, generate
+from app.compare.runner import Runner
+from app.scheduling.limits import Limits
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+from mars.records import from_object
+from mars.schema import checked
+
+MakeRunner = Callable[..., Runner]
+USUAL: dict[str, Any] = {
+    "prompt": "How many sheep?",
+    "checkpoint": "mars",
+    "decoder": "sliding_window",
+    "threshold": 0.9,
+    "block_size": None,
+    "max_new_tokens": 192,
+    "seed": 0,
+    "draft": None,
+}
+
+
+def want(settings: object = None, **changes: Any) -> Wanted:
+    return Wanted.of(Limits(), {**USUAL, **changes}, settings)
+
+
+def answers(runner: Runner, wanted: Wanted, session: str = "me") -> list[Answer]:
+    """All that comes, which is what the schema says."""
+    *progress, whole = generate(runner, session, wanted)
+    for answer in progress:
+        checked(Progress, answer)
+    checked(Whole, whole)
+    return [*progress, whole]
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached"])
+def test_the_answer_is_what_the_decoder_writes(make_runner: MakeRunner, decoder: str) -> None:
+    runner = make_runner()
+    checkpoint = runner.models.get("mars")
+    found = answers(runner, want({"layout": "quadratic"}, decoder=decoder))[-1]
+    settings = DecodingSettings(block_size=8, threshold=0.9, layout="quadratic")
+    alone = list(DECODERS[decoder](checkpoint.engine, [checkpoint.encode(USUAL["prompt"])], settings))
+    assert found["state"] == "done"
+    assert found["finish_reason"] == "stop"
+    assert found["text"] == checkpoint.decode(output_ids(alone))
+    assert [from_object(json.loads(json.dumps(record))).rows for record in found["records"]] == [
+        record.rows for record in alone
+    ]
+    assert found["settings"]["block_size"] == 8
+    assert found["counts"]["tokens"] == len(output_ids(alone))
+
+
+def test_a_draft_makes_speculative_decoding(make_runner: MakeRunner) -> None:
+    found = answers(make_runner(), want(decoder="speculative", draft="ar"))[-1]
+    assert found["state"] == "done"
+    assert {record["phase"] for record in found["records"]} >= {"draft", "verify"}
+
+
+def test_settings_and_block_size_are_taken_over(make_runner: MakeRunner) -> None:
+    asked = want({"alternatives": 2, "extra_proposal": True}, block_size=3, threshold=None, max_new_tokens=16)
+    found = answers(make_runner(), asked)[-1]
+    proposals = [p for record in found["records"] for row in record["rows"] for p in row["proposals"]]
+    assert {len(proposal["alternatives"]) for proposal in proposals} == {2}
+    assert found["settings"]["block_size"] == 3
+    assert found["finish_reason"] == "length"
+    assert found["counts"]["tokens_per_forward"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "sentence"),
+    [
+        (None, {"prompt": ""}, "The prompt is empty"),
+        (None, {"prompt": ["x"]}, "The prompt must be text"),
+        (None, {"checkpoint": {"path": "/etc"}}, "checkpoint must be text"),
+        (None, {"decoder": 7}, "decoder must be text"),
+        (None, {"draft": 7}, "draft must be text"),
+        (None, {"max_new_tokens": 10**9}, "between 16 and 512"),
+        (None, {"max_new_tokens": "all"}, "between 16 and 512"),
+        (None, {"threshold": 2}, "threshold must be between 0 and 1"),
+        (None, {"threshold": float("nan")}, "settings: threshold must be a finite number"),
+        (None, {"block_size": 0}, "block_size must be between 1 and 64"),
+        (None, {"seed": -1}, "settings: seed must be between 0"),
+        ({"temperature": float("inf")}, {}, "settings: temperature must be a finite number"),
+        ({"temperature": 10**400}, {}, "settings: temperature must be a finite number"),
+        ({"use_cache": "no"}, {}, "settings: use_cache must be true or false"),
+        ({"layout": "round"}, {}, "layout must be one of"),
+        ({"magic": 1}, {}, "settings: magic is unknown"),
+        ({"seed": 1}, {}, "settings must not repeat seed"),
+        ("temperature", {}, "settings must be an object"),
+    ],
+)
+def test_what_cannot_be_asked_for_gets_a_sentence(settings: Any, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        want(settings, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"checkpoint": "/etc"}, "There is no checkpoint '/etc' here"),
+        ({"checkpoint": "broken"}, "config.json of broken is missing"),
+        ({"decoder": "magic"}, "must be one of autoregressive, .*, got 'magic'"),
+        ({"checkpoint": "ar"}, "not trained to fill masks"),
+        ({"decoder": "speculative"}, "needs a second, smaller checkpoint"),
+    ],
+)
+def test_what_cannot_run_gets_a_sentence_and_frees_its_place(
+    make_runner: MakeRunner, changes: dict[str, Any], sentence: str
+) -> None:
+    runner = make_runner(places=1)
+    with pytest.raises(ValueError, match=sentence):
+        answers(runner, want(**changes))
+    assert runner.load()["active"] == 0
+    assert not runner.sessions.running("me")
+
+
+def clock() -> Callable[[], float]:
+    """A clock by which every look takes a second."""
+    ticks = iter(range(10**6))
+    return lambda: float(next(ticks))
+
+
+def test_the_text_so_far_is_told_while_it_is_written(make_runner: MakeRunner) -> None:
+    found = list(generate(make_runner(), "me", want(), clock()))
+    running = [answer["text"] for answer in found if answer["state"] == "running"]
+    assert len(running) > 2
+    assert all(found[-1]["text"].startswith(text) for text in running)
+    assert not any("records" in answer for answer in found[:-1])
+
+
+def test_a_caller_who_goes_frees_the_place(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    running = generate(runner, "me", want(), clock())
+    while next(running)["state"] != "running":
+        pass
+    assert runner.load()["active"] == 1
+    running.close()
+    assert runner.load()["active"] == 0
+    assert not runner.sessions.running("me")
+    assert not any(runner.models._users.values())
+
+
+def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1)
+    first, second = (generate(runner, name, want(), clock()) for name in "ab")
+    next(first)
+    assert _until(second, "queued")["sentence"] == "Waiting for the device: 1 run is ahead of yours."
+    assert list(first)[-1]["state"] == "done"
+    assert list(second)[-1]["state"] == "done"
+
+
+def test_a_session_has_one_run_and_a_full_line_turns_away(make_runner: MakeRunner) -> None:
+    runner = make_runner(places=1, line=1)
+    first = generate(runner, "a", want(), clock())
+    next(first)
+    with pytest.raises(ValueError, match="has a run already"):
+        next(generate(runner, "a", want()))
+    second = generate(runner, "b", want(), clock())
+    next(second)
+    with pytest.raises(ValueError, match=r"The app is busy and its queue is full \(1 waiting\)"):
+        next(generate(runner, "c", want()))
+    assert list(first)[-1]["state"] == "done"
+
+
+def test_a_run_that_is_stopped_says_so(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    running = generate(runner, "me", want(), clock())
+    _until(running, "running")
+    runner.sessions.leave("me")
+    last = list(running)[-1]
+    assert last["state"] == "stopped"
+    assert last["finish_reason"] == "cancelled"
+
+
+def test_an_error_of_the_device_is_a_sentence(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = make_runner()
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("CUDA out of memory. /srv/secret")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner.models.get("mars").engine, "open", full)
+        with pytest.raises(ValueError, match=r"^The device has no memory left for this run\.") as caught:
+            answers(runner, want())
+    assert "secret" not in str(caught.value)
+    assert answers(runner, want())[-1]["state"] == "done"
+
+
+def _until(running: Iterator[Answer], state: str) -> Answer:
+    for answer in running:
+        if answer["state"] == state:
+            return answer
+    raise AssertionError(f"the run never was {state}")

@@ -1,0 +1,104 @@
+"""What a lane tells the page of each pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.compare.lane import Lane, baseline_of
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+
+MakeCheckpoint = Callable[..., Any]
+REPLY = "So 3 * 18 = 54, and that is the number of sheep in all.\n#### 54"
+
+
+def passes(checkpoint: Any, decoder: str, **changes: Any) -> list[dict[str, Any]]:
+    """The messages that draw the passes of a whole run."""
+    settings = DecodingSettings(**{"threshold": 0.9, "max_new_tokens": 64, "alternatives": 5, **changes})
+    lane = Lane("b", "MARS", decoder, checkpoint, settings)
+    ids = checkpoint.encode("How many sheep?")
+    control = Control(settings.threshold, settings.score, trace=True)
+    found = [lane.add(record)[0] for record in DECODERS[decoder](checkpoint.engine, [ids], settings, control)]
+    return [message for message in found if message["kind"] == "pass"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(make_checkpoint: MakeCheckpoint) -> Any:
+    return make_checkpoint("mars", REPLY)
+
+
+def test_tokens_say_what_made_them(checkpoint: Any) -> None:
+    for message in passes(checkpoint, "sliding_window"):
+        assert [token[4] for token in message["tokens"]] == ["clean", *["mask"] * (len(message["tokens"]) - 1)]
+        assert message["phase"] == "decode"
+    exact = passes(checkpoint, "self_speculative")
+    kinds = {token[4] for message in exact for token in message["tokens"]}
+    assert kinds == {"clean", "draft"}
+    assert {message["phase"] for message in exact} == {"verify"}
+
+
+def test_a_guess_that_was_right_is_a_draft(checkpoint: Any) -> None:
+    found = passes(checkpoint, "jacobi")
+    assert {token[4] for message in found for token in message["tokens"]} == {"clean", "draft"}
+
+
+def test_every_token_has_its_alternatives_the_surest_first(checkpoint: Any) -> None:
+    for message in passes(checkpoint, "sliding_window"):
+        for piece, score, _, ends, _, alternatives in message["tokens"]:
+            assert len(alternatives) == 5
+            assert alternatives[0][1] == pytest.approx(score, abs=1e-4)
+            assert ends or alternatives[0][0] == piece
+            shares = [share for _, share in alternatives]
+            assert shares == sorted(shares, reverse=True)
+
+
+def test_ghosts_are_what_was_proposed_and_refused(checkpoint: Any) -> None:
+    refused = [message for message in passes(checkpoint, "sliding_window") if "below" in message["reasons"]]
+    assert refused
+    for message in refused:
+        assert message["reasons"].index("below") == len(message["tokens"])
+        assert len(message["tokens"]) + len(message["ghosts"]) == message["window"]
+        assert message["ghosts"][0][1] < 0.9
+        assert message["ghosts"][0][0]
+
+
+def test_what_is_behind_the_end_of_the_turn_was_not_refused(checkpoint: Any) -> None:
+    ended = passes(checkpoint, "sliding_window", threshold=0.3)[-1]
+    assert set(ended["reasons"][len(ended["tokens"]) :]) == {"ended"}
+    assert passes(checkpoint, "autoregressive")[-1]["reasons"] == ["first"]
+    cut = passes(checkpoint, "sliding_window", threshold=0.3, max_new_tokens=5)[-1]
+    assert (len(cut["reasons"]), cut["ghosts"]) == (len(cut["tokens"]), [])
+
+
+@pytest.mark.parametrize(("decoder", "layout"), [("self_speculative", "quadratic"), ("jacobi", "auto")])
+def test_what_waits_as_a_draft_was_not_refused(checkpoint: Any, decoder: str, layout: str) -> None:
+    exact = passes(checkpoint, decoder, layout=layout)
+    assert any(message["ghosts"] for message in exact)
+    for message in exact[:-1]:
+        assert set(message["reasons"][len(message["tokens"]) :]) <= {"kept"}
+
+
+@pytest.mark.parametrize(("layout", "tree"), [("linear", False), ("quadratic", True)])
+def test_a_pass_whose_columns_branch_says_so(checkpoint: Any, layout: str, tree: bool) -> None:
+    assert any(message.get("tree", False) for message in passes(checkpoint, "self_speculative", layout=layout)) == tree
+
+
+def test_without_a_trace_there_are_no_reasons(checkpoint: Any) -> None:
+    settings = DecodingSettings(threshold=0.9, max_new_tokens=8)
+    lane = Lane("b", "MARS", "sliding_window", checkpoint, settings)
+    for record in DECODERS[lane.decoder](checkpoint.engine, [checkpoint.encode("How many sheep?")], settings):
+        assert lane.add(record)[0].get("reasons", []) == []
+
+
+def test_lengths_count_the_passes_by_their_tokens(checkpoint: Any) -> None:
+    found = passes(checkpoint, "sliding_window")
+    accepted = [len(message["tokens"]) for message in found]
+    assert found[-1]["counts"]["lengths"] == [accepted.count(length) for length in range(1, max(accepted) + 1)]
+
+
+def test_the_baseline_is_the_first_lane_that_writes_token_by_token(checkpoint: Any) -> None:
+    lanes = [Lane(key, key, decoder, checkpoint) for key, decoder in (("a", "jacobi"), ("b", "autoregressive"))]
+    assert baseline_of(lanes).key == "b"
+    assert baseline_of(lanes[:1]).key == "a"

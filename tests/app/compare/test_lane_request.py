@@ -1,0 +1,59 @@
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import checkpoint_names, requested, with_checkpoints
+
+AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
+DRAFTED = LaneChoice(checkpoint="mars", decoder="speculative", draft="markup")
+
+
+def test_lanes_are_named_by_their_places_and_their_decoders() -> None:
+    choices = [AR, MARS, replace(MARS, follows=False, threshold=0.8)]
+    assert [(lane.key, lane.title) for lane in requested(choices)] == [("a", "AR"), ("b", "MARS"), ("c", "MARS τ 0.80")]
+
+
+def test_lanes_that_would_be_called_alike_have_their_letters() -> None:
+    assert [lane.title for lane in requested([MARS, AR, MARS])] == ["MARS (A)", "AR", "MARS (C)"]
+
+
+def test_every_checkpoint_is_asked_for_once() -> None:
+    assert checkpoint_names([MARS, AR, DRAFTED]) == ["mars", "ar", "markup"]
+
+
+def test_a_card_says_what_is_unusual(make_runner: Callable[..., Any]) -> None:
+    choice = LaneChoice(
+        checkpoint="mars", follows=False, threshold=0.3, score="entropy", block_size=4, temperature=0.5, top_p=0.9
+    )
+    with ExitStack() as stack:
+        first, second = with_checkpoints([choice, DRAFTED], make_runner().models, stack)
+    card = first.card(0.9)
+    assert card["note"] == "MARS, threshold, block size 4, τ 0.30, by entropy, temperature 0.5, top-p 0.9 · CPU"
+    assert (card["family"], card["checkpoint"], card["score"]) == ("masks", "mars", "entropy")
+    assert card["settings"]["block_size"] == 4
+    assert "draft markup" in second.card(0.9)["note"]
+
+
+def test_where_the_slider_stands_is_part_of_the_card(make_runner: Callable[..., Any]) -> None:
+    with ExitStack() as stack:
+        [lane] = with_checkpoints([MARS], make_runner().models, stack)
+    assert lane.card(0.9)["inactive"] is None
+    assert lane.card(None)["inactive"].startswith("The slider stands at one token per pass")
+
+
+def test_a_checkpoint_that_cannot_be_loaded_is_the_problem_of_its_lane(make_runner: Callable[..., Any]) -> None:
+    lanes = [replace(MARS, checkpoint="broken"), AR, replace(DRAFTED, draft="broken")]
+    with ExitStack() as stack:
+        found = with_checkpoints(lanes, make_runner().models, stack)
+    assert [bool(lane.problem) for lane in found] == [True, False, True]
+    assert "config.json of broken is missing" in str(found[0].problem)
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_there_is_room_for_three_lanes(count: int) -> None:
+    with pytest.raises(ValueError, match=f"There must be 1 to 3 lanes, got {count}"):
+        requested([MARS] * count)

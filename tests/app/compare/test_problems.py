@@ -1,0 +1,49 @@
+import pytest
+
+from app.compare import problems, recorded
+from app.runs.shipped import shipped
+from mars.tasks import TASKS
+
+
+def test_there_is_an_example_of_every_family() -> None:
+    assert {task for _, task, _ in problems.EXAMPLES} == set(TASKS)
+
+
+def test_there_are_eight_questions_and_the_first_is_that_of_the_recorded_run() -> None:
+    prompts = [prompt for _, prompt in problems.QUESTIONS]
+    assert prompts[0] == shipped()[recorded.NAME].question.prompt
+    assert len(set(prompts)) == len({label for label, _ in problems.QUESTIONS}) == 8
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_known_answers_read_as_words(task: str) -> None:
+    for seed in range(30):
+        answer = problems.known_answer(problems.find(task, seed))
+        assert answer
+        assert not answer.startswith(("{", "[")), answer
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_worked_solution_is_right_and_silence_is_wrong(task: str) -> None:
+    problem = problems.find(task, 3)
+    assert problems.is_right(problem, problem.solution)
+    assert not problems.is_right(problem, "")
+
+
+def test_a_seed_from_a_number_box_may_be_a_float() -> None:
+    assert problems.find("logic", 4.0) == problems.find("logic", 4)
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.5, 10**9, "4", True, float("nan")])
+def test_a_seed_that_is_no_seed_gets_a_sentence(seed: object) -> None:
+    with pytest.raises(ValueError, match="whole number between 0 and 999,999"):
+        problems.find("logic", seed)
+
+
+def test_an_unknown_family_gets_a_sentence() -> None:
+    with pytest.raises(ValueError, match="Choose one of the families"):
+        problems.find("astrology", 1)
+
+
+def test_new_seeds_are_in_range() -> None:
+    assert all(0 <= problems.new_seed() <= problems.LARGEST_SEED for _ in range(100))

@@ -1,0 +1,181 @@
+"""Runs on one checkpoint share their passes, and each gets what it gets alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.compare.comparison import Question, compare
+from app.compare.starting import is_shared, start
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+
+SETTINGS = DecodingSettings(block_size=8, threshold=0.9, max_new_tokens=48)
+MakeCheckpoint = Callable[..., Any]
+Begin = Callable[..., Any]
+REPLY = "So 3 * 18 = 54, and that is the number of sheep in all.\n#### 54"
+
+
+def accepted(records: list[ForwardPass]) -> list[tuple[int, ...]]:
+    return [record.rows[0].accepted_ids for record in records]
+
+
+# The first needs two checkpoints, the second one of another kind.
+@pytest.mark.parametrize("decoder", sorted(set(DECODERS) - {"speculative", "block_diffusion"}))
+def test_every_decoder_writes_what_it_writes_alone(make_checkpoint: MakeCheckpoint, decoder: str) -> None:
+    checkpoint = make_checkpoint("mars", REPLY)
+    ids = checkpoint.encode("How many sheep?")
+    found = list(start(checkpoint, decoder, ids, SETTINGS, Control(0.9), 4))
+    assert output_ids(found) == output_ids(DECODERS[decoder](make_checkpoint("mars", REPLY).engine, [ids], SETTINGS))
+
+
+def test_a_decoder_that_there_is_not_is_refused(make_checkpoint: MakeCheckpoint) -> None:
+    with pytest.raises(ValueError, match=r"The decoder must be one of autoregressive, .*, got 'magic'\."):
+        start(make_checkpoint("mars", REPLY), "magic", [1], SETTINGS, Control(0.9), 4)
+
+
+def test_a_prompt_too_long_for_the_shared_cache_runs_by_itself(make_checkpoint: MakeCheckpoint) -> None:
+    checkpoint = make_checkpoint("mars", REPLY, context_length=8192)
+    records = start(checkpoint, "sliding_window", [5] * 4100, SETTINGS, Control(0.9), 4)
+    assert checkpoint.decode(output_ids(records)) == REPLY
+    assert not is_shared(records)
+
+
+def test_streams_of_different_numbers_share_no_pass(make_checkpoint: MakeCheckpoint) -> None:
+    checkpoint = make_checkpoint("mars", REPLY)
+    ids = checkpoint.encode("How many sheep?")
+    streams = [start(checkpoint, "sliding_window", ids, SETTINGS, Control(0.9), 4, number) for number in (0, 0, 1)]
+    for _ in range(6):
+        for stream in streams:
+            next(stream)
+    assert [is_shared(stream) for stream in streams] == [True, True, False]
+
+
+class Person:
+    """Somebody who runs a comparison in a thread of their own."""
+
+    def __init__(
+        self, begin: Callable[..., Any], checkpoints: dict[str, Any], queue: AdmissionQueue, threshold: float
+    ) -> None:
+        question = Question(prompt="How many?", threshold=threshold)
+        self.live = LiveRun(queue.join(), threshold)
+        self.failure: Exception | None = None
+        entries = begin(checkpoints, question, self.live, queue)
+        self.lanes = [entry.lane for entry in entries]
+        self._steps = compare(entries, question, self.live, queue)
+        self.thread = threading.Thread(target=self._run)
+
+    def step(self, count: int) -> None:
+        for _ in range(count):
+            next(self._steps)
+
+    def _run(self) -> None:
+        try:
+            list(self._steps)
+        except RuntimeError as error:
+            self.failure = error
+
+    def texts(self) -> list[str]:
+        return [lane.text for lane in self.lanes]
+
+
+def run_together(people: list[Person]) -> None:
+    for person in people:
+        person.thread.start()
+    for person in people:
+        person.thread.join(timeout=60)
+
+
+@pytest.fixture
+def checkpoints(make_checkpoint: MakeCheckpoint) -> dict[str, Any]:
+    return {"ar": make_checkpoint("ar", REPLY, masks=False), "mars": make_checkpoint("mars", REPLY)}
+
+
+def test_two_people_on_one_checkpoint_get_what_they_get_alone(
+    checkpoints: dict[str, Any], make_checkpoint: MakeCheckpoint, make_entries: Begin
+) -> None:
+    queue = AdmissionQueue()
+    people = [Person(make_entries, checkpoints, queue, threshold) for threshold in (0.9, 0.97)]
+    run_together(people)
+    for person, threshold in zip(people, (0.9, 0.97), strict=True):
+        alone = Person(
+            make_entries, {"ar": checkpoints["ar"], "mars": make_checkpoint("mars", REPLY)}, AdmissionQueue(), threshold
+        )
+        run_together([alone])
+        assert person.texts() == alone.texts() == [REPLY, REPLY]
+        for mine, theirs in zip(person.lanes, alone.lanes, strict=True):
+            assert accepted(mine.records) == accepted(theirs.records)
+            assert {r.rows[0].threshold for r in mine.records} == {r.rows[0].threshold for r in theirs.records}
+
+
+def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any], make_entries: Begin) -> None:
+    queue = AdmissionQueue()
+    first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
+    for _ in range(20):
+        first.step(1)
+        second.step(1)
+    calls = len(checkpoints["ar"].engine.calls) + len(checkpoints["mars"].engine.calls)
+    records = sum(len(lane.records) for person in (first, second) for lane in person.lanes)
+    assert calls < records
+    assert first.lanes[0].counts()["shared"]
+    alone = Person(make_entries, checkpoints, AdmissionQueue(), 0.9)
+    first.live.stop()
+    second.live.stop()
+    alone.step(5)
+    assert not alone.lanes[0].counts()["shared"]
+
+
+def test_who_leaves_in_the_middle_changes_nothing_for_the_others(
+    checkpoints: dict[str, Any], make_entries: Begin
+) -> None:
+    queue = AdmissionQueue()
+    leaving, staying = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
+    leaving.step(7)
+    staying.step(5)
+    leaving.live.stop()
+    run_together([leaving, staying])
+    assert [lane.finish_reason for lane in leaving.lanes] == ["cancelled", "cancelled"]
+    assert staying.texts() == [REPLY, REPLY]
+
+
+def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any], make_entries: Begin) -> None:
+    queue = AdmissionQueue()
+    first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
+    first.step(12)
+    second.step(12)
+    first.live.threshold = None
+    run_together([first, second])
+    thresholds = [[r.rows[0].threshold for r in person.lanes[1].records] for person in (first, second)]
+    assert thresholds[0][-1] is None
+    assert set(thresholds[1]) == {0.9}
+    assert first.texts() == second.texts()
+
+
+def test_an_error_of_the_device_reaches_those_who_took_part(
+    checkpoints: dict[str, Any], make_entries: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = AdmissionQueue()
+    first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
+    first.step(12)
+    second.step(12)
+    engine = checkpoints["mars"].engine
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "record", _break)
+        run_together([first, second])
+    assert [type(person.failure) for person in (first, second)] == [RuntimeError, RuntimeError]
+    later = Person(make_entries, checkpoints, queue, 0.9)
+    run_together([later])
+    assert later.failure is None
+    assert later.texts() == [REPLY, REPLY]
+
+
+def _break(*_: Any) -> None:
+    raise RuntimeError("the device broke")

@@ -1,0 +1,68 @@
+import json
+
+import pytest
+
+from app.compare import stream
+from mars.records import ForwardPass, Proposal, RowPass, Span, Trace
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "two\nlines", "τ ≥ 0.95", "\u2028 \u202e", '"quoted"'])
+def test_a_message_is_one_line_without_tags_that_reads_back(text: str) -> None:
+    line = stream.line(stream.state("failed", text))
+    assert line.endswith("\n")
+    assert line.count("\n") == 1
+    assert "<" not in line
+    assert json.loads(line)["sentence"] == text
+
+
+def test_a_pass_carries_what_the_page_shows_of_it() -> None:
+    proposals = (Proposal(5, 0.61234, "clean"), Proposal(6, 0.97, "mask"), Proposal(7, 0.2, "mask"))
+    trace = Trace(11, (Span("clean", (4,), None), Span("mask", (9, 9), 0)), (0, 1, 2), ("first", "met", "below"))
+    record = ForwardPass(3, "decode", 0.01, 3, (RowPass(0, 12, proposals, 2, 0.9, trace=trace),))
+    tokens, ghosts = [["a", 0.6123, "clean", False, "clean", []]], [["x", 0.2, "mask"]]
+    message = stream.forward_pass("b", 3, record, tokens=tokens, ghosts=ghosts, counts={"tokens": 14, "seconds": 0.5})
+    assert message == {
+        "kind": "pass",
+        "lane": "b",
+        "number": 3,
+        "start": 12,
+        "threshold": 0.9,
+        "window": 3,
+        "phase": "decode",
+        "tokens": tokens,
+        "ghosts": ghosts,
+        "reasons": ["first", "met", "below"],
+        "columns": 3,
+        "seconds": 0.01,
+        "at": 0.5,
+        "counts": {"tokens": 14, "seconds": 0.5},
+    }
+
+
+def test_numbers_that_json_lacks_are_refused() -> None:
+    with pytest.raises(ValueError):
+        stream.line(stream.speed_up({"b": float("nan")}, "a"))
+
+
+def test_a_picture_has_only_the_last_counters_of_a_lane_and_the_last_speed_up() -> None:
+    def wrote(lane: str, tokens: int) -> stream.Message:
+        return {"kind": "pass", "lane": lane, "tokens": [tokens], "counts": {"tokens": tokens}}
+
+    messages = [
+        stream.counters("a", {"tokens": 0}),
+        wrote("a", 1),
+        stream.speed_up({"b": 1.0}, "a"),
+        wrote("b", 2),
+        wrote("a", 3),
+        stream.speed_up({"b": 2.0}, "a"),
+    ]
+    assert stream.thinned(messages) == [
+        {"kind": "pass", "lane": "a", "tokens": [1]},
+        wrote("b", 2),
+        wrote("a", 3),
+        stream.speed_up({"b": 2.0}, "a"),
+    ]
+    agreed = [stream.agreement(lane, "a", tokens) for lane, tokens in (("b", 1), ("c", 1), ("b", 2))]
+    assert stream.thinned(agreed) == agreed[1:]
+    # What opens a run afresh replaces nothing before it.
+    assert stream.thinned([wrote("a", 1), stream.opening("x", []), wrote("a", 1)])[0] == wrote("a", 1)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.models import libraries
+from app.models.placement import Loader
+from app.tabs import documents
+
+ROOT = Path(__file__).parents[3]
+
+
+class AskedError(Exception):
+    pass
+
+
+def test_whoever_may_come_before_the_first_checkpoint_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read() -> None:
+        raise AskedError
+
+    monkeypatch.setattr(libraries, "read", read)
+    with pytest.raises(AskedError):
+        Loader("cpu")("any")
+    with pytest.raises(AskedError):
+        documents.machine()
+
+
+def test_no_round_of_the_garbage_collector_goes_over_them_again() -> None:
+    code = """
+import gc
+from app.models import libraries
+libraries.read()
+kept = gc.get_freeze_count()
+mine = [[]]
+libraries.read()
+assert gc.isenabled()
+assert kept > 100_000, kept
+assert gc.get_freeze_count() <= kept, "what came later is frozen too"
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+
+
+def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one thread reads, others wait."""
+    held = threading.Lock()
+    monkeypatch.setattr(libraries, "_one_at_a_time", held)
+    held.acquire()
+    other = threading.Thread(target=libraries.read)
+    other.start()
+    other.join(0.2)
+    assert other.is_alive()
+    held.release()
+    other.join(60)
+    assert not other.is_alive()
+
+
+def test_after_them_no_late_import_of_the_app_reads_anything_more() -> None:
+    code = """
+from app.models import libraries
+libraries.read()
+import sys
+before = set(sys.modules)
+import torch, transformers
+from mars.checkpoint import load_checkpoint
+from mars.decoding import DECODERS, METHODS
+from mars.checkpoint.loading import paired
+from mars.provenance import commit
+from mars.decoding.service import service_of
+new = {name for name in set(sys.modules) - before if not name.startswith("mars.checkpoint.loading")}
+sys.exit(" ".join(new) or 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0

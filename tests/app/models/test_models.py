@@ -1,0 +1,218 @@
+import gc
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.models.manager import ModelError, Models, offered
+
+
+def test_a_checkpoint_is_loaded_once() -> None:
+    loaded: list[str] = []
+
+    def load(source: str) -> Any:
+        loaded.append(source)
+        return source.upper()
+
+    models = Models({"one": "folder/one"}, load)
+    assert models.get("one") == models.get("one") == "FOLDER/ONE"
+    assert loaded == ["folder/one"]
+
+
+def test_a_broken_folder_gets_its_sentence_without_its_path_and_the_others_stay_usable(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def load(source: str) -> Any:
+        if source == "/srv/models/bad":
+            raise ValueError("/srv/models/bad/config.json is missing: train it again")
+        return source
+
+    models = Models({"bad": "/srv/models/bad", "good": "good"}, load)
+    with pytest.raises(ModelError, match=r"^config.json of bad is missing: train it again\.$"):
+        models.get("bad")
+    assert "/srv/models/bad/config.json" in caplog.text
+    assert models.get("good") == "good"
+
+
+def test_a_repaired_folder_can_be_loaded_again() -> None:
+    broken = True
+
+    def load(source: str) -> Any:
+        if broken:
+            raise ValueError("no weights")
+        return source
+
+    models = Models({"one": "one"}, load)
+    with pytest.raises(ModelError):
+        models.get("one")
+    broken = False
+    models.request("one")
+    with pytest.raises(ModelError):
+        models.get("one")
+    models.request("one", again=True)
+    assert models.get("one") == "one"
+
+
+def test_an_unforeseen_failure_names_its_kind_and_hides_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    def load(source: str) -> Any:
+        raise OSError("secret/path")
+
+    with pytest.raises(ModelError, match=r"could not be loaded \(OSError\)") as caught:
+        Models({"one": "one"}, load).get("one")
+    assert "secret" not in str(caught.value)
+    assert "secret/path" in caplog.text
+
+
+class Full:
+    """Loads into a memory that has room for so many; what nobody holds any more makes room."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.loaded: list[str] = []
+        self.held: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __call__(self, source: str) -> Any:
+        weights = Weights()
+        self.held.add(weights)
+        if len(self.held) > self.room:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+        self.loaded.append(source)
+        return weights
+
+
+class Weights:
+    pass
+
+
+def offer(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+def test_what_does_not_fit_gets_a_sentence_and_what_was_loaded_stays() -> None:
+    load = Full(room=2)
+    models = Models(offer("ar", "mars", "large"), load, pinned=("ar", "mars"))
+    ar, mars = models.get("ar"), models.get("mars")
+    with pytest.raises(ModelError, match=r"^large does not fit into the memory of the device\. What was loaded before"):
+        models.get("large")
+    assert models.get("ar") is ar
+    assert models.get("mars") is mars
+    assert models.state() == {"loaded": ["ar", "mars"], "loading": [], "failed": ["large"]}
+    gc.collect()
+    assert len(load.held) == 2, "a failed load holds nothing"
+
+
+def test_where_memory_is_short_the_checkpoint_idle_for_longest_goes() -> None:
+    models = Models(offer("a", "b", "c", "d"), load := Full(room=3))
+    for name in "abc":
+        models.get(name)
+    models.get("a")
+    assert models.get("d")
+    assert models.state()["loaded"] == ["a", "c", "d"]
+    assert models.get("b")
+    assert load.loaded == ["a", "b", "c", "d", "b"]
+
+
+def test_at_most_so_many_stay_loaded_and_neither_those_in_use_nor_the_pinned_ones_go() -> None:
+    models = Models(offer("a", "b", "c", "d"), Full(room=9), keep=2, pinned=("a",))
+    models.get("a")
+    with models.use("b") as weights:
+        models.get("c")
+        assert models.state()["loaded"] == ["a", "b", "c"]
+        assert models.get("b") is weights
+    models.get("d")
+    assert models.state()["loaded"] == ["a", "d"]
+
+
+def test_nobody_uses_what_is_not_offered() -> None:
+    models = Models(offer("a"), Full(room=1))
+    for number in range(3):
+        with pytest.raises(ModelError), models.use(f"x{number}"):
+            pass
+    assert not models._users
+
+
+def test_two_checkpoints_at_least_are_kept() -> None:
+    with pytest.raises(ValueError, match="keep must be >= 2, one checkpoint a lane, got 1"):
+        Models({}, Full(room=1), keep=1)
+
+
+def test_progress_says_how_long_it_has_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, begun, now = threading.Event(), threading.Event(), [100.0]
+
+    def load(source: str) -> Any:
+        begun.set()
+        return gate.wait(30)
+
+    monkeypatch.setattr("app.models.manager.time.monotonic", lambda: now[0])
+    models = Models(offer("one"), load)
+    assert models.progress("one") == "Loading one …"
+    models.request("one")
+    assert begun.wait(30)
+    now[0] = 113.0
+    assert models.progress("one") == "Loading one … 10 s so far"
+    assert models.state()["loading"] == ["one"]
+    gate.set()
+
+
+@pytest.mark.parametrize("name", ["/etc", "x" * 10**6, ["one"], None, 7, "\ud800", "\u202eone"])
+def test_only_what_is_offered_can_be_asked_for(name: Any) -> None:
+    with pytest.raises(ModelError, match=r"^There is no checkpoint .{1,60} here; choose one of one\.$") as caught:
+        Models({"one": "one"}, lambda source: pytest.fail(source)).get(name)
+    str(caught.value).encode()
+
+
+def test_waiting_has_a_limit() -> None:
+    gate = threading.Event()
+
+    def load(source: str) -> Any:
+        gate.wait(30)
+        return source
+
+    models = Models({"one": "one"}, load)
+    models.request("one")
+    assert not models.wait("one", 0.01)
+    gate.set()
+    assert models.wait("one", 30)
+
+
+def shipped(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text("{}")
+    return folder
+
+
+def test_names_are_short_no_paths_and_shipped_checkpoints_are_offered_too(tmp_path: Path) -> None:
+    shipped(tmp_path, "ar-sft", "mars-b8")
+    (tmp_path / "notes").mkdir()
+    mine = str(tmp_path / "elsewhere" / "ar-sft")
+    assert offered({"big": "org/large"}, mine, "org/model", shipped=tmp_path) == {
+        "big": "org/large",
+        "ar-sft": mine,
+        "model": "org/model",
+        "ar-sft (2)": str(tmp_path / "ar-sft"),
+        "mars-b8": str(tmp_path / "mars-b8"),
+    }
+
+
+def test_one_checkpoint_for_both_lanes_is_offered_once(tmp_path: Path) -> None:
+    assert offered({}, "a/b", "a/b", shipped=tmp_path) == {"b": "a/b"}
+
+
+def test_what_is_done_for_a_checkpoint_is_said_while_it_is_loaded() -> None:
+    held, said = threading.Event(), {"org/one": ""}
+
+    def load(source: str) -> Any:
+        held.wait(20)
+
+    models = Models({"one": "org/one"}, load, told=said.__getitem__)
+    assert models.progress("one") == "Loading one …"
+    models.request("one")
+    while models.progress("one") == "Loading one …" and not models._began:
+        pass
+    said["org/one"] = "converting the weights of one.gguf, 35 %"
+    assert models.progress("one") == "Loading one … converting the weights of one.gguf, 35 %"
+    held.set()
+    assert models.wait("one", 20)

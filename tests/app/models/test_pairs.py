@@ -1,0 +1,107 @@
+"""The pair that the page starts with, by the real code: a tiny GGUF file stands in for the package, with an adapter."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.compare import problems
+from app.compare.comparison import Question
+from app.compare.lane_choice import PRESETS
+from app.compare.runner import Runner
+from app.models import pairs
+from app.models.manager import Models
+from app.models.placement import Loader
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import FULL_SPEED, PACES, Sessions
+from app.server import options
+from app.tabs import compare
+from mars.checkpoint import Checkpoint
+from mars.checkpoint.sources import NAMED_BASES
+
+_spec = importlib.util.spec_from_file_location("gated_fixtures", Path(__file__).parents[2] / "mars" / "conftest.py")
+assert _spec is not None
+assert _spec.loader is not None
+_gated: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_gated)
+cache, tiny_llama, llama_folder = _gated.cache, _gated.tiny_llama, _gated.llama_folder
+write_gguf, tiny_gguf, write_adapter = _gated.write_gguf, _gated.tiny_gguf, _gated.write_adapter
+"""The fixtures of tests/mars."""
+
+
+@pytest.fixture
+def installed(
+    tiny_gguf: Path, cache: Path, write_adapter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The package is installed, and the adapter is where the page looks for it; the folder of the adapter."""
+    folder = write_adapter()
+    record = json.loads((folder / "mars.json").read_text())
+    record["base"]["name"] = pairs.REAL_BASE
+    (folder / "mars.json").write_text(json.dumps(record))
+    monkeypatch.setattr(type(NAMED_BASES[pairs.REAL_BASE]), "file", lambda self: tiny_gguf)
+    monkeypatch.setitem(pairs.REAL_SOURCES, "mars", str(folder))
+    return folder
+
+
+def runner_of(chosen: options.Options) -> Runner:
+    loader = Loader("cpu", 1)
+    models = Models(chosen.sources, loader, pinned=chosen.choice.values(), told=loader.told)
+    return Runner(models, AdmissionQueue(), Sessions())
+
+
+def weights(checkpoint: Checkpoint) -> list[int]:
+    return [parameter.data_ptr() for parameter in checkpoint.engine.model.parameters()]  # type: ignore[attr-defined]
+
+
+def test_the_lanes_share_the_weights_of_the_base_and_the_exact_one_keeps_its_text(installed: Path) -> None:
+    chosen = options.read([])
+    assert chosen.choice["mars"] == installed.name
+    runner = runner_of(chosen)
+    lanes = [make(**chosen.choice) for make in PRESETS.values()]
+    asked = Question(prompt="Tom has 3 apples", threshold=0.95, max_new_tokens=24)
+    run = [picture.result for picture in runner.run("me", asked, lanes, FULL_SPEED)][-1]
+    assert run is not None
+    texts = {lane.key: lane.text for lane in run.lanes}
+    assert list(texts) == ["a", "b", "c"]
+    assert texts["a"] == texts["c"] != ""
+    base, adapted = (runner.models.get(name) for name in chosen.choice.values())
+    assert weights(base) == weights(adapted)
+
+
+@pytest.fixture
+def built(installed: Path) -> compare.Tab:
+    """Compare of the page without options."""
+    return asyncio.run(_built())  # outside of an event loop, Gradio makes some of its own and leaves them open
+
+
+async def _built() -> compare.Tab:
+    chosen = options.read([])
+    with gr.Blocks() as blocks:
+        tab = compare.build(blocks, runner_of(chosen), chosen.pairs)
+        tab.offer(gr.Column())
+    return tab
+
+
+def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
+    assert (built.limit.value, built.pace.value) == (256, PACES["Readable"])
+    assert [lane.preset.value for lane in built.lanes] == list(PRESETS)
+
+
+def test_a_problem_that_another_tab_asks_for_is_shown_with_the_tiny_pair(built: compare.Tab) -> None:
+    problem = problems.find("logic", 1)
+    followed = built._follow("smollm2", problem)
+    assert followed[0] == "tiny"
+    assert all(update == gr.skip() for update in built._follow("tiny", problem))
+    assert all(update == gr.skip() for update in built._follow("smollm2", None))
+
+
+def test_any_hand_made_choice_of_models_is_the_first(built: compare.Tab) -> None:
+    for wrong in (None, "<b>", 3, ["tiny"]):
+        assert built.models.pair(wrong).key == "smollm2"

@@ -1,0 +1,66 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from app.scheduling.race import LaneEnd, LanePass, race
+from mars.records import ForwardPass
+
+
+def passes(seconds: list[float], closed: list[str] | None = None, name: str = "") -> Iterator[ForwardPass]:
+    try:
+        for index, duration in enumerate(seconds):
+            yield ForwardPass(index, "decode", duration, 1, ())
+    finally:
+        if closed is not None:
+            closed.append(name)
+
+
+def test_the_lane_whose_clock_is_behind_takes_the_next_pass() -> None:
+    events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0] * 5)}))
+    order = [event.lane for event in events if isinstance(event, LanePass)]
+    assert order == ["slow", "fast", "fast", "fast", "slow", "fast", "fast"]
+
+
+def test_each_clock_is_the_sum_of_the_lane_s_own_passes() -> None:
+    events = list(race({"slow": passes([3.0, 3.0]), "fast": passes([1.0, 2.0])}))
+    clocks = {"slow": [3.0, 6.0], "fast": [1.0, 3.0]}
+    for lane, expected in clocks.items():
+        assert [e.clock_seconds for e in events if isinstance(e, LanePass) and e.lane == lane] == expected
+
+
+def test_a_lane_that_ends_leaves_the_other_running() -> None:
+    events = list(race({"short": passes([1.0]), "long": passes([1.0] * 3)}))
+    assert [event.lane for event in events if isinstance(event, LaneEnd)] == ["short", "long"]
+    assert events[-1] == LaneEnd("long")
+
+
+def test_every_pass_is_taken_within_a_turn() -> None:
+    inside: list[bool] = []
+    held = False
+
+    @contextmanager
+    def turn(lane: str) -> Iterator[None]:
+        nonlocal held
+        held = True
+        yield
+        held = False
+
+    def watch() -> Iterator[ForwardPass]:
+        for index in range(3):
+            inside.append(held)
+            yield ForwardPass(index, "decode", 1.0, 1, ())
+
+    for _ in race({"only": watch()}, turn):
+        assert not held
+    assert inside == [True] * 3
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_an_abandoned_race_closes_its_decoders(steps: int) -> None:
+    closed: list[str] = []
+    running = race({"a": passes([1.0] * 9, closed, "a"), "b": passes([1.0] * 9, closed, "b")})
+    for _ in range(steps + 1):
+        next(running)
+    running.close()
+    assert sorted(closed) == ["a", "b"]

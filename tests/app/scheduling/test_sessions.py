@@ -1,0 +1,70 @@
+from app.scheduling.admission import AdmissionQueue
+from app.scheduling.sessions import LiveRun, Sessions
+
+
+def begin(sessions: Sessions, queue: AdmissionQueue, session: str) -> LiveRun:
+    run = LiveRun(queue.join(), 0.95)
+    sessions.begin(session, run)
+    return run
+
+
+def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
+    sessions, queue = Sessions(), AdmissionQueue()
+    mine, yours = begin(sessions, queue, "me"), begin(sessions, queue, "you")
+    sessions.set_threshold("me", 0.6)
+    sessions.set_threshold("nobody", 0.5)
+    assert (mine.threshold, yours.threshold) == (0.6, 0.95)
+
+
+def test_the_slider_acts_on_the_lanes_that_follow_it() -> None:
+    sessions, queue = Sessions(), AdmissionQueue()
+    run = begin(sessions, queue, "me")
+    following, own = [run.following(), run.following()], run.control(2.5, "entropy")
+    sessions.set_threshold("me", None)
+    assert [control.threshold for control in following] == [None, None]
+    assert own.threshold == 2.5
+    assert run.following().threshold is None
+
+
+def test_stop_acts_on_all_lanes_and_frees_the_place() -> None:
+    sessions, queue = Sessions(), AdmissionQueue(places=1)
+    run, waiting = begin(sessions, queue, "me"), queue.join()
+    lanes = [run.following(), run.control(None)]
+    sessions.stop("me")
+    assert run.stopped
+    assert all(lane.stopped for lane in lanes)
+    assert run.following().stopped
+    assert waiting.position == 0
+
+
+def test_a_second_run_of_a_session_stops_the_first() -> None:
+    sessions, queue = Sessions(), AdmissionQueue()
+    first = begin(sessions, queue, "me")
+    second = begin(sessions, queue, "me")
+    assert first.stopped
+    assert not second.stopped
+    sessions.end("me", first)
+    assert sessions.running("me")
+
+
+def test_a_closed_page_frees_its_run() -> None:
+    sessions, queue = Sessions(), AdmissionQueue(places=1)
+    run, waiting = begin(sessions, queue, "me"), queue.join()
+    sessions.leave("me")
+    sessions.leave("me")
+    assert run.stopped
+    assert waiting.position == 0
+    assert len(sessions) == 0
+
+
+def test_the_pace_can_change_while_a_run_goes_on() -> None:
+    sessions, queue = Sessions(), AdmissionQueue()
+    run = begin(sessions, queue, "me")
+    sessions.set_pace("me", 3.0)
+    assert run.passes_per_second == 3.0
+
+
+def test_resting_ends_at_once_when_stopped() -> None:
+    run = LiveRun(AdmissionQueue().join(), None)
+    run.stop()
+    run.rest(3600)

@@ -1,0 +1,81 @@
+"""The documents that the About tab shows, read from the repository."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.tabs import documents
+
+CARD = """---
+license: apache-2.0
+---
+
+# small
+
+Made [here](../x.md), see [the paper](https://arxiv.org/abs/2604.07023). ![a plot](plot.png)
+"""
+
+
+def test_a_card_loses_its_header_its_title_its_pictures_and_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(CARD)
+    assert documents.cards({"small": str(tmp_path)}) == {
+        "small": "Made here, see [the paper](https://arxiv.org/abs/2604.07023). a plot"
+    }
+
+
+def test_checkpoints_without_a_card_or_with_a_huge_one_are_left_out(tmp_path: Path) -> None:
+    for name in ("none", "huge"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "huge" / "README.md").write_text("x" * (documents.LONGEST_CARD + 1))
+    assert (
+        documents.cards({"hub": "somebody/model", "a\0b": "a\0b", **{n: str(tmp_path / n) for n in ("none", "huge")}})
+        == {}
+    )
+
+
+def test_sections_of_the_readme_are_found() -> None:
+    assert "chats.jsonl" in documents.section("README.md", "Your own checkpoint")
+    assert "2604.07023" in documents.section("README.md", "How to cite")
+    assert documents.section("README.md", "No such heading") == ""
+    assert documents.document("docs/no-such-file.md") == ""
+
+
+def test_the_definitions_name_every_counter_of_a_lane() -> None:
+    text = documents.document("docs/metrics.md")
+    for term in (
+        "tokens per forward",
+        "forward pass",
+        "seconds",
+        "output tokens per second",
+        "speed-up",
+        "TTFT",
+        "TPOT",
+    ):
+        assert f"| {term} |" in text
+
+
+def test_the_machine_is_described_as_a_table() -> None:
+    table = documents.machine()
+    assert "| hardware |" in table
+    assert "| torch |" in table
+
+
+def test_the_claims_are_for_readers() -> None:
+    text = documents.document("docs/claims.md")
+    assert "edit nothing here" not in text
+    assert text.count("<details>") == 12
+
+
+@pytest.mark.browser
+def test_the_details_of_a_claim_are_folded(site: Any, visit: Any, open_tab: Any) -> None:
+    tab = visit(site.url)
+    open_tab(tab, "about")
+    claims = tab.locator("#about-claims")
+    claims.locator("summary").first.wait_for()
+    assert claims.locator("details").count() == 12
+    rule = claims.locator("details p", has_text="Rule: Each MARS model").first
+    assert not rule.is_visible()
+    claims.locator("summary").first.click()
+    assert rule.is_visible()
+    assert claims.locator("details[open] table").count() == 1

@@ -1,0 +1,111 @@
+"""What an address may say: values that the controls could have, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import gradio as gr
+import pytest
+
+from app.compare.problems import EXAMPLES
+from app.scheduling.limits import Limits
+from app.tabs.address import check_question, message, read, value_of
+
+COMPONENTS = {
+    "task": gr.Dropdown([("Logic", "logic"), ("Table", "table_lookup")], value="logic"),
+    "pace": gr.Radio([("Slow", 3.0), ("Real time", 0.0)], value=3.0),
+    "tau": gr.Slider(0.5, 1.0, value=0.95, step=0.01),
+    "seed": gr.Number(0, precision=0),
+    "top_p": gr.Number(1.0, minimum=0.1, maximum=1.0),
+    "again": gr.Checkbox(value=False),
+    "prompt": gr.Textbox(""),
+    "limit": gr.Number(192, precision=0),
+}
+USUAL = EXAMPLES[0][1:]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("task", "table_lookup", "table_lookup"),
+        ("pace", "3", 3.0),
+        ("pace", "0", 0.0),
+        ("tau", "0.7", 0.7),
+        ("tau", "1", 1),
+        ("seed", "41", 41),
+        ("top_p", "0.9", 0.9),
+        ("again", "true", True),
+        ("again", "false", False),
+        ("prompt", "<b>How many?</b>\n", "<b>How many?</b>\n"),
+    ],
+)
+def test_a_value_is_read_as_its_control_has_it(name: str, text: str, value: object) -> None:
+    found = value_of(COMPONENTS[name], text)
+    assert found == value
+    assert isinstance(found, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("task", "Logic"),
+        ("task", "sudoku"),
+        ("pace", "4"),
+        ("tau", "0.4"),
+        ("tau", "nan"),
+        ("tau", "inf"),
+        ("tau", ""),
+        ("tau", "high"),
+        ("seed", "1.5"),
+        ("seed", "1e999"),
+        ("top_p", "0"),
+        ("again", "yes"),
+    ],
+)
+def test_a_value_that_its_control_cannot_have_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ValueError):
+        value_of(COMPONENTS[name], text)
+    found = read(json.dumps({name: text, "limit": "64"}), COMPONENTS)
+    assert found.values == {"limit": 64}
+    assert found.refused == [name]
+
+
+@pytest.mark.parametrize(
+    "text", [None, 7, "", "no JSON", "[1]", '"x"', "[" * 100_000, '{"tau": 0.7}', '{"tau": ["0.7"]}']
+)
+def test_what_is_no_object_of_texts_says_nothing(text: object) -> None:
+    found = read(text, COMPONENTS)
+    assert found.values == {}
+    assert found.refused == []
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ({"seed": "1000000"}, ["seed"]),
+        ({"task": "logic", "seed": "-1"}, ["task", "seed"]),
+        ({"limit": "8"}, ["limit"]),
+        ({"limit": "513"}, ["limit"]),
+        ({"prompt": "x" * 101}, ["prompt"]),
+        ({"prompt": " "}, ["prompt"]),
+        ({"prompt": "x" * 100, "limit": "512", "task": "logic", "seed": "3"}, []),
+    ],
+)
+def test_a_question_that_could_not_be_asked_is_refused(said: dict[str, str], refused: list[str]) -> None:
+    found = read(json.dumps(said), COMPONENTS)
+    check_question(found, USUAL, Limits(characters=100))
+    assert found.refused == refused
+    assert found.values.keys() == said.keys() - set(refused)
+
+
+def test_the_masthead_is_told_names_and_texts_cut_short_and_no_tag() -> None:
+    said = {"tau": "<script>" + "x" * 1000} | {f"n{number}": "1" for number in range(50)}
+    text = message(read(json.dumps(said), COMPONENTS), {"tau": 0.95})
+    told = json.loads(text)
+    assert "<" not in text
+    assert told["usual"] == {"tau": 0.95}
+    assert told["refused"][0][0] == "tau"
+    assert told["refused"][0][1].startswith("<script>x")
+    assert len(text) < 3000
+    assert math.isfinite(told["time"])

@@ -1,0 +1,158 @@
+"""The controls of the lanes, without a browser."""
+
+import asyncio
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.compare.lane_choice import OWN, PRESETS, LaneChoice
+from app.tabs import cross_tab
+from app.tabs.lane_row import LaneRow, build_count
+from app.tabs.lane_settings import LaneControls
+
+NAMES = ["ar", "mars", "other"]
+OWN_THRESHOLD = LaneChoice(checkpoint="other", follows=False, threshold=0.4, score="entropy", temperature=0.5, seed=3)
+CHOICES = {
+    **{name: make("ar", "mars") for name, make in PRESETS.items()},
+    "own": OWN_THRESHOLD,
+    "one": LaneChoice(checkpoint="mars", follows=False, threshold=None, block_size=4),
+    "drafted": LaneChoice(checkpoint="mars", decoder="speculative", draft="ar", draft_tokens=6),
+    "exact": LaneChoice(checkpoint="mars", decoder="self_speculative", layout="linear", extra_proposal=True),
+}
+
+
+async def _row() -> LaneRow:
+    with gr.Blocks():
+        return LaneRow(build_count(), NAMES, "ar", "mars")
+
+
+@pytest.fixture(scope="module")
+def row() -> LaneRow:
+    return asyncio.run(_row())  # outside of an event loop, Gradio makes some of its own and leaves them open
+
+
+@pytest.fixture
+def lane(row: LaneRow) -> LaneControls:
+    return row.lanes[1]
+
+
+def values(lane: LaneControls, updates: list[Any]) -> list[Any]:
+    """What the components hold after these updates of all of them."""
+    return [update["value"] for update in updates]
+
+
+def seen(lane: LaneControls, updates: list[Any]) -> set[str]:
+    return {name for name, update in zip(lane.named, updates, strict=True) if update["visible"] is True}
+
+
+def given(lane: LaneControls, choice: LaneChoice, **changes: Any) -> list[Any]:
+    held = dict(zip(lane.named, values(lane, lane.updates(choice)), strict=True))
+    return list({**held, **changes}.values())
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_survives_the_controls(lane: LaneControls, name: str) -> None:
+    assert lane.read(*values(lane, lane.updates(CHOICES[name]))) == CHOICES[name].relevant()
+
+
+def test_the_lanes_begin_as_the_presets(row: LaneRow) -> None:
+    held = [part.value for part in row.inputs]
+    assert row.read(*held) == [make("ar", "mars").relevant() for make in list(PRESETS.values())[:2]]
+    assert row.read(3, *held[1:]) == [make("ar", "mars").relevant() for make in PRESETS.values()]
+    assert [part.label for part in (lane.preset for lane in row.lanes)] == ["Preset"] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "hidden"),
+    [
+        ("AR", {"temperature"}, {"mode", "threshold", "score", "block_size", "draft", "seed", "layout"}),
+        ("MARS τ = 0.95", {"mode", "score", "block_size", "extra_proposal"}, {"threshold", "layout", "draft_tokens"}),
+        ("MARS exact", {"block_size", "layout"}, {"mode", "threshold", "score", "cache_block_size"}),
+        ("own", {"threshold", "mode", "seed", "top_p"}, {"layout"}),
+        ("one", {"mode"}, {"threshold", "score"}),
+        ("drafted", {"draft", "draft_tokens", "continuation"}, {"layout", "cache_block_size"}),
+    ],
+)
+def test_only_what_acts_is_seen(lane: LaneControls, name: str, shown: set[str], hidden: set[str]) -> None:
+    found = seen(lane, lane.updates(CHOICES[name]))
+    assert {"preset", "checkpoint", "decoder"} | shown <= found
+    assert not hidden & found
+
+
+def test_a_change_by_hand_leaves_the_preset(lane: LaneControls) -> None:
+    updates = lane.changed(*given(lane, CHOICES["AR"], decoder="jacobi"))
+    assert dict(zip(lane.named, updates, strict=True))["preset"]["value"] == OWN
+    assert "draft_tokens" in seen(lane, updates)
+    assert [name for name, update in zip(lane.named, updates, strict=True) if "value" in update] == ["preset"]
+
+
+def test_a_score_that_is_no_probability_gets_a_threshold_of_its_own(lane: LaneControls) -> None:
+    updates = dict(zip(lane.named, lane.changed(*given(lane, CHOICES["MARS τ = 0.95"], score="entropy")), strict=True))
+    assert updates["mode"]["value"] == "own"
+    assert updates["threshold"]["value"] == 0.3
+    assert updates["threshold"]["visible"] is True
+
+
+def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:
+    for name, make in PRESETS.items():
+        assert lane.read(*values(lane, lane.preset_updates(name))) == make("ar", "mars").relevant()
+    assert lane.preset_updates(OWN) == [gr.skip()] * len(lane.components)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"mode": "luck"}, "lane B: the threshold must be slider, own or one, got 'luck'"),
+        ({"mode": "own", "threshold": None}, "lane B: give its own τ a value"),
+        ({"mode": "own", "threshold": 7}, "lane B: threshold must be between 0 and 1"),
+        ({"mode": "own", "threshold": "x"}, "lane B: threshold must be a number"),
+        ({"block_size": 0}, "lane B: block_size must be between 1 and 64, got 0"),
+        ({"temperature": None}, "lane B: temperature must be a number"),
+        ({"decoder": None}, "lane B: decoder must be text"),
+        ({"extra_proposal": "x"}, "lane B: extra_proposal must be true or false"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(lane: LaneControls, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        lane.read(*given(lane, CHOICES["MARS τ = 0.95"], **changes))
+
+
+@pytest.mark.parametrize("count", [1, 4, None, "2", [2]])
+def test_there_are_two_or_three_lanes(row: LaneRow, count: object) -> None:
+    with pytest.raises(ValueError, match="The number of lanes must be from 2 to 3"):
+        row.read(count, *(part.value for part in row.inputs[1:]))
+
+
+class TestCrossTab:
+    def answer(self, lane: LaneControls, wish: object) -> list[Any]:
+        return cross_tab.answer(wish, lane, 2, lambda task, seed: (task, seed))
+
+    def test_settings_go_into_the_lane_and_the_problem_with_them(self, lane: LaneControls) -> None:
+        choice = {"checkpoint": "other", "decoder": "self_speculative", "block_size": 4}
+        found = self.answer(lane, {"use": {"choice": choice, "task": "logic", "seed": 7}})
+        assert lane.read(*values(lane, found[:-2])) == LaneChoice(**choice)
+        assert found[-2:] == ["logic", 7]
+
+    def test_a_problem_leaves_the_lane_as_it_is(self, lane: LaneControls) -> None:
+        assert self.answer(lane, {"problem": {"task": "logic", "seed": 7}}) == [
+            *[gr.skip()] * len(lane.components),
+            "logic",
+            7,
+        ]
+
+    def test_a_checkpoint_that_is_not_offered_gives_way(
+        self, lane: LaneControls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[str] = []
+        monkeypatch.setattr(gr, "Warning", told.append)
+        found = self.answer(lane, {"use": {"choice": {"checkpoint": "mars-b64"}}})
+        assert lane.read(*values(lane, found[:-2])).checkpoint == "mars"
+        assert told[0].startswith("There is no checkpoint 'mars-b64' here, so mars takes its place.")
+
+    @pytest.mark.parametrize(
+        "wish", [None, [], {"use": {}}, {"use": {"choice": 7}}, {"use": {"choice": {"checkpoint": "m", "x": 1}}}]
+    )
+    def test_what_makes_no_sense_is_refused(self, lane: LaneControls, wish: object) -> None:
+        with pytest.raises(ValueError):
+            self.answer(lane, wish)

@@ -1,0 +1,78 @@
+"""What the Learn tab draws from: recorded runs that must show what its pages say of them."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from app.compare import problems
+from app.tabs import lessons
+from mars.schema import checked
+
+
+@pytest.fixture(scope="module")
+def material() -> dict[str, Any]:
+    found: dict[str, Any] = checked(lessons.Material, json.loads(lessons.material()))
+    return found
+
+
+def test_the_material_never_looks_like_markup() -> None:
+    assert "<" not in lessons.material()
+
+
+def test_every_way_of_writing_accepts_what_it_wrote(material: dict[str, Any]) -> None:
+    for lane in (material["ar"], material["mars"], material["exact"], material["small"], *material["sweep"]):
+        assert sum(step["accepted"] for step in lane["passes"]) == len(lane["written"])
+
+
+def test_exact_decoding_wrote_the_text_of_one_token_at_a_time_in_fewer_passes(material: dict[str, Any]) -> None:
+    assert material["exact"]["written"] == material["ar"]["written"]
+    assert len(material["exact"]["passes"]) < len(material["ar"]["passes"])
+
+
+def test_exact_decoding_refused_a_draft_somewhere(material: dict[str, Any]) -> None:
+    drafts = [sum(proposal[2] == "draft" for proposal in step["proposals"]) for step in material["exact"]["passes"]]
+    stood = [step["accepted"] - 1 for step in material["exact"]["passes"]]
+    assert any(count > kept for count, kept in zip(drafts, stood, strict=True))
+
+
+def test_the_thresholds_rise_and_a_first_wrong_answer_appears_below_a_right_one(material: dict[str, Any]) -> None:
+    thresholds = [lane["threshold"] for lane in material["sweep"]]
+    assert thresholds == sorted(thresholds)
+    falling = [lane["right"] for lane in reversed(material["sweep"])]
+    first_wrong = falling.index(False)
+    assert first_wrong > 0
+    assert all(falling[:first_wrong])
+
+
+def test_the_problem_is_good_english_and_can_be_asked_again(material: dict[str, Any]) -> None:
+    assert not re.search(r"\b1 [a-z]+s\b", material["prompt"])
+    assert problems.find(material["problem"]["task"], material["problem"]["seed"]).prompt == material["prompt"]
+
+
+def test_the_real_model_wrote_one_text_in_three_ways_and_some_pass_gained_three_tokens(
+    material: dict[str, Any],
+) -> None:
+    assert [material[way]["checkpoint"] for way in ("ar", "mars", "exact")] == [
+        "smollm2-135m",
+        "smollm2-135m-mars",
+        "smollm2-135m-mars",
+    ]
+    assert material["mars"]["written"] == material["ar"]["written"]
+    assert max(step["accepted"] for step in material["mars"]["passes"]) >= 3
+
+
+def test_a_wider_pass_takes_longer_and_much_less_than_as_many_passes(material: dict[str, Any]) -> None:
+    times = material["passTimes"]["times"]
+    columns, seconds = zip(*times, strict=True)
+    assert columns[0] == 1
+    assert list(columns) == sorted(columns)
+    assert dict(times)[8] < 8 * seconds[0] / 2
+    assert material["passTimes"]["checkpoint"] == "smollm2-135m"
+
+
+def test_ten_tokens_can_be_written_one_by_one_and_five_of_them_were_sure(material: dict[str, Any]) -> None:
+    passes = material["ar"]["passes"]
+    assert len(passes) >= 10
+    assert sum(step["proposals"][0][1] >= 0.99 for step in passes) >= 5

@@ -1,0 +1,141 @@
+"""The page's modules and style sheets, as one script and one sheet: everything once, in order, and as it is alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.browser import bundle
+from app.browser.bundle import BROWSER, mount, script, styles
+
+MODULES = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.js")}
+SHEETS = {path.relative_to(BROWSER).as_posix() for path in BROWSER.rglob("*.css")}
+ENTRIES = {"page.js", "step/replay.js"}
+LOAD = "globalThis.window = { requestAnimationFrame() {} };"
+Write = Callable[..., None]
+
+
+def named(text: str) -> list[str]:
+    """The modules of a bundle, in order."""
+    return re.findall(r"^// ([\w/-]+\.js)\nconst ", text, re.MULTILINE)
+
+
+def run(node: str, source: str, *options: str) -> str:
+    done = subprocess.run([node, *options, "-"], input=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """`write("a/b.js", "text")`: a module in a folder that takes the place of the page's."""
+    monkeypatch.setattr(bundle, "BROWSER", tmp_path)
+
+    def write(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    return write
+
+
+def bundled(entry: str = "page.js") -> str:
+    return script.__wrapped__(entry)
+
+
+def test_every_module_is_in_the_page_once() -> None:
+    found = named(script())
+    assert len(found) == len(set(found))
+    assert set(found) == MODULES - {"step/replay.js"}
+
+
+def test_a_replay_has_only_what_steps_through_a_run() -> None:
+    found = named(script("step/replay.js"))
+    assert len(found) == len(set(found))
+    assert {name.split("/")[0] for name in found} == {"shared", "step"}
+    assert not {"shared/keeper.js", "shared/address.js", "shared/messages.js"} & set(found)
+
+
+def test_every_style_sheet_is_in_the_page_once() -> None:
+    text = styles()
+    assert "@import" not in text
+    for name in SHEETS - {"page.css", "step/replay.css"}:
+        rules = (BROWSER / name).read_text(encoding="utf-8").split("*/", 1)[1].strip().splitlines()
+        assert text.count("\n".join(rules[:2])) == 1, name
+
+
+def test_the_page_has_a_function_for_every_component(node: str) -> None:
+    asked = {
+        name
+        for path in BROWSER.parent.rglob("*.py")
+        for name in re.findall(r'bundle\.mount\("(\w+)"\)', path.read_text())
+    }
+    assert len(asked) > 8
+    found = json.loads(run(node, f"{LOAD}{script()}console.log(JSON.stringify(Object.keys(window.lens)))"))
+    assert asked <= set(found)
+    assert mount("stage").startswith("lens.stage({ element, props, watch, ")
+    assert '"submit"' in mount("stage")  # Gradio looks for the event's name in the text
+
+
+def test_a_module_means_the_same_in_the_bundle_as_alone(node: str) -> None:
+    names = sorted(MODULES - ENTRIES)
+    whole = script().removesuffix("})();\n")
+    variables = ", ".join(f'"{name}": {bundle._variable(name)}' for name in names)
+    describe = """const described = (all) => JSON.stringify(Object.entries(all).map(([name, exports]) =>
+        [name, Object.entries(exports).sort().map(([key, value]) => [key, String(value)])]));"""
+    bundled = run(node, f"{LOAD}{describe}{whole}console.log(described({{ {variables} }}));}})();")
+    imports = "".join(f'all["{name}"] = await import("{(BROWSER / name).as_uri()}");' for name in names)
+    alone = run(node, f"{LOAD}{describe}const all = {{}};{imports}console.log(described(all));", "--input-type=module")
+    assert json.loads(bundled) == json.loads(alone)
+
+
+def test_modules_run_once_and_in_the_order_of_their_imports(node: str, write: Write) -> None:
+    write(
+        "page.js", 'import { b, two as deux } from "./a/b.js";\nimport "./c.js";\n\nsaid.push(`page ${b()} ${deux}`);\n'
+    )
+    exports = "export function b() {\n  return c;\n}\nexport const two = 2;\n"
+    write("a/b.js", f'import {{\n  c,\n}} from "../c.js";\n{exports}said.push("b");\n')
+    write("c.js", 'const b = "own";\nexport const c = `${b}\n import`;\nsaid.push("c");\n')
+    said = run(node, f"globalThis.said = [];{bundled()}console.log(JSON.stringify(said), typeof b)")
+    assert said.strip() == '["c","b","page own\\n import 2"] undefined'
+    assert bundled() == bundled()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('import { b } from "./a.js";\n', "page.js imports b, which a.js does not export"),
+        ('import "./circle.js";\n', "modules must not import in a circle, got page.js -> circle.js -> page.js"),
+        (
+            'import a from "./a.js";\n',
+            "page.js must import and export as app/browser/bundle.py says, got 'import a",
+        ),
+        ('import * as a from "./a.js";\n', "must import and export as"),
+        ('import { a } from "plotly";\n', "must import and export as"),
+        ('const a = await import("./a.js");\n', "must import and export as"),
+        ("export default 3;\n", "must import and export as"),
+        ("export let a = 3;\n", "must import and export as"),
+        ('export { a } from "./a.js";\n', "must import and export as"),
+        ('import { a } from "../../outside.js";\n', "outside.js"),
+    ],
+)
+def test_what_the_bundle_could_not_keep_is_refused(write: Write, text: str, says: str) -> None:
+    write("page.js", text)
+    write("a.js", "export const a = 1;\n")
+    write("circle.js", 'import "./page.js";\n')
+    with pytest.raises(ValueError, match=re.escape(says)):
+        bundled()
+
+
+def test_style_sheets_come_in_the_order_of_their_imports(write: Write) -> None:
+    write("page.css", '@import "a/one.css";\n@import "two.css";\np { font: 10px serif; }\n')
+    write("a/one.css", '@import "../two.css";\na { top: 1px; }\n')
+    write("two.css", "b { top: 2px; }\n")
+    found = styles.__wrapped__("page.css").split("\n")
+    expected = ["b { top: 2px; }", "a { top: 1px; }", "p { font: calc(10px * var(--lens-type, 1)) serif; }"]
+    assert [line for line in found if line] == expected

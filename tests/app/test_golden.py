@@ -1,0 +1,103 @@
+"""What was written before there was one schema still opens, and means the same (tests/golden/README.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from analysis.runs.schema import check_entry
+from app.compare.generation import Wanted, generate
+from app.models import pairs
+from app.runs.replay import page
+from app.runs.run import Run, read, to_json
+from app.scheduling.limits import Limits
+from app.tabs.compare import Tab
+from app.tabs.deep_link import DeepLink
+from app.tradeoffs.again import settings_of
+from mars.records import from_object, read_jsonl
+from mars.records import to_json as record_to_json
+
+HERE = Path(__file__).parents[1] / "golden"
+EMBEDDED = re.compile(r'<script type="application/json" id="run">(.*?)</script>', re.DOTALL)
+
+
+def golden(name: str) -> Any:
+    return json.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def same(new: Any, old: Any) -> bool:
+    """Whether everything that was there is there, with the value that it had."""
+    if isinstance(old, dict):
+        return isinstance(new, dict) and all(name in new and same(new[name], value) for name, value in old.items())
+    if isinstance(old, list):
+        return len(new) == len(old) and all(map(same, new, old))
+    return bool(new == old)
+
+
+def test_a_saved_run_opens_and_is_saved_with_everything_that_it_had() -> None:
+    run = read((HERE / "run.json").read_bytes())
+    assert [lane.settings.score for lane in run.lanes] == ["probability", "probability", "probability", "entropy"]
+    assert same(json.loads(to_json(run)), golden("run.json"))
+
+
+def test_the_run_of_a_replay_opens_and_makes_a_replay() -> None:
+    found = EMBEDDED.search((HERE / "replay-data.html").read_text(encoding="utf-8"))
+    assert found is not None
+    run = read(found[1])
+    again = EMBEDDED.search(page(run))
+    assert again is not None
+    assert same(json.loads(again[1]), json.loads(found[1]))
+    assert isinstance(run, Run)
+
+
+def test_an_answer_of_the_api_has_all_it_had(make_runner: Callable[..., Any]) -> None:
+    old = golden("generate.json")
+    given = {"prompt": "Say it", "checkpoint": "mars", "decoder": "sliding_window", "threshold": 0.9}
+    given |= {"block_size": None, "max_new_tokens": 16, "seed": 0, "draft": None}
+    *_, new = generate(make_runner(), "me", Wanted.of(Limits(), given, {"alternatives": 2}))
+    assert set(old) <= set(new)
+    assert new["text"] == old["text"]
+    for was, now in zip(old["records"], new["records"], strict=True):
+        assert same(json.loads(json.dumps(now["rows"])), was["rows"])
+        assert same(json.loads(record_to_json(from_object(was))), was)
+
+
+def test_records_of_the_command_line_are_read() -> None:
+    lines = (HERE / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    records = list(read_jsonl(lines))
+    assert same([json.loads(record_to_json(record)) for record in records], list(map(json.loads, lines)))
+    assert sum(record.rows[0].accepted for record in records) > 0
+
+
+def test_an_entry_of_the_run_store_is_accepted_and_can_be_written_again() -> None:
+    found = golden("run-store.json")
+    check_entry(found["entry"])
+    settings = settings_of(found["entry"], 64)
+    old = found["entry"]["settings"]
+    kept = {field.name for field in fields(settings)} & set(old) - {"alternatives", "max_new_tokens"}
+    assert {name: getattr(settings, name) for name in kept} == {name: old[name] for name in kept}
+
+
+async def _tab(runner: Any) -> Tab:
+    with gr.Blocks():
+        return Tab(runner, [pairs.given("ar", "mars")])
+
+
+def test_an_address_sets_what_it_set(make_runner: Callable[..., Any]) -> None:
+    tab = asyncio.run(_tab(make_runner()))
+    restoring = DeepLink(tab)
+    for known in golden("addresses.json"):
+        told, _, _, *values = restoring.restore(json.dumps(known["asked"]))
+        found = dict(zip(tab.addressable, values[-len(tab.addressable) :], strict=True))
+        plain = {name: value["value"] if isinstance(value, dict) else value for name, value in found.items()}
+        lanes = [asdict(lane.read(*(plain[f"{lane.key}.{name}"] for name in lane.named))) for lane in tab.lanes]
+        assert json.loads(told)["refused"] == known["refused"]
+        assert same(plain, known["set"])
+        assert same(lanes, known["lanes"])

@@ -1,0 +1,150 @@
+"""The choice of models in a real Chromium: what it sets and shows, what the address keeps, and lanes that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.compare import problems
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Visit = Callable[..., "Page"]
+pytestmark = pytest.mark.browser
+SKY = problems.QUESTIONS[0][1]
+
+
+def wait_value(tab: Page, selector: str, value: str) -> None:
+    tab.wait_for_function(
+        "([selector, value]) => document.querySelector(selector)?.value === value", arg=[selector, value]
+    )
+
+
+def wait_said(tab: Page, **said: str) -> None:
+    wanted = "said => JSON.stringify(Object.fromEntries(new URLSearchParams(location.search))) === JSON.stringify(said)"
+    tab.wait_for_function(wanted, arg=said)
+
+
+def choose(tab: Page, number: int) -> None:
+    tab.click(f"#models label >> nth={number}")
+
+
+def is_shown(tab: Page, selector: str) -> bool:
+    return bool(tab.evaluate("s => document.querySelector(s)?.getClientRects().length > 0", selector))
+
+
+def test_the_page_is_there_before_the_model_and_a_run_waits_with_its_progress(two_pairs: Any, visit: Visit) -> None:
+    tab = visit(two_pairs.url, state="loading")
+    assert tab.input_value("#prompt textarea") == SKY
+    tab.wait_for_function("document.querySelectorAll('.lens-lanes:not(.lens-recorded) .lens-text').length === 3")
+    texts = "[...document.querySelectorAll('.lens-lanes:not(.lens-recorded) .lens-text')]"
+    hints = f"{texts}.map((each) => each.dataset.hint).join('|')"
+    expected = "Loading base … reading, 40 %|Loading adapted …|Loading adapted …"
+    tab.wait_for_function(f"{hints} === {expected!r}")
+    tab.click("#run")
+    tab.wait_for_selector("#stop:not([disabled])")
+    tab.wait_for_function(f"{hints} === {expected!r}")
+    two_pairs.ready.touch()
+    tab.wait_for_selector("[data-state=done]")
+    tokens = tab.inner_text(".lens-lane-exact .lens-counter-tokens dd")
+    agreement = tab.locator(".lens-lane-exact .lens-lane-agreement")
+    assert (agreement.inner_text(), agreement.get_attribute("data-tokens")) == ("Same text as AR", tokens)
+    assert tab.inner_text(".lens-lane-masks .lens-lane-agreement") == ""
+
+
+def test_the_same_text_is_told_as_it_holds_and_never_more_than_both_have_written(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url + "?pace=12&lanes=3")
+    tab.click("#run")
+    claims = []
+    for _ in range(12):
+        tab.wait_for_timeout(150)
+        told, *texts = tab.evaluate(
+            """() => {
+                const agreement = document.querySelector('[data-lane=c] .lens-lane-agreement[data-tokens]');
+                return [[agreement?.textContent ?? "", Number(agreement?.dataset.tokens)],
+                    ...['a', 'c'].map((each) => document.querySelectorAll(`[data-lane=${each}] .lens-token`).length)];
+            }"""
+        )
+        if told[0]:
+            claims.append(told[1])
+            assert told[0] == "Same text as AR so far"
+            assert claims[-1] <= min(texts)
+    assert claims == sorted(claims)
+    assert len(set(claims)) > 2
+    tab.click("#stop")
+    tab.wait_for_selector("[data-state=stopped]")
+
+
+def test_the_other_pair_is_one_click_away_with_its_examples_and_its_scores(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url)
+    assert [is_shown(tab, each) for each in (".lens-questions", "#family", "#board-section")] == [True, False, False]
+    assert tab.locator(".lens-questions button").count() == 8
+    assert (tab.input_value("#limit input"), urlsplit(tab.url).query) == ("256", "")
+    choose(tab, 1)
+    for lane, checkpoint in zip("abc", ("ar-sft", "mars-b8", "mars-b8"), strict=True):
+        wait_value(tab, f"#lane-{lane}-checkpoint input", checkpoint)
+    wait_value(tab, "#prompt textarea", problems.find(*problems.EXAMPLES[0][1:]).prompt)
+    assert [is_shown(tab, each) for each in (".lens-questions", "#family", "#board-section")] == [False, True, True]
+    assert tab.input_value("#limit input") == "192"
+    assert tab.inner_text("#known-answer strong") == "54"
+    tab.wait_for_selector("[data-state=idle]")
+    tab.click("#run")
+    tab.wait_for_selector("[data-state=done]")
+    assert tab.locator(".lens-badge.right").count() >= 1
+    choose(tab, 0)
+    wait_value(tab, "#lane-c-checkpoint input", "adapted")
+    wait_value(tab, "#prompt textarea", SKY)
+    tab.wait_for_function("location.search === ''")
+
+
+def test_a_question_takes_the_place_of_the_prompt_and_the_address_keeps_it(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url)
+    label, prompt = problems.QUESTIONS[5]
+    tab.click(f".lens-questions button:text('{label}')")
+    wait_value(tab, "#prompt textarea", prompt)
+    wait_said(tab, prompt=prompt)
+    assert visit(tab.url).input_value("#prompt textarea") == prompt
+
+
+def test_the_choice_and_lanes_set_by_hand_survive_in_the_address(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url)
+    choose(tab, 1)
+    wait_said(tab, models="tiny")
+    wait_value(tab, "#lane-a-checkpoint input", "ar-sft")
+    tab.click("#lane-a-checkpoint input")
+    tab.click("#lane-a-checkpoint [role=option]:has-text('base')")
+    tab.wait_for_function("location.search.includes('a.checkpoint=base')")
+    found = said(tab)
+    assert (found["models"], found["a.checkpoint"]) == ("tiny", "base")
+    other = visit(tab.url)
+    wait_value(other, "#lane-a-checkpoint input", "base")
+    wait_value(other, "#lane-b-checkpoint input", "mars-b8")
+    assert is_shown(other, "#board-section")
+
+
+def test_an_address_of_the_time_before_there_was_a_choice_opens_its_problem(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
+    tab = visit(two_pairs.url + "?task=logic&seed=3&tau=0.8")
+    assert tab.input_value("#prompt textarea") == problems.find("logic", 3).prompt
+    wait_value(tab, "#lane-b-checkpoint input", "mars-b8")
+    assert is_shown(tab, "#family")
+    tab.wait_for_function("location.search.includes('models=tiny')")
+    assert said(tab) == {"task": "logic", "seed": "3", "tau": "0.8", "models": "tiny"}
+
+
+def test_on_a_page_with_one_pair_there_is_no_choice(served: Any, visit: Visit) -> None:
+    tab = visit(served.url)
+    assert not is_shown(tab, "#models")
+    assert not is_shown(tab, ".lens-models")
+
+
+def said(tab: Page) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(urlsplit(tab.url).query).items()}

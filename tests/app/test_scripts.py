@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import gzip
+from importlib.resources import files
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from app.browser import bundle, scripts
+
+PLOTLY = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+FILES = [(scripts.page_script(), bundle.script().encode()), (scripts.PLOTLY, PLOTLY)]
+CLIENT = TestClient(Starlette(routes=scripts.routes()))
+
+
+@pytest.mark.parametrize(("address", "content"), FILES, ids=["page", "plotly"])
+def test_a_script_is_served_and_kept_for_good(address: str, content: bytes) -> None:
+    answer = CLIENT.get("/" + address, headers={"accept-encoding": "identity"})
+    assert answer.content == content
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert "immutable" in answer.headers["cache-control"]
+
+
+@pytest.mark.parametrize(("address", "content"), FILES, ids=["page", "plotly"])
+def test_it_is_packed_for_those_who_can_unpack(address: str, content: bytes) -> None:
+    with CLIENT.stream("GET", "/" + address, headers={"accept-encoding": "gzip"}) as answer:
+        packed = b"".join(answer.iter_raw())
+    assert gzip.decompress(packed) == content
+    assert len(packed) < len(content) / 2
+
+
+def test_another_script_has_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = scripts.page_script()
+    monkeypatch.setattr(bundle, "script", lambda: "other();")
+    assert scripts.page_script.__wrapped__() != before

@@ -1,0 +1,88 @@
+"""Which runs can be compared, and which of them a figure shows first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from analysis import figures
+from app.tradeoffs import drawing, together
+from app.tradeoffs.catalogue import PER_FORWARD, PER_SECOND
+from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.view import View
+from mars import decoders
+
+SHIPPED = RunCache()
+TITLES = {decoder.title for decoder in decoders.TABLE.values()}
+
+
+@pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
+def test_a_set_has_one_machine_one_number_of_problems_and_its_ar_run(against: str) -> None:
+    table = SHIPPED.table()
+    found = together.sets(table, against)
+    assert found
+    for each in found:
+        rows = table[table["id"].isin(each.ids)]
+        assert rows["hardware"].nunique() == rows["n"].nunique() == 1
+        assert len(together.references(rows, against))
+        if against == PER_SECOND:
+            assert rows["group"].nunique() == 1
+    assert len({each.name for each in found}) == len({each.label for each in found}) == len(found)
+
+
+def test_runs_of_another_machine_or_model_are_another_set(fabricated: Any) -> None:
+    ar, mars = fabricated.model("ar", "sft", None, None), fabricated.model("mars")
+    large = {**fabricated.model("large"), "parameters": 9_000_000}
+    runs = [fabricated.run(model, batch_size=1, group="timed") for model in (ar, mars)]
+    other = [
+        fabricated.run(large, name, batch_size=1, group="spec_bench/1", tasks=("spec_bench",), problems=9)
+        for name in ("autoregressive", "self_speculative")
+    ]
+    for entry, _ in other:
+        entry |= {"judged": False, "hardware": "another machine"}
+    runs.append(fabricated.run(mars, "sliding_window", threshold=0.9, batch_size=1, group="timed"))
+    table = figures.measure(fabricated.store([*runs, *other]))
+    first, second = together.sets(table, PER_SECOND)
+    assert "1 family" not in first.label
+    assert (len(first.ids), len(second.ids)) == (3, 2)
+    assert second.label == "large · 9 problems of Spec-Bench · another machine"
+    assert {row["same_text"] for row in table.to_dict("records") if row["id"] in second.ids} == {1.0}
+
+
+@pytest.mark.parametrize("asked", [{"batch": 1}, {"batch": 8}, {"against": PER_FORWARD}])
+def test_a_figure_starts_with_six_series_at_most_that_a_reader_knows(asked: dict[str, Any]) -> None:
+    shown = drawing.draw(SHIPPED, View(**{"figure": "frontier", "against": PER_SECOND, **asked}))
+    names = [trace["name"] for trace in shown["figure"]["data"] if trace.get("customdata")]
+    assert len(names) <= together.MOST_SERIES
+    assert set(names) <= TITLES
+    assert names[0] == "AR"
+    assert shown["more"]["count"] > 0
+    more = drawing.draw(SHIPPED, View(**{"figure": "frontier", "against": PER_SECOND, **asked, "more": True}))
+    drawn = {run for trace in more["figure"]["data"] for run in trace.get("customdata", [])}
+    assert len(drawn) > sum(len(trace.get("customdata", [])) for trace in shown["figure"]["data"])
+    assert drawn <= {row["id"] for row in shown["table"]["rows"]}
+
+
+def test_the_first_view_is_throughput_at_batch_size_1() -> None:
+    shown = drawing.draw(SHIPPED, View(figure="frontier", against=PER_SECOND))
+    assert shown["axes"][0] == {"value": PER_SECOND, "label": "throughput (tok/s)"}
+    assert shown["batch"] == {"value": 1, "options": [1, 4, 8, 16]}
+    text = " ".join([shown["caption"], *(axis["label"] for axis in shown["axes"])])
+    assert "speed" not in text
+
+
+def test_rings_leave_out_draft_models_and_small_samples(library: RunCache, run_of: Callable[..., str]) -> None:
+    table = library.table()
+    (first, *_) = together.sets(table, PER_FORWARD)
+    rows = table[table["id"].isin(first.ids)].copy()
+    best = run_of("mars", "sliding_window", 0.5)
+    points = figures.frontier_points(rows)
+    assert best in set(points.loc[points["best_by_value"], "id"])
+    for change in ({"decoder": "speculative"}, {"n": 12.0}):
+        changed = rows.copy()
+        changed.loc[changed["id"] == best, list(change)] = list(change.values())
+        points = figures.frontier_points(changed)
+        assert best in set(points["id"])
+        assert best not in set(points.loc[points["best_by_value"], "id"])

@@ -1,0 +1,110 @@
+// What an address says, and what is written into it.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { addressOf, viewOf } from "../../app/browser/tradeoffs/view.js";
+
+const listeners = {};
+globalThis.window = { addEventListener: (name, act) => (listeners[name] = act) };
+globalThis.document = { getElementById: () => null };
+globalThis.location = { search: "", pathname: "/", hash: "", get href() { return `http://lens.test/${this.search}`; } };
+globalThis.history = {
+  state: null,
+  write(state, _, url) {
+    Object.assign(this, { state });
+    location.search = url.slice(1);
+  },
+  replaceState(...given) {
+    this.write(...given);
+  },
+  pushState(...given) {
+    this.write(...given);
+  },
+};
+const { askedOfCompare, openAddress } = await import("../../app/browser/shared/address.js");
+
+function open(search, state = null) {
+  Object.assign(location, { search });
+  history.state = state;
+  const refused = [];
+  const asked = [];
+  const address = openAddress(["compare", "learn"], (pairs) => refused.push(...pairs), () => asked.push(askedOfCompare()));
+  return { address, refused, asked };
+}
+
+test("an address names its tab and what there is to restore", async () => {
+  const { address, refused } = open("?tab=learn&lesson=cache&colour=red&__theme=dark");
+  const given = [];
+  const place = address.join("learn", ["lesson"], (values) => void given.push(values.lesson));
+  assert.equal(place.asked, true);
+  await new Promise(setImmediate);
+  assert.deepEqual(given, ["cache"]);
+  assert.deepEqual(refused, [["colour", "red"]]);
+  assert.deepEqual(askedOfCompare(), {});
+  place.say({ lesson: "exact", other: null });
+  assert.equal(address.link, "http://lens.test/?__theme=dark&tab=learn&lesson=exact");
+});
+
+test("an unknown tab is refused, and the first one opened", () => {
+  const { address, refused } = open("?tab=nowhere");
+  assert.deepEqual(refused, [["tab", "nowhere"]]);
+  assert.equal(address.tab, "compare");
+});
+
+test("what the browser kept counts only for the address that it was kept with", () => {
+  const views = { compare: { seed: "7" } };
+  open("?seed=3", { lens: { search: "?seed=3", views } });
+  assert.deepEqual(askedOfCompare(), { seed: "7" });
+  open("?seed=3", { lens: { search: "?seed=4", views } });
+  assert.deepEqual(askedOfCompare(), { seed: "3" });
+});
+
+test("the address says only what differs, and a preset stands for the settings of its lane", () => {
+  const { address } = open("?seed=0");
+  const usual = { seed: 0, prompt: "2 + 2", "b.preset": "MARS", "b.decoder": "sliding_window", "b.temperature": 0 };
+  address.settings.hear({ refused: [], usual });
+  const said = (...values) => {
+    address.settings.change(values);
+    return Object.fromEntries(new URLSearchParams(address.link.split("?")[1]));
+  };
+  assert.deepEqual(said(0, "2 + 2", "MARS", "sliding_window", 0), {});
+  assert.deepEqual(said(5, "2 + 2", "AR", "autoregressive", 0), { seed: "5", "b.preset": "AR" });
+  assert.deepEqual(said(0, "2 + 2", "Own", "jacobi", 0), { "b.decoder": "jacobi" });
+  address.settings.give("prompt", "mine");
+  assert.deepEqual(said(0, "mine", "MARS", "sliding_window", 0), { prompt: "mine" });
+});
+
+test("a value too long for an address is left out of it and kept beside it", () => {
+  const { address } = open("");
+  const place = address.join("compare", null, () => [], { now: false });
+  place.say({ prompt: "x".repeat(5000), seed: 1 });
+  assert.deepEqual(address.left, ["prompt"]);
+  assert.equal(address.link, "http://lens.test/?seed=1");
+  assert.equal(askedOfCompare().prompt.length, 5000);
+});
+
+test("back and forward restore a tab whose values have changed", async () => {
+  const { address } = open("?seed=1");
+  const given = [];
+  address.join("compare", null, (values) => void given.push(values.seed), { now: false });
+  Object.assign(location, { search: "?seed=2" });
+  listeners.popstate();
+  await new Promise(setImmediate);
+  assert.deepEqual(given, ["2"]);
+});
+
+test("a view of Trade-offs and its address say the same", () => {
+  assert.deepEqual(addressOf(viewOf({}).view, null), {
+    run: null, figure: null, against: null, runs: null, task: null, published: null, points: null, batch: null, more: null,
+  });
+  const where = { figure: "pareto", against: "tokens_per_forward", runs: "ab", task: "sums", published: "" };
+  const view = { ...where, points: 5, batch: 4, more: true, chosen: { decoder: ["a", "b"], score: [] } };
+  const said = Object.fromEntries(Object.entries(addressOf(view, "r1")).filter(([, value]) => value !== null));
+  const { published: _, ...shown } = where;
+  assert.deepEqual(said, { run: "r1", ...shown, points: 5, batch: 4, more: "yes", decoder: "a|b" });
+  const back = viewOf(Object.fromEntries(Object.entries(said).map(([name, value]) => [name, String(value)])));
+  assert.deepEqual(back, { view: { ...view, chosen: { decoder: ["a", "b"] } }, run: "r1", refused: [] });
+  assert.deepEqual(viewOf({ all: "yes" }).view.chosen, {});
+  for (const points of ["none", "0", "51", ""]) assert.deepEqual(viewOf({ points }).refused, ["points"]);
+  for (const batch of ["0", "-1", "x", "1.5"]) assert.deepEqual(viewOf({ batch }).refused, ["batch"]);
+});

@@ -1,0 +1,137 @@
+// Compare and its score board: reasons, counts, the board that messages make, and its files.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { BoardModel, boardName, laneCsv, problemCsv } from "../../app/browser/compare/board-model.js";
+import { reasonOf } from "../../app/browser/compare/card.js";
+import { keepLast } from "../../app/browser/compare/controls.js";
+import { binned, inWords } from "../../app/browser/compare/counters.js";
+import { LiveLane, scaled } from "../../app/browser/tradeoffs/plot.js";
+
+globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
+
+const { lanes: CARDS, passes: PASSES, board: BOARD } = JSON.parse(process.env.LENS_STANDINS); // as tests/standins.py makes them
+
+const LANE_OF = { entropy: "entropy", draft: "exact" };
+
+function reasons(name) {
+  const lane = CARDS[LANE_OF[name] ?? "masks"];
+  const message = PASSES[name];
+  return message.ghosts.map((_, place) => reasonOf({ lane, message, place: message.tokens.length + place }));
+}
+const BEHIND = "Behind a refused proposal: acceptance goes from left to right.";
+const REFUSED = {
+  threshold: ["Refused: its score does not reach τ.", BEHIND],
+  entropy: ["Refused: its entropy is above τ.", BEHIND],
+  end: Array(2).fill("Behind the end of the turn."),
+  draft: ["Refused: it read a draft that is not what the model itself says.", "Not kept as a draft: it is not sure enough."],
+};
+
+for (const [name, expected] of Object.entries(REFUSED)) {
+  test(`a rejected proposal says why: ${name}`, () => assert.deepEqual(reasons(name), expected));
+}
+
+test("an accepted token says why, and the last one what ended the pass", () => {
+  const why = (name, place) => reasonOf({ lane: CARDS.masks, message: PASSES[name], place });
+  assert.equal(why("accepted", 0), "It read only real tokens: the autoregressive token, always accepted.");
+  const end = "It read masks; accepted because its score reaches τ. The pass ends here: “no” had 0.5000 < τ.";
+  assert.equal(why("accepted", 1), end);
+  assert.match(why("ended", 0), /^End of the turn\. /);
+  assert.equal(reasonOf({ lane: CARDS.exact, message: PASSES.verified, place: 1 }), "It read drafts, and all of them were what the model itself says: exact.");
+});
+
+test("acceptance lengths are bars and words", () => {
+  assert.deepEqual(binned([3]), [3, 0, 0, 0]);
+  assert.deepEqual(binned([1, 0, 0, 0, 0, 0, 0, 2, 3, 4]), [1, 0, 0, 0, 0, 0, 0, 9]);
+  assert.equal(inWords([1, 0, 2]), "1 token in 1 pass, 3 tokens in 2 passes");
+  assert.equal(inWords([]), "");
+});
+
+const { opening: OPENING, wrote: WROTE } = BOARD;
+const LANES = OPENING.lanes;
+
+test("a board folds its messages into cells", () => {
+  const model = new BoardModel(OPENING);
+  assert.deepEqual(LANES.map(({ key }) => model.standing(key, 0)), ["pending", "pending", "absent"]);
+  model.begin("a", 0);
+  model.begin("b", 1);
+  assert.equal(model.standing("a", 0), "writing");
+  model.finish(WROTE.a);
+  model.finish(WROTE.b);
+  model.finish(WROTE.b); // told twice
+  assert.equal(model.done, 2);
+  assert.equal(model.differs(0), true);
+  assert.deepEqual(model.abandon(), [1]);
+  assert.equal(model.standing("b", 1), "stopped");
+  assert.deepEqual(model.writers.map(({ key }) => key), ["a", "b"]);
+});
+
+test("a kept board is the shortest stream that draws it again, and is over", () => {
+  const model = new BoardModel(OPENING);
+  model.meet({ lanes: LANES, baseline: "a" });
+  model.begin("a", 1);
+  model.finish(WROTE.a);
+  model.scores.set("a", { kind: "score", lane: "a", n: 1 });
+  assert.deepEqual(model.messages.map(({ kind }) => kind), ["open", "met", "wrote", "score", "state"]);
+  assert.equal(model.messages.at(-1).state, "stopped");
+});
+
+test("no cell of a file is a formula, and every cell stays one", () => {
+  const model = new BoardModel(OPENING);
+  model.meet({ lanes: LANES, baseline: "a" });
+  model.finish(WROTE.a);
+  model.scores.set("a", { n: 1, right: 1, interval: [0.2, 1], tokens: 6, passes: 3, tokensPerForward: 2 });
+  const [heads, row, end] = laneCsv(model).split("\r\n");
+  assert.equal(heads.split(",").length, row.split(",").length);
+  assert.ok(row.startsWith(`'=AR,small-ar,${LANES[0].note},1,1,1,0.2,1,6,`), row);
+  assert.equal(end, "");
+  const problems = problemCsv(model).trim().split("\r\n");
+  assert.equal(problems.length, 1 + 2 * 2);
+  assert.equal(problems[1], "1,logic,4,'=AR,small-ar,true,6,3,stop");
+  assert.equal(problems[2], '1,logic,4,MARS,"mars, b8",,,,');
+  assert.equal(boardName({ date: "2026-11-22T..", id: "../../etc/passwd" }), "mars-lens-board-2026-11-22-et");
+});
+
+test("a lane of Compare lies where its counts are, once there are any", () => {
+  const told = (family, counts) => ({ lane: "b", family, checkpoint: "mars", decoder: "sliding_window", threshold: 0.9, counts });
+  const others = [told("ar", { passes: 2, tokensPerSecond: 50 })];
+  const lane = new LiveLane(told("masks", { passes: 3, tokensPerForward: 2.5, tokensPerSecond: 100 }), others);
+  assert.equal(lane.place("tokens_per_forward"), 2.5);
+  assert.equal(lane.place("speedup"), 2);
+  assert.equal(new LiveLane(told("masks", null), others).place("speedup"), null);
+  assert.equal(lane.label("speedup"), "B now 2.00");
+  assert.equal(lane.sentence("tokens_per_second"), "B: mars, MARS, threshold, τ 0.90: 100.00 tokens a second");
+});
+
+test("a factor scales the sizes of type and nothing else", () => {
+  const layout = { font: { size: 10 }, marker: { size: 4 }, xaxis: { tickfont: { size: 8, color: "red" } }, list: [{ font: { size: 2 } }] };
+  assert.deepEqual(scaled(layout, 2), {
+    font: { size: 20 }, marker: { size: 4 }, xaxis: { tickfont: { size: 16, color: "red" } }, list: [{ font: { size: 4 } }],
+  });
+  assert.equal(scaled(layout, 1), layout);
+});
+
+test("when the slider has come to rest its place is said once more", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const root = new EventTarget();
+  const said = [];
+  const slider = { value: 0, matches: (selector) => selector === "#threshold input", dispatchEvent: (event) => tell(event) };
+  const tell = (event) => {
+    Object.defineProperty(event, "target", { value: slider });
+    said.push([slider.value, event.detail === keepLast]);
+    listeners.forEach((hear) => hear(event));
+  };
+  const listeners = [];
+  root.addEventListener = (_, hear) => listeners.push(hear);
+  keepLast(root, "#threshold input");
+  for (let step = 1; step <= 60; step++) {
+    slider.value = step;
+    tell(new CustomEvent("input"));
+    context.mock.timers.tick(10);
+  }
+  assert.equal(said.length, 60);
+  context.mock.timers.tick(300);
+  assert.deepEqual(said.at(-1), [60, true]);
+  context.mock.timers.tick(5000);
+  assert.equal(said.length, 61);
+});

@@ -1,0 +1,136 @@
+// Step through: passes, what another threshold would have accepted, and the words, of the shipped runs and of small ones.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import test from "node:test";
+import { columnsOf, seenBy } from "../../app/browser/step/columns.js";
+import { SteppedLane } from "../../app/browser/step/lane.js";
+import { acceptedAt, thresholdless, wouldAccept, wouldHave } from "../../app/browser/step/trial.js";
+import { usualLane } from "../../app/browser/step/view.js";
+
+globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
+
+const FOLDER = new URL("../../assets/replays/", import.meta.url);
+const RUNS = readdirSync(FOLDER).filter((name) => name.endsWith(".json")).map((name) => JSON.parse(readFileSync(new URL(name, FOLDER))));
+const LANES = RUNS.flatMap((run) => run.lanes);
+
+const { steps: STEPS } = JSON.parse(process.env.LENS_STANDINS); // as tests/standins.py makes them
+
+test("the passes of every shipped lane are numbered and gain what was written", () => {
+  assert.ok(LANES.length >= 4);
+  for (const each of LANES) {
+    const stepped = new SteppedLane(each);
+    assert.equal(stepped.passes.at(-1).to, each.written.length);
+    const numbers = stepped.passes.filter(({ counted }) => counted).map(({ number }) => number);
+    assert.deepEqual(numbers, numbers.map((_, place) => place + 1));
+    assert.equal(stepped.count, numbers.length);
+  }
+});
+
+test("every pass of every shipped lane has columns, an outcome, and a reason for each proposal", () => {
+  for (const each of LANES) {
+    const stepped = new SteppedLane(each);
+    for (const pass of stepped.passes) {
+      const shape = stepped.shape(pass);
+      const read = shape.columns.map(({ proposal }) => proposal).filter((place) => place !== null);
+      assert.deepEqual(read.sort((a, b) => a - b), pass.row.proposals.map((_, place) => place));
+      assert.match(stepped.outcome(pass, shape), /\w.*\.$/);
+      pass.row.proposals.forEach((_, place) => assert.match(stepped.reason(pass, place), /\w.*\.$/));
+    }
+  }
+});
+
+test("at the recorded threshold a pass would accept what it did", () => {
+  for (const each of LANES) {
+    for (const record of each.records) {
+      const [row] = record.rows;
+      const counted = ["decode", "verify", "denoise"].includes(record.phase);
+      assert.equal(wouldAccept(each, record, row.threshold), counted ? row.accepted : 0);
+    }
+  }
+});
+
+test("a lower threshold lets more through, and nothing behind the end of the turn", () => {
+  const one = STEPS.threshold;
+  assert.deepEqual([0.99, 0.9, 0.5, 0.1].map((threshold) => wouldHave(one, threshold).then), [2, 3, 5, 6]);
+  assert.deepEqual(wouldHave(one, 0.5), { then: 5, now: 3, passes: 2, changed: 1 });
+  assert.equal(acceptedAt(one, one.records[1].rows[0], null, 1), 1);
+  assert.equal(acceptedAt(STEPS.ending, STEPS.ending.records[1].rows[0], 0, 1), 2);
+});
+
+test("an entropy is above τ or not, in words", () => {
+  const stepped = new SteppedLane(STEPS.entropy);
+  assert.deepEqual([1, 2].map((place) => stepped.reason(stepped.passes[0], place)), [
+    "It read masks; accepted because its entropy is not above τ.",
+    "Refused: its entropy is above τ.",
+  ]);
+  const filled = new SteppedLane(STEPS.filling);
+  assert.equal(filled.reason(filled.passes[0], 1), "Still a mask: others were surer, and its entropy is above τ.");
+});
+
+test("for entropy lower is surer", () => {
+  const one = STEPS.entropy;
+  assert.deepEqual([0.1, 0.5, 1].map((threshold) => wouldHave(one, threshold).then), [1, 2, 3]);
+});
+
+test("a lane without a threshold says why there is none to try", () => {
+  assert.equal(thresholdless(STEPS.refused), "");
+  assert.match(thresholdless(STEPS.verified), /drafts are accepted/);
+  assert.match(thresholdless(STEPS["one token"]), /every pass proposes one token/);
+});
+
+test("a pass is found by its number or by a token that it wrote", () => {
+  const stepped = new SteppedLane(STEPS.found);
+  assert.equal(stepped.find({ number: 2 }), 2);
+  assert.equal(stepped.find({ token: 1 }), 1);
+  assert.equal(stepped.find({ token: 2 }), 2);
+  assert.equal(stepped.find({ number: 9 }), 0);
+});
+
+test("a refused proposal says why, and so does what stands behind it", () => {
+  const stepped = new SteppedLane(STEPS.refused);
+  const [pass] = stepped.passes;
+  assert.deepEqual([0, 1, 2].map((place) => stepped.reason(pass, place)), [
+    "It read only real tokens: the autoregressive token, always accepted.",
+    "Refused: its score does not reach τ.",
+    "Behind a refused proposal: acceptance goes from left to right.",
+  ]);
+  assert.equal(stepped.outcome(pass, { columns: [] }), "1 of 3 proposals accepted.");
+});
+
+test("a chain is causal; a group of masks sees its own prefix and itself; blocks see themselves whole", () => {
+  const spans = (...found) => found.map(([reads, count, after]) => ({ reads, ids: Array(count).fill(7), after }));
+  const shape = (found, block = 0) => columnsOf({ proposals: [], trace: { cached: 3, spans: found, columns: [], block } });
+  const chain = shape(spans(["clean", 1, null], ["draft", 2, 0]));
+  assert.deepEqual([0, 1, 2].map((query) => seenBy(chain, query)), [
+    [true, false, false], [true, true, false], [true, true, true],
+  ]);
+  const tree = shape(spans(["clean", 1, null], ["draft", 1, 0], ["mask", 1, 0], ["mask", 1, 1]));
+  assert.deepEqual(tree.columns.map(({ position }) => position), [3, 4, 4, 5]);
+  assert.deepEqual([chain.tree, tree.tree], [false, true]);
+  assert.deepEqual(seenBy(tree, 2), [true, false, true, false]);
+  assert.deepEqual(seenBy(tree, 3), [true, true, false, true]);
+  const blocks = shape(spans(["clean", 1, null], ["mask", 2, 0]), 4);
+  assert.deepEqual(seenBy(blocks, 1), [true, true, true]);
+  assert.deepEqual(seenBy(blocks, 0), [true, false, false]);
+});
+
+test("a run of an earlier version shows its proposals, and says that it does not know more", () => {
+  const { trace, ...row } = STEPS.refused.records[0].rows[0];
+  assert.ok(trace);
+  const old = { ...STEPS.refused, records: [{ ...STEPS.refused.records[0], rows: [row] }] };
+  const stepped = new SteppedLane(old);
+  const [pass] = stepped.passes;
+  const shape = stepped.shape(pass);
+  assert.deepEqual([shape.known, shape.columns.length, shape.tree], [false, row.proposals.length, false]);
+  assert.ok(shape.columns.every(({ token }) => token === null));
+  assert.equal(stepped.reason(pass, 0), "Accepted. An earlier version recorded this run, and not why.");
+  assert.match(stepped.reason(pass, 1), /^Not accepted\. /);
+  assert.equal(stepped.outcome(pass, shape), "1 of 3 proposals accepted.");
+});
+
+test("without a wish the lane with most to see is shown", () => {
+  const [slow, fast] = [STEPS["one token"], STEPS.several];
+  assert.equal(usualLane({ lanes: [slow, fast, slow] }).key, "b");
+  assert.equal(usualLane({ lanes: [slow] }).key, "a");
+});

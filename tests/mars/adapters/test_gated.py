@@ -1,0 +1,304 @@
+"""A gated adapter on our own network against the same through PEFT, and against the untouched base."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from mars.checkpoint.adapter import load_adapter
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.decoding.layouts import Chooser
+from mars.decoding.pair import Pair
+from mars.decoding.service import Service
+from mars.engine import gated, linear
+from mars.engine.engine import Clock, Engine, ModelEngine
+from mars.engine.window import Window
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+PROMPTS = [[9, 10, 11, 12, 13], [14], [15] * 30, [20, 30, 40, 50, 7, 8]]
+SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 11}
+RUNS = {
+    "sliding window": ("sliding_window", {"threshold": 0.2}),
+    "sliding window, sampled": ("sliding_window", {"threshold": 0.2, **SAMPLED}),
+    "sliding window, all masks": ("sliding_window", {"threshold": 0.0, "extra_proposal": True, "block_size": 6}),
+    "linear": ("self_speculative", {"layout": "linear"}),
+    "narrow": ("self_speculative", {"layout": "auto", "block_size": 6}),
+    "in turn": ("self_speculative", {"layout": "auto", "block_size": 6}),
+    "quadratic": ("self_speculative", {"layout": "quadratic"}),
+    "quadratic, sampled": ("self_speculative", {"layout": "quadratic", **SAMPLED}),
+    "tree": ("self_speculative", {"layout": "tree", "block_size": 6}),
+    "tree, sampled": ("self_speculative", {"layout": "tree", **SAMPLED}),
+    "auto": ("self_speculative", {"layout": "auto"}),
+    "block cached": ("block_cached", {"threshold": 0.2}),
+    "continuation": ("speculative", {"threshold": 0.2, "continuation": True}),
+}
+
+TURNS = {"narrow": ["narrow"], "in turn": ["linear", "none", "quadratic", "narrow", "quadratic"]}
+
+
+@pytest.fixture(autouse=True)
+def sure_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights are sure of nothing: without this, the linear layout would have no drafts."""
+    monkeypatch.setattr(import_module("mars.decoding.self_speculative"), "SURE", 0.0)
+
+
+def run(engine: Engine, prompts: list[list[int]], name: str, **changes: Any) -> list[ForwardPass]:
+    """Records in which every pass takes a second, so that the chooser's choice is the same each time."""
+    decoder, options = RUNS[name]
+    seconds = itertools.count()
+    engine.clock = lambda: Clock(now=lambda: float(next(seconds)))  # type: ignore[method-assign]
+    settings = DecodingSettings(**{"max_new_tokens": 16, "block_size": 4, **options, **changes})  # type: ignore[arg-type]
+    engine = Pair(engine, engine) if decoder == "speculative" else engine
+    with pytest.MonkeyPatch.context() as patch:
+        if name in TURNS:
+            turns = itertools.cycle(TURNS[name])
+            patch.setattr(Chooser, "choose", lambda chooser, rows: next(turns))
+        return list(DECODERS[decoder](engine, prompts, settings))
+
+
+def assert_same(found: list[ForwardPass], expected: list[ForwardPass]) -> None:
+    """The same passes, proposals and acceptance; scores up to rounding."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.phase, one.query_tokens) == (other.phase, other.query_tokens)
+        for row, wanted in zip(one.rows, other.rows, strict=True):
+            ids, wanted_ids = ([each.token_id for each in part.proposals] for part in (row, wanted))
+            assert (row.row, row.start, row.accepted, ids) == (wanted.row, wanted.start, wanted.accepted, wanted_ids)
+            scores, wanted_scores = ([each.score for each in part.proposals] for part in (row, wanted))
+            assert scores == pytest.approx(wanted_scores, abs=2e-4)
+
+
+@pytest.mark.parametrize(("rows", "head"), [(1, True), (4, True), (4, False)])
+@pytest.mark.parametrize("name", RUNS)
+def test_proposals_are_those_of_peft(
+    engine_of: Callable[..., ModelEngine], twin_of: Callable[..., Engine], name: str, rows: int, head: bool
+) -> None:
+    engine, twin = engine_of(head=head), twin_of(head=head)
+    assert_same(run(engine, PROMPTS[:rows], name), run(twin, PROMPTS[:rows], name))
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "auto"])
+def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], name: str) -> None:
+    plain, static = (run(engine_of(head=True, graphs=graphs), PROMPTS, name) for graphs in (False, True))
+    for row in range(len(PROMPTS)):
+        assert output_ids(static, row) == output_ids(plain, row)
+    if name == "quadratic":  # others forward more columns, so that all passes have as many
+        assert_same(static, plain)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "mistral"])
+@pytest.mark.parametrize("name", ["sliding window", "quadratic", "linear"])
+def test_every_model_runs_on_its_modules_too(
+    engine_of: Callable[..., ModelEngine], twin_of: Callable[..., Engine], kind: str, name: str
+) -> None:
+    engine, twin = engine_of(kind, head=True), twin_of(kind, head=True)
+    expected = run(twin, PROMPTS, name)
+    assert_same(run(engine, PROMPTS, name), expected)
+    recomputed = run(engine, PROMPTS, name, use_cache=False)
+    for row in range(len(PROMPTS)):
+        assert output_ids(recomputed, row) == output_ids(expected, row)
+
+
+@pytest.mark.parametrize("targets", [("q_proj",), ("v_proj", "down_proj"), ("o_proj", "up_proj")], ids=str)
+def test_any_subset_of_the_linear_layers_may_be_adapted(
+    engine_of: Callable[..., ModelEngine], twin_of: Callable[..., Engine], targets: tuple[str, ...]
+) -> None:
+    engine, twin = engine_of(targets=targets), twin_of(targets=targets)
+    assert_same(run(engine, PROMPTS, "quadratic"), run(twin, PROMPTS, "quadratic"))
+
+
+@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("name", ["linear", "narrow", "in turn", "quadratic", "auto"])
+@pytest.mark.parametrize("head", [False, True], ids=["masks", "head"])
+def test_exact_decoding_writes_the_text_of_the_base(
+    base: Callable[..., PreTrainedModel],
+    engine_of: Callable[..., ModelEngine],
+    name: str,
+    sampling: dict[str, Any],
+    head: bool,
+) -> None:
+    plain = ModelEngine(base(), stop_token_ids=frozenset())
+    settings = DecodingSettings(max_new_tokens=16, **sampling)
+    expected = list(DECODERS["autoregressive"](plain, PROMPTS, settings))
+    found = run(engine_of(head=head), PROMPTS, name, **sampling)
+    for row in range(len(PROMPTS)):
+        assert output_ids(found, row) == output_ids(expected, row)
+
+
+def windows(mask: int) -> dict[str, Window]:
+    """Windows behind four cached tokens: masks at the end, in a tree, and in rows of several lengths."""
+    ids = torch.tensor([[5, 6, mask, mask, mask]])
+    slots = torch.tensor([[5, 6, 7, 8, 9]])
+    several = torch.tensor([[7, mask, mask, mask, mask]])
+    sees = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 1, 1]]).bool()
+    line = Window(ids_RQ=ids, slots_RQ=slots, extent=10, keep=5)
+    return {
+        "line": line,
+        "kept": replace(line, keep=4),
+        "tree": replace(line, sees_RQQ=sees[None], positions_RQ=torch.tensor([[4, 5, 5, 6, 7]])),
+        "rows": replace(line, ids_RQ=torch.cat((ids, several)), slots_RQ=slots.repeat(2, 1)),
+        "padded": replace(
+            line,
+            ids_RQ=torch.tensor([[5, 6, mask, mask, mask], [0, 0, 7, mask, mask]]),
+            slots_RQ=torch.tensor([[5, 6, 7, 8, 9], [0, 0, 5, 6, 7]]),
+        ),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("graphs", [False, True], ids=["eager", "static"])
+@pytest.mark.parametrize("name", ["line", "kept", "tree", "rows", "padded"])
+def test_real_columns_have_the_very_bits_of_the_base(
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], name: str, graphs: bool, dtype: torch.dtype
+) -> None:
+    plain = ModelEngine(base().to(dtype), stop_token_ids=frozenset(), graphs=graphs)
+    adapted = plain.with_adapter(load_adapter(saved(head=True)))
+    outcomes = []
+    for engine, mask in ((plain, 3), (adapted, adapted.mask_token_id)):
+        assert mask is not None
+        window = windows(mask)[name]
+        rows = engine.open(window.rows, 20)
+        slots_RQ = torch.arange(1, 5).repeat(window.rows, 1)
+        rows.forward(Window(ids_RQ=slots_RQ + 20, slots_RQ=slots_RQ, extent=5, keep=0))
+        outcomes.append((window, rows.forward(window).clone()))
+    (_, expected), (window, found) = outcomes
+    real = (window.ids_RQ != adapted.mask_token_id)[:, window.columns - window.keep :]
+    real &= (window.slots_RQ != 0)[:, window.columns - window.keep :]
+    assert real.any()
+    assert torch.equal(found[real].view(torch.int32), expected[real].view(torch.int32))
+    assert not torch.equal(found[~real], expected[~real])
+    assert found.isfinite().all()
+
+
+@pytest.mark.parametrize("widened", [True, False], ids=["one product", "small products"])
+def test_masks_have_the_same_bits_in_company(
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, widened: bool
+) -> None:
+    """In bfloat16 passes are invariant, and the scores of masks, which a threshold judges, with them."""
+    if not widened:
+        monkeypatch.setattr(gated, "widening_keeps_bits", lambda *case: False)
+    adapter = load_adapter(saved(head=True))
+    engine = ModelEngine(base().bfloat16(), stop_token_ids=frozenset(), adapter=adapter)
+
+    def proposed(prompts: list[list[int]], row: int) -> list[Any]:
+        records = run(engine, prompts, "sliding window", use_cache=True)
+        return [part.proposals for record in records for part in record.rows if part.row == row and part.proposals]
+
+    for row, prompt in enumerate(PROMPTS):
+        alone, together = proposed([prompt], 0), proposed(PROMPTS, row)
+        assert alone
+        for one, other in zip(alone, together, strict=True):
+            shared = min(len(one), len(other))  # a row near its end has fewer columns of its own
+            assert one[:shared] == other[:shared]
+
+
+def test_one_product_computes_what_the_small_ones_do(
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = load_adapter(saved(head=True))
+    found = []
+    for widened in (True, False):
+        monkeypatch.setattr(gated, "widening_keeps_bits", lambda *case, widened=widened: widened)
+        engine = ModelEngine(base().bfloat16(), stop_token_ids=frozenset(), adapter=adapter)
+        added = engine._model._gated._added  # type: ignore[attr-defined]
+        # Queries, keys and values; the output; gate and up; down.
+        assert [isinstance(each, gated._Widened) for each in added[0]] == [widened, False, widened, False]
+        window = windows(engine.vocab_size)["rows"]
+        rows = engine.open(window.rows, 20)
+        slots_RQ = torch.arange(1, 5).repeat(window.rows, 1)
+        rows.forward(Window(ids_RQ=slots_RQ + 20, slots_RQ=slots_RQ, extent=5, keep=0))
+        found.append(rows.forward(window).clone())
+    torch.testing.assert_close(*found, atol=0.06 * float(found[0].abs().max()), rtol=0)
+
+
+def test_a_product_that_gains_inputs_keeps_its_bits_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added is 0, so that only another order of the sum could tell; one in reverse does."""
+    compared = gated.widening_keeps_bits.__wrapped__
+    keeps = compared((96, 128), 32, torch.bfloat16, 1)
+    assert isinstance(keeps, bool)
+    plain = linear.Linear.__call__
+
+    def reversed_if_wide(self: linear.Linear, x_TI: torch.Tensor) -> torch.Tensor:
+        if x_TI.shape[1] == 128:
+            return plain(self, x_TI)
+        back = linear.Linear(self.plain_weight().flip(1).contiguous(), pack=True, steady=True)
+        return plain(back, x_TI.flip(1))
+
+    monkeypatch.setattr(linear.Linear, "__call__", reversed_if_wide)
+    assert not compared((96, 128), 32, torch.bfloat16, 1)
+
+
+def test_engines_on_one_base_share_its_weights(
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path]
+) -> None:
+    plain = ModelEngine(base(), stop_token_ids=frozenset({2}))
+    adapted = plain.with_adapter(load_adapter(saved()))
+    again = adapted.with_adapter(load_adapter(saved(head=True)))
+    assert plain.mask_token_id is None
+    assert plain.adapter is None
+    assert adapted.mask_token_id == again.mask_token_id == plain.vocab_size
+    for engine in (adapted, again):
+        assert engine.model is plain.model
+        assert engine._model._layers is plain._model._layers  # type: ignore[attr-defined]
+        assert engine._model._head is plain._model._head  # type: ignore[attr-defined]
+        assert engine.stop_token_ids == {2}
+
+
+def test_an_adapter_needs_its_base(
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], tiny_model: PreTrainedModel
+) -> None:
+    adapter = load_adapter(saved())
+    with pytest.raises(ValueError, match=r"the adapter tiny has weights for layer 2, but the base has 2 layers: take"):
+        ModelEngine(tiny_model, stop_token_ids=frozenset(), adapter=adapter)
+    with pytest.raises(ValueError, match=r"the adapter tiny brings masks of its own, but this model was trained with"):
+        ModelEngine(base(), stop_token_ids=frozenset(), mask_token_id=3, adapter=adapter)
+    with pytest.raises(ValueError, match=r"the adapter tiny is a merged one: add it to the base's weights"):
+        ModelEngine(base(), stop_token_ids=frozenset(), adapter=replace(adapter, record={"mode": "merged"}))
+    narrow = replace(adapter, mask_embeddings=adapter.mask_embeddings[:, :16])
+    with pytest.raises(ValueError, match=r"mask embeddings of size 16, but the base's hidden size is 32"):
+        ModelEngine(base(), stop_token_ids=frozenset(), adapter=narrow)
+
+
+def test_streams_of_all_methods_share_passes(engine_of: Callable[..., ModelEngine]) -> None:
+    """Rows with masks, with drafts and with neither, in one pass."""
+    engine = engine_of(head=True)
+    service = Service(engine, places=4)
+    asked = [
+        ("sliding_window", {"threshold": 0.2}),
+        ("self_speculative", {"layout": "quadratic"}),
+        ("autoregressive", {}),
+        ("sliding_window", {"threshold": 0.2, **SAMPLED}),
+    ]
+    streams = []
+    for prompt, (decoder, options) in zip(PROMPTS, asked, strict=True):
+        settings = DecodingSettings(**{"max_new_tokens": 24, "block_size": 4, **options})  # type: ignore[arg-type]
+        alone = output_ids(list(DECODERS[decoder](engine, [prompt], settings)))
+        streams.append((service.submit(decoder, prompt, settings), alone))
+    for stream, alone in streams:
+        assert output_ids(list(stream)) == alone
+
+
+def test_a_draft_may_have_an_adapter(
+    base: Callable[..., PreTrainedModel], engine_of: Callable[..., ModelEngine], tiny_model: PreTrainedModel
+) -> None:
+    """Its mask is no token, although the target, whose vocabulary is larger, has one with that id."""
+    target = ModelEngine(tiny_model, stop_token_ids=frozenset())
+    assert target.vocab_size > engine_of().vocab_size
+    pair = Pair(target, engine_of(head=True), same_tokens=True)
+    settings = DecodingSettings(max_new_tokens=20, threshold=0.0)
+    expected = list(DECODERS["autoregressive"](target, PROMPTS, settings))
+    found = list(DECODERS["speculative"](pair, PROMPTS, settings))
+    for row in range(len(PROMPTS)):
+        assert output_ids(found, row) == output_ids(expected, row)

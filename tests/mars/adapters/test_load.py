@@ -1,0 +1,129 @@
+"""Folders of adapters: what PEFT saves is read, and what is wrong is said in one sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mars.checkpoint.adapter import load_adapter
+from mars.checkpoint.errors import CheckpointError
+from mars.engine.adapter import LINEARS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WEIGHT = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+
+
+@pytest.fixture
+def folder(saved: Callable[..., Path], tmp_path: Path) -> Path:
+    """A copy that may be broken."""
+    return Path(shutil.copytree(saved(head=True), tmp_path / "mine"))
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def change_tensors(path: Path, **tensors: torch.Tensor | None) -> None:
+    found = {**load_file(path), **{name.replace("__", "."): tensor for name, tensor in tensors.items()}}
+    save_file({name: tensor for name, tensor in found.items() if tensor is not None}, path)
+
+
+def test_it_holds_what_peft_saved(folder: Path) -> None:
+    adapter = load_adapter(folder)
+    weights = load_file(folder / "adapter_model.safetensors")
+    assert adapter.name == "mine"
+    assert adapter.gated
+    assert (adapter.block_size, adapter.candidates) == (4, 8)
+    assert [set(layer) for layer in adapter.layers] == [set(LINEARS)] * 3
+    pair = adapter.layers[0]["q_proj"]
+    assert torch.equal(pair.a_SI, weights[WEIGHT])
+    assert torch.equal(pair.b_OS, weights[WEIGHT.replace("lora_A", "lora_B")])
+    assert pair.scale == 2.0
+    assert adapter.mask_embeddings.shape == (3, 32)
+    assert adapter.head is not None
+    assert adapter.head.up.shape == (24, 64)
+    half = adapter.to("cpu", torch.bfloat16)
+    assert half.layers[2]["down_proj"].b_OS.dtype == half.mask_embeddings.dtype == torch.bfloat16
+    assert half.head is not None
+    assert half.head.down.dtype == torch.bfloat16
+
+
+def test_defaults_where_the_record_says_nothing(folder: Path) -> None:
+    change(folder / "mars.json", settings={}, block_size=None)
+    adapter = load_adapter(folder)
+    assert (adapter.block_size, adapter.candidates) == (4, 32)
+
+
+def test_ranks_may_be_stabilised(folder: Path) -> None:
+    change(folder / "adapter_config.json", use_rslora=True)
+    assert load_adapter(folder).layers[0]["q_proj"].scale == 4.0
+
+
+@pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors", "masks.safetensors", "mars.json"])
+def test_missing_files(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+    with pytest.raises(CheckpointError, match=rf"{file} is missing: an adapter's folder needs it, so copy it there$"):
+        load_adapter(folder)
+
+
+@pytest.mark.parametrize("file", ["adapter_model.safetensors", "masks.safetensors"])
+def test_broken_files(folder: Path, file: str) -> None:
+    (folder / file).write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match=rf"{file} is broken \(.*\): copy or download it again$"):
+        load_adapter(folder)
+
+
+CONFIGS = [
+    ({"peft_type": "IA3"}, r"peft_type must be 'LORA', got 'IA3'$"),
+    ({"use_dora": True}, r"use_dora must be False, got True; train without it$"),
+    ({"bias": "all"}, r"bias must be 'none', got 'all'; train without it$"),
+    ({"rank_pattern": {"q_proj": 8}}, r"rank_pattern must be {}, got {'q_proj': 8}; train without it$"),
+    ({"r": 0}, r"r must be >= 1 and lora_alpha a number, got 0 and 8$"),
+]
+
+
+@pytest.mark.parametrize(("values", "sentence"), CONFIGS)
+def test_what_our_engine_does_not_apply_is_refused(folder: Path, values: dict[str, Any], sentence: str) -> None:
+    change(folder / "adapter_config.json", **values)
+    with pytest.raises(CheckpointError, match=sentence):
+        load_adapter(folder)
+
+
+def test_records_of_another_kind(folder: Path) -> None:
+    change(folder / "mars.json", stage="mars", mode=None)
+    with pytest.raises(CheckpointError, match=r"stage must be 'adapter' and mode gated or merged, got stage 'mars'"):
+        load_adapter(folder)
+
+
+def test_candidates_that_are_none(folder: Path) -> None:
+    change(folder / "mars.json", settings={"candidates": 0})
+    with pytest.raises(CheckpointError, match=r"mars.json: candidates must be >= 1, got 0$"):
+        load_adapter(folder)
+
+
+TENSORS: list[tuple[str, dict[str, torch.Tensor | None], str]] = [
+    ("adapter_model", {WEIGHT: None}, r"lacks lora_A of q_proj in layer 0: save it again$"),
+    ("adapter_model", {WEIGHT: torch.zeros(5, 32)}, r"must be \[rank, in\] and \[out, rank\], got \[5, 32\] and"),
+    ("adapter_model", {"lm_head.weight": torch.zeros(2)}, r"holds lm_head.weight, which is no LoRA weight of q_proj"),
+    ("masks", {"mask_embeddings": None}, r"mask_embeddings must be \[masks, hidden size\], got none$"),
+    ("masks", {"mask_embeddings": torch.zeros(0, 4)}, r"mask_embeddings must be .*, got \[0, 4\]$"),
+    ("masks", {"head.up": None}, r"must be \[hidden, 64\] and \[32, hidden\], got None and \[32, 24\]$"),
+    ("masks", {"head.up": torch.zeros(24, 32)}, r"must be \[hidden, 64\] .*, got \[24, 32\] and \[32, 24\]$"),
+]
+
+
+@pytest.mark.parametrize(("file", "tensors", "sentence"), TENSORS)
+def test_tensors_of_the_wrong_shape(
+    folder: Path, file: str, tensors: dict[str, torch.Tensor | None], sentence: str
+) -> None:
+    change_tensors(folder / f"{file}.safetensors", **tensors)
+    with pytest.raises(CheckpointError, match=sentence):
+        load_adapter(folder)

@@ -1,0 +1,245 @@
+"""Adapters as checkpoints: the base they belong to, weights that lanes share, and merging."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file, save_file
+from transformers import LlamaForCausalLM, PreTrainedModel
+
+from mars.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from mars.checkpoint.sources import NAMED_BASES
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.engine import ModelEngine
+from mars.metrics import output_ids
+
+PROMPT = [9, 10, 11, 12]
+
+WriteAdapter = Callable[..., Path]
+
+
+def load(source: Path | str, **options: object) -> Checkpoint:
+    return load_checkpoint(source, dtype="float32", device="cpu", **options)  # type: ignore[arg-type]
+
+
+def engine_of(checkpoint: Checkpoint) -> ModelEngine:
+    assert isinstance(checkpoint.engine, ModelEngine)
+    return checkpoint.engine
+
+
+def written(checkpoint: Checkpoint, decoder: str, **settings: object) -> list[int]:
+    asked = DecodingSettings(block_size=4, max_new_tokens=24, **settings)  # type: ignore[arg-type]
+    return output_ids(DECODERS[decoder](checkpoint.engine, [PROMPT], asked))
+
+
+def edit_record(folder: Path, **changes: object) -> None:
+    path = folder / "mars.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def change_base(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["model.norm.weight"] = weights["model.norm.weight"] + 1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_a_gated_adapter_is_a_checkpoint(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    checkpoint, base = load(write_adapter()), load(llama_folder)
+    assert (checkpoint.name, checkpoint.block_size, checkpoint.supports_masks) == ("tiny-gated", 4, True)
+    assert checkpoint.record["mode"] == "gated"
+    assert checkpoint.engine.mask_token_id == base.engine.vocab_size
+    assert checkpoint.engine.stop_token_ids == base.engine.stop_token_ids
+    assert len(written(checkpoint, "sliding_window", threshold=0.01)) > 0
+    alone = written(base, "autoregressive")
+    assert written(checkpoint, "autoregressive") == alone
+    assert written(checkpoint, "self_speculative") == alone
+
+
+def addresses(checkpoint: Checkpoint) -> list[int]:
+    return [parameter.data_ptr() for parameter in engine_of(checkpoint).model.parameters()]
+
+
+def test_lanes_on_one_base_share_its_weights(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    base, one, other = load(llama_folder), load(write_adapter()), load(write_adapter())
+    assert addresses(base) == addresses(one) == addresses(other)
+    networks = [engine_of(checkpoint)._model for checkpoint in (base, one, other)]
+    layers = [network._layers for network in networks]  # type: ignore[union-attr]
+    assert layers[0] is layers[1] is layers[2]
+    assert networks[0]._head is networks[1]._head  # type: ignore[union-attr]
+    assert networks[0]._embedding.data_ptr() == addresses(base)[0]  # type: ignore[union-attr]
+
+
+def test_a_named_base_is_shared_too(
+    write_adapter: WriteAdapter, tiny_gguf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(NAMED_BASES["smollm2-135m"]), "file", lambda self: tiny_gguf)
+    folder = write_adapter()
+    record = json.loads((folder / "mars.json").read_text())
+    edit_record(folder, base={**record["base"], "name": "smollm2-135m"})
+    base, checkpoint = load("smollm2-135m"), load(folder)
+    assert addresses(base) == addresses(checkpoint)
+    assert written(base, "autoregressive") == written(checkpoint, "self_speculative")
+
+
+def test_other_dtypes_and_other_weights_are_not_shared(llama_folder: Path) -> None:
+    one = load(llama_folder)
+    coarse = load_checkpoint(llama_folder, dtype="bfloat16", device="cpu")
+    assert engine_of(coarse).model.dtype == torch.bfloat16
+    change_base(llama_folder)
+    other = load(llama_folder)
+    assert addresses(one) != addresses(other)
+    assert not torch.equal(engine_of(one).model.model.norm.weight, engine_of(other).model.model.norm.weight)
+
+
+def test_weights_that_nobody_uses_are_given_back(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    base, adapted = load(llama_folder), load(write_adapter())
+    written(base, "autoregressive")
+    model = weakref.ref(engine_of(base).model)
+    del base
+    gc.collect()
+    assert model() is not None
+    del adapted
+    gc.collect()
+    assert model() is None
+
+
+def test_weights_that_are_changed_are_laid_out_again(tiny_llama: PreTrainedModel) -> None:
+    model = LlamaForCausalLM(tiny_llama.config).eval()
+    model.load_state_dict(tiny_llama.state_dict())
+    first, second = (ModelEngine(model, stop_token_ids=frozenset()) for _ in range(2))
+    assert first._model._layers is second._model._layers  # type: ignore[union-attr]
+    with torch.no_grad():
+        model.model.layers[0].mlp.up_proj.weight.mul_(3)
+    third = ModelEngine(model, stop_token_ids=frozenset())
+    assert third._model._layers is not second._model._layers  # type: ignore[union-attr]
+
+
+def test_another_base_is_refused_with_both_fingerprints(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    folder = write_adapter()
+    change_base(llama_folder)
+    trained_on = json.loads((folder / "mars.json").read_text())["base"]["fingerprint"]
+    with pytest.raises(CheckpointError) as refused:
+        load(folder)
+    assert f"trained on weights with the fingerprint {trained_on[:16]}, those of" in str(refused.value)
+    assert "--allow-other-base" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    checkpoint = load(folder, allow_other_base=True)
+    assert written(checkpoint, "self_speculative") == written(load(llama_folder), "autoregressive")
+
+
+def test_the_base_may_be_given(write_adapter: WriteAdapter, llama_folder: Path, tmp_path: Path) -> None:
+    folder = write_adapter()
+    moved = llama_folder.rename(tmp_path / "moved")
+    with pytest.raises(CheckpointError, match=r"the base of the adapter tiny-gated cannot be read: there is no folder"):
+        load(folder)
+    assert addresses(load(folder, base=str(moved))) is not None
+    with pytest.raises(CheckpointError, match=r"must be a whole model, .* is an adapter"):
+        load(folder, base=str(folder))
+
+
+def test_pefts_own_name_of_the_base_will_do(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    folder = write_adapter()
+    fingerprint = json.loads((folder / "mars.json").read_text())["base"]["fingerprint"]
+    edit_record(folder, base={"fingerprint": fingerprint})
+    config = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(llama_folder)}))
+    assert load(folder).supports_masks
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": None}))
+    with pytest.raises(CheckpointError, match="names no base: give it with --base"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ({"stage": "sft"}, "stage must be 'adapter'"),
+        ({"mode": "half"}, "mode gated or merged"),
+        ({"base": None}, "names no base"),
+        ({"block_size": 0}, "block_size must be a whole number >= 1"),
+    ],
+)
+def test_a_record_that_is_wrong_is_one_sentence(
+    write_adapter: WriteAdapter, llama_folder: Path, record: dict[str, object], sentence: str
+) -> None:
+    folder = write_adapter()
+    edit_record(folder, **record)
+    with pytest.raises(CheckpointError, match=sentence):
+        load(folder)
+
+
+def test_a_base_without_a_fingerprint_is_refused(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    folder = write_adapter()
+    edit_record(folder, base={"name": str(llama_folder)})
+    with pytest.raises(CheckpointError, match="must have the fingerprint of the weights it was trained on"):
+        load(folder)
+    assert load(folder, allow_other_base=True).supports_masks
+
+
+def test_merging_is_what_peft_does(
+    write_adapter: WriteAdapter, tiny_llama: PreTrainedModel, llama_folder: Path
+) -> None:
+    """The slow twin."""
+    folder = write_adapter("merged", masks=1)
+    merged = load(folder)
+    base = LlamaForCausalLM.from_pretrained(llama_folder, dtype=torch.float32)
+    theirs = PeftModel.from_pretrained(base, folder).merge_and_unload()
+    ids = torch.tensor([PROMPT])
+    words = [number for number in range(tiny_llama.config.vocab_size) if number != merged.engine.mask_token_id]
+    with torch.no_grad():
+        found, wanted, before = (
+            model(ids).logits[..., words] for model in (engine_of(merged).model, theirs, tiny_llama)
+        )
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(found, before, atol=1e-2)
+
+
+def test_a_merged_adapter_is_a_plain_mars_checkpoint(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    folder = write_adapter("merged", masks=1)
+    merged, base = load(folder), load(llama_folder)
+    mask = merged.tokenizer.get_vocab()["<|mask|>"]
+    assert (merged.engine.mask_token_id, merged.supports_masks, merged.block_size) == (mask, True, 4)
+    row = engine_of(merged).model.get_input_embeddings().weight[mask]
+    assert torch.equal(row, load_file(folder / "masks.safetensors")["mask_embeddings"][0])
+    assert addresses(merged) != addresses(base)
+    assert written(merged, "self_speculative") == written(merged, "autoregressive")
+    for decoder in ("sliding_window", "block_cached"):
+        assert mask not in written(merged, decoder, threshold=0.01)
+
+
+def test_a_full_vocabulary_gets_a_new_row(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    path = llama_folder / "tokenizer.json"
+    described = path.read_text().replace("<|mask|>", "<|other|>")
+    path.write_text(described)
+    config = llama_folder / "tokenizer_config.json"
+    config.write_text(config.read_text().replace("<|mask|>", "<|other|>"))
+    merged, base = load(write_adapter("merged", masks=1)), load(llama_folder)
+    assert merged.engine.mask_token_id == base.engine.vocab_size
+    assert merged.engine.vocab_size == base.engine.vocab_size + 1
+    assert base.engine.vocab_size == engine_of(base).model.get_input_embeddings().num_embeddings
+    assert written(merged, "self_speculative") == written(merged, "autoregressive")
+
+
+def test_a_merged_adapter_has_one_mask(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"must have mask_embeddings \[1, 32\], .*, got \[3, 32\]"):
+        load(write_adapter("merged", masks=3))
+
+
+@pytest.mark.parametrize("mode", ["gated", "merged"])
+def test_an_adapter_of_another_shape_is_refused(
+    write_adapter: WriteAdapter, llama_folder: Path, tiny_folder: Path, mode: str
+) -> None:
+    folder = write_adapter(mode, masks=1)
+    weights = load_file(folder / "adapter_model.safetensors")
+    key = next(name for name in weights if name.endswith("lora_B.weight"))
+    weights[key] = torch.zeros(7, weights[key].shape[1])
+    save_file(weights, folder / "adapter_model.safetensors")
+    with pytest.raises(CheckpointError, match="base"):
+        load(folder)

@@ -1,0 +1,70 @@
+"""--base and --allow-other-base of the commands, and sources where training and analysis read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from analysis.sweeps.models import describe
+from mars.checkpoint.adapted import weights_folder
+from mars.checkpoint.fingerprint import fingerprint
+from mars.checkpoint.sources import as_folder
+from mars.generate import main
+from mars.training.adapter_run import load_base
+from mars.training.settings import TrainingSettings
+from mars.training.start import start
+
+WriteAdapter = Callable[..., Path]
+
+
+def generate(*options: str) -> int:
+    return main(["--prompt", "Tom", "--max-new-tokens", "16", "--device", "cpu", "--dtype", "float32", *options])
+
+
+def test_an_adapter_with_another_base_runs_when_it_may(
+    write_adapter: WriteAdapter, llama_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(write_adapter())
+    other = llama_folder.rename(llama_folder.with_name("other"))
+    weights = load_file(other / "model.safetensors")
+    save_file({name: weight * 1.1 for name, weight in weights.items()}, other / "model.safetensors", {"format": "pt"})
+    assert generate("--checkpoint", folder, "--decoder", "self_speculative") == 2
+    assert "the base of the adapter tiny-gated cannot be read" in capsys.readouterr().err
+    assert generate("--checkpoint", folder, "--base", str(other), "--decoder", "self_speculative") == 2
+    assert "or go on with --allow-other-base" in capsys.readouterr().err
+    allowed = ("--base", str(other), "--allow-other-base")
+    assert generate("--checkpoint", folder, *allowed, "--decoder", "self_speculative") == 0
+    exact = capsys.readouterr().out
+    assert generate("--checkpoint", str(other), "--decoder", "autoregressive") == 0
+    assert capsys.readouterr().out == exact
+
+
+def test_a_run_names_the_adapter_and_counts_the_base_too(write_adapter: WriteAdapter, llama_folder: Path) -> None:
+    folder = write_adapter()
+    described, base = describe(str(folder)), describe(str(llama_folder))
+    assert (described["name"], described["stage"], described["block_size"]) == ("tiny-gated", "adapter", 4)
+    assert described["fingerprint"] != base["fingerprint"]
+    own = [weight for file in folder.glob("*.safetensors") for weight in load_file(file).values()]
+    assert described["parameters"] == base["parameters"] + sum(weight.numel() for weight in own)
+    assert (weights_folder(folder), weights_folder(llama_folder)) == (llama_folder, llama_folder)
+
+
+def test_training_starts_from_a_gguf_file(cache: Path, tiny_gguf: Path, tiny_llama: PreTrainedModel) -> None:
+    assert as_folder("org/model") == "org/model"
+    settings = TrainingSettings(stage="sft", output=str(cache / "out"), checkpoint=str(tiny_gguf))
+    model, tokenizer = start(settings)
+    assert model.config.num_hidden_layers == tiny_llama.config.num_hidden_layers
+    assert json.loads((Path(as_folder(str(tiny_gguf))) / "config.json").read_text())["model_type"] == "llama"
+    assert len(tokenizer) == tiny_llama.config.vocab_size
+
+
+def test_a_trained_adapter_names_its_base_and_the_bases_fingerprint(
+    llama_folder: Path, tiny_llama: PreTrainedModel
+) -> None:
+    _, _, named = load_base(str(llama_folder))
+    assert named == {"name": str(llama_folder), "fingerprint": fingerprint(tiny_llama.state_dict())}

@@ -1,0 +1,327 @@
+"""Loading: every kind of folder that is read, and a sentence for every kind that is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, choose_dtype, load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.decoding.pair import Pair
+from mars.engine.linear import bfloat16_is_faster
+from mars.metrics import output_ids
+
+PROMPT = [9, 10, 11, 12]
+HOSTILE = "import pathlib\npathlib.Path(__file__).with_name('executed').touch()\n"
+
+
+@pytest.fixture
+def folder(tiny_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny checkpoint that a test may break."""
+    return Path(shutil.copytree(tiny_folder, tmp_path / "copy"))
+
+
+def edit(path: Path, **changes: object) -> None:
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, **changes}))
+
+
+def written(checkpoint: Checkpoint, decoder: str) -> list[int]:
+    settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=24)
+    return output_ids(DECODERS[decoder](checkpoint.engine, [PROMPT], settings))
+
+
+def as_published(folder: Path, name: str) -> Path:
+    """What the published MARS folders look like, with remote code that must not run."""
+    target = Path(shutil.copytree(folder, folder.parent / name))
+    (target / "mars.json").unlink()
+    (target / "modeling_a2d.py").write_text(HOSTILE)
+    edit(
+        target / "config.json",
+        model_type="a2d-qwen2",
+        architectures=["A2DQwen2LMHeadModel"],
+        auto_map={
+            "AutoConfig": "modeling_a2d.A2DQwen2Config",
+            "AutoModelForCausalLM": "modeling_a2d.A2DQwen2LMHeadModel",
+        },
+    )
+    return target
+
+
+def test_ours(tiny: Checkpoint, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    assert (tiny.name, tiny.block_size, tiny.supports_masks) == ("tiny-mars", 4, True)
+    assert tiny.record == {"stage": "mars", "block_size": 4, "sft_loss": True}
+    assert tiny.engine.mask_token_id == tiny_tokenizer.mask_token_id
+    assert tiny.engine.stop_token_ids == {tiny_tokenizer.eos_token_id}
+    assert (tiny.engine.context_length, tiny.engine.vocab_size) == (384, 320)
+
+
+def test_a_chat_of_several_turns_is_encoded_turn_by_turn(tiny: Checkpoint) -> None:
+    said = [("user", "Tom has 3."), ("assistant", "3 <|im_end|>"), ("user", "And 4?")]
+    ids = tiny.encode_chat([{"role": role, "content": content} for role, content in said])
+    first, again = tiny.encode("Tom has 3."), tiny.encode("And 4?")
+    assert ids[: len(first)] == first
+    assert ids[-len(again) :] == again
+    end = tiny.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert ids.count(end) == 3, "what the assistant wrote closes no turn"
+
+
+def test_text_goes_in_as_a_turn_and_comes_out_without_special_tokens(tiny: Checkpoint) -> None:
+    ids = tiny.encode("Tom <|im_end|> has <|mask|>")
+    end, mask = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|mask|>"))
+    assert (ids.count(end), ids.count(mask)) == (1, 0)
+    assert tiny.decode([*ids, end, mask]) == "user\nTom <|im_end|> has <|mask|>\nassistant\n"
+
+
+def test_ours_after_stage_sft_has_no_use_for_masks(folder: Path) -> None:
+    (folder / "mars.json").write_text('{"stage": "sft", "block_size": null, "sft_loss": null}')
+    checkpoint = load_checkpoint(folder, device="cpu")
+    assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.engine.mask_token_id) == (None, False, None)
+    with pytest.raises(ValueError, match="was not trained to fill masks"):
+        written(checkpoint, "sliding_window")
+
+
+def test_block_diffusion_is_for_its_own_decoder_alone(tiny_diffusion_folder: Path, tiny: Checkpoint) -> None:
+    checkpoint = load_checkpoint(tiny_diffusion_folder, dtype="float32", device="cpu")
+    engine = checkpoint.engine
+    assert (checkpoint.block_size, checkpoint.supports_masks, engine.mask_token_id) == (4, False, None)
+    assert engine.diffusion_mask_id == tiny.engine.mask_token_id
+    assert written(checkpoint, "block_diffusion")
+    for decoder in DECODERS:
+        if decoder not in ("block_diffusion", "speculative"):
+            with pytest.raises(ValueError, match=r"was trained by block diffusion: .* only block_diffusion can"):
+                written(checkpoint, decoder)
+    for pair in ((engine, tiny.engine), (tiny.engine, engine)):
+        with pytest.raises(ValueError, match="was trained by block diffusion"):
+            Pair(*pair)
+    with pytest.raises(ValueError, match="was trained by block diffusion"):
+        checkpoint.submit([5], DecodingSettings(), decoder="autoregressive")
+    with pytest.raises(ValueError, match="was not trained by block diffusion"):
+        written(tiny, "block_diffusion")
+
+
+def test_published_mars_loads_as_qwen2_and_runs_nothing(folder: Path, tiny: Checkpoint) -> None:
+    target = as_published(folder, "MARS-Qwen2.5-0.5B-blk8")
+    checkpoint = load_checkpoint(target, dtype="float32", device="cpu")
+    assert (checkpoint.name, checkpoint.block_size, checkpoint.record) == ("MARS-Qwen2.5-0.5B-blk8", 8, {})
+    assert checkpoint.supports_masks
+    assert written(checkpoint, "sliding_window") == written(tiny, "sliding_window")
+    assert not (target / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "block_size", "masks"),
+    [
+        ("MARS-Qwen2.5-0.5B-blk16-no-sft", 16, True),
+        ("MARS-Qwen2.5-0.5B-AR-SFT", None, False),
+        ("renamed", None, True),
+    ],
+)
+def test_published_names_tell_the_kind(folder: Path, name: str, block_size: int | None, masks: bool) -> None:
+    checkpoint = load_checkpoint(as_published(folder, name), device="cpu")
+    assert (checkpoint.block_size, checkpoint.supports_masks) == (block_size, masks)
+
+
+def test_plain_qwen2(folder: Path) -> None:
+    (folder / "mars.json").unlink()
+    checkpoint = load_checkpoint(folder, device="cpu")
+    assert (checkpoint.block_size, checkpoint.supports_masks, checkpoint.record) == (None, False, {})
+
+
+def test_plain_llama(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=320,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=128,
+            initializer_range=0.4,
+            bos_token_id=None,
+            eos_token_id=[tiny_tokenizer.eos_token_id, 77],
+        )
+    ).eval()
+    model.save_pretrained(tmp_path / "llama")
+    tiny_tokenizer.save_pretrained(tmp_path / "llama")
+    checkpoint = load_checkpoint(tmp_path / "llama", dtype="float32", device="cpu")
+    assert checkpoint.engine.stop_token_ids == {tiny_tokenizer.eos_token_id, 77}
+    reference = model.generate(
+        torch.tensor([PROMPT]),
+        attention_mask=torch.ones(1, 4, dtype=torch.long),
+        do_sample=False,
+        max_new_tokens=24,
+        pad_token_id=0,
+    )
+    assert written(checkpoint, "autoregressive") == reference[0, 4:].tolist()
+
+
+def test_weights_in_several_files(tiny_model: PreTrainedModel, folder: Path, tiny: Checkpoint) -> None:
+    (folder / "model.safetensors").unlink()
+    tiny_model.save_pretrained(folder, max_shard_size="40KB")
+    assert len(list(folder.glob("*.safetensors"))) > 1
+    assert written(load_checkpoint(folder, device="cpu"), "sliding_window") == written(tiny, "sliding_window")
+    next(iter(sorted(folder.glob("*.safetensors")))).unlink()
+    with pytest.raises(CheckpointError, match=r"the weights in .* do not load|lacks"):
+        load_checkpoint(folder, device="cpu")
+
+
+def test_dtypes(folder: Path) -> None:
+    for name, expected in (("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+        engine = load_checkpoint(folder, dtype=name, device="cpu").engine
+        assert engine._transformer._head.weight.dtype == expected
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def put(name: str, text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text(text) and None
+
+
+def configure(**changes: object) -> Callable[[Path], None]:
+    return lambda folder: edit(folder / "config.json", **changes)
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def lose_a_weight(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+BROKEN = [
+    (remove("config.json"), r"config\.json is missing: give a folder that holds"),
+    (put("config.json", "{not json"), r"config\.json cannot be read as JSON .*: copy or download it again"),
+    (put("config.json", "[]"), r"config\.json must hold a JSON object, got list"),
+    (configure(model_type="gpt2"), r"config\.json: model_type must be one of qwen2, llama, a2d-qwen2, got 'gpt2'"),
+    (configure(num_hidden_layers="two"), r"config\.json describes no qwen2 model .*: download it again"),
+    (
+        configure(use_sliding_window=True, sliding_window=16, max_window_layers=0, layer_types=None),
+        r"config\.json: only full attention is supported; set use_sliding_window to false",
+    ),
+    (configure(vocab_size=300), r"tokenizer\.json has 320 tokens, but config\.json says vocab_size 300"),
+    (configure(hidden_size=64), r"model\.safetensors has \d+ weights of the wrong shape for its config\.json"),
+    (truncate, r"model\.safetensors is broken .*: copy or download it again"),
+    (put("model.safetensors", "version https://git-lfs"), r"model\.safetensors is broken"),
+    (remove("model.safetensors"), r"has no \*\.safetensors: download the weights"),
+    (
+        lose_a_weight,
+        r"model\.safetensors lacks 1 weights for its config\.json, model\.layers\.1\.mlp\.up_proj\.weight first",
+    ),
+    (remove("tokenizer.json"), r"tokenizer\.json is missing: copy the tokenizer"),
+    (put("tokenizer.json", "{}"), r"tokenizer\.json is broken .*: copy or download it again"),
+    (put("tokenizer_config.json", "{"), "tokenizer.* broken"),
+    (put("generation_config.json", "{"), r"generation_config\.json cannot be read as JSON"),
+    (put("mars.json", "{"), r"mars\.json cannot be read as JSON"),
+    (
+        put("mars.json", '{"stage": "rl"}'),
+        r"mars\.json: stage must be one of sft, mars, block_diffusion, adapter, got 'rl'",
+    ),
+    (
+        put("mars.json", '{"stage": "mars", "block_size": 0}'),
+        r"mars\.json: block_size must be a whole number >= 1, got 0",
+    ),
+    (put("mars.json", '{"stage": "mars"}'), r"mars\.json: block_size must be a whole number >= 1, got None"),
+]
+
+
+@pytest.mark.parametrize(("damage", "sentence"), BROKEN, ids=[sentence[:40] for _, sentence in BROKEN])
+def test_a_broken_folder_is_one_sentence(
+    folder: Path, damage: Callable[[Path], None], sentence: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder)
+    with pytest.raises(CheckpointError, match=sentence) as caught:
+        load_checkpoint(folder, device="cpu")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+    assert capfd.readouterr() == ("", "")
+
+
+def test_sources_that_are_no_folder(folder: Path) -> None:
+    for source, sentence in {
+        "no/such/folder": "there is no folder no/such/folder",
+        str(folder / "absent"): "there is no folder",
+        str(folder / "config.json"): "config.json is a file",
+    }.items():
+        with pytest.raises(CheckpointError, match=sentence):
+            load_checkpoint(source)
+
+
+def test_a_block_diffusion_model_is_refused(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="block diffusion model, which a causal mask cannot drive"):
+        load_checkpoint(as_published(folder, "MARS-Qwen2.5-0.5B-BD3LM-blk4"))
+
+
+def test_a_hub_id_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unreachable(*arguments: object, **options: object) -> str:
+        raise ConnectionError("no route")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
+    with pytest.raises(CheckpointError, match="Some/Model is no local folder and cannot be fetched from the Hub"):
+        load_checkpoint("Some/Model")
+
+
+def test_a_hub_id_is_downloaded_and_keeps_its_name(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+) -> None:
+    target = as_published(folder, "0a1b2c3d")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *arguments, **options: str(target))
+    checkpoint = load_checkpoint("Xalphinions/MARS-Qwen2.5-0.5B-blk4", device="cpu")
+    assert (checkpoint.name, checkpoint.block_size) == ("Xalphinions/MARS-Qwen2.5-0.5B-blk4", 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"dtype": "float16"}, "dtype must be one of auto, float32, bfloat16, got 'float16'"),
+        ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+    ],
+)
+def test_wrong_options(tiny_folder: Path, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(CheckpointError, match=sentence):
+        load_checkpoint(tiny_folder, **options)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without CUDA")
+def test_a_device_that_is_not_there(tiny_folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="device cuda: PyTorch finds no CUDA device here; use --device cpu"):
+        load_checkpoint(tiny_folder, device="cuda")
+
+
+def test_the_dtype_of_large_models_on_a_cpu_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = LlamaConfig(hidden_size=1024, num_hidden_layers=4, vocab_size=32000)
+    small = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2, vocab_size=320)
+    cpu = torch.device("cpu")
+    monkeypatch.delenv("MARS_CPU_DTYPE", raising=False)
+    for faster, expected in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr("mars.checkpoint.checkpoint.bfloat16_is_faster", lambda threads, faster=faster: faster)
+        assert choose_dtype("auto", cpu, large) == expected
+        assert choose_dtype("auto", cpu, small) == choose_dtype("auto", cpu) == torch.float32
+        assert choose_dtype("float32", cpu, large) == torch.float32
+    assert choose_dtype("auto", torch.device("cuda"), small) == torch.bfloat16
+    monkeypatch.setenv("MARS_CPU_DTYPE", "bfloat16")
+    assert choose_dtype("auto", cpu, large) == torch.bfloat16
+    assert choose_dtype("float32", cpu, large) == torch.float32
+    monkeypatch.setenv("MARS_CPU_DTYPE", "float16")
+    with pytest.raises(CheckpointError, match="dtype must be one of auto, float32, bfloat16, got 'float16'"):
+        choose_dtype("auto", cpu, large)
+    assert isinstance(bfloat16_is_faster(torch.get_num_threads()), bool)

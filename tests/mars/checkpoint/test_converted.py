@@ -1,0 +1,227 @@
+"""The cache of converted files: converted once, checked by hash, made again where it is not whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mars.checkpoint import converted as module
+from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
+from mars.checkpoint.errors import CheckpointError
+from mars.checkpoint.fingerprint import folder_fingerprint
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were converted, in order."""
+    done: list[Path] = []
+    convert = module.convert
+
+    def counted(file: Path, *rest: object) -> None:
+        done.append(file)
+        convert(file, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "convert", counted)
+    return done
+
+
+def forget() -> None:
+    """As in a new process."""
+    module._checked.clear()
+    module._hash.cache_clear()
+
+
+def test_a_file_is_converted_once(cache: Path, tiny_gguf: Path, conversions: list[Path]) -> None:
+    folder = converted(tiny_gguf, "tiny")
+    assert folder.parent == cache
+    assert converted(tiny_gguf, "tiny") == folder
+    forget()
+    assert converted(tiny_gguf, "tiny") == folder
+    assert conversions == [tiny_gguf]
+    assert [path for path in cache.iterdir() if path.is_dir()] == [folder]
+
+
+def test_the_content_decides_not_the_name(cache: Path, tiny_gguf: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    moved = shutil.copy(tiny_gguf, tmp_path / "elsewhere" / tiny_gguf.name)
+    assert converted(Path(moved), "moved") == converted(tiny_gguf, "tiny")
+    data = bytearray(tiny_gguf.read_bytes())
+    data[-1] ^= 1
+    tiny_gguf.write_bytes(data)
+    assert converted(tiny_gguf, "tiny") != converted(Path(moved), "moved")
+
+
+def delete(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def delete_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+
+
+def break_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("[1, 2")
+
+
+def take_an_earlier_format(folder: Path) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "format": 0}))
+
+
+def cut_the_weights(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def turn_a_bit(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-7] ^= 4
+    weights.write_bytes(data)
+
+
+def delete_the_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+
+
+def add_a_file(folder: Path) -> None:
+    (folder / "model-2.safetensors").write_text("what is this")
+
+
+DAMAGES = (delete, delete_the_manifest, break_the_manifest, take_an_earlier_format)
+DAMAGES += (cut_the_weights, turn_a_bit, delete_the_tokenizer, add_a_file)
+
+
+@pytest.mark.parametrize("in_a_new_process", [True, False])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_not_whole_is_converted_again(
+    cache: Path,
+    tiny_gguf: Path,
+    conversions: list[Path],
+    damage: Callable[[Path], None],
+    in_a_new_process: bool,
+) -> None:
+    folder = converted(tiny_gguf, "tiny")
+    wanted = folder_fingerprint(folder)
+    damage(folder)
+    if in_a_new_process:
+        forget()
+    assert converted(tiny_gguf, "tiny") == folder
+    assert len(conversions) == 2
+    assert folder_fingerprint(folder) == wanted
+    assert not list(cache.glob("*.part-*"))
+
+
+def test_a_process_that_was_ended_leaves_nothing_behind(cache: Path, tiny_gguf: Path, conversions: list[Path]) -> None:
+    folder = converted(tiny_gguf, "tiny")
+    shutil.copytree(folder, cache / f"{folder.name}.part-abc")
+    shutil.rmtree(folder)
+    converted(tiny_gguf, "tiny")
+    assert sorted(path.name for path in cache.iterdir() if path.is_dir()) == [folder.name]
+
+
+def test_a_conversion_that_fails_leaves_nothing_behind(cache: Path, tiny_gguf: Path) -> None:
+    tiny_gguf.write_bytes(tiny_gguf.read_bytes()[:-5000])
+    with pytest.raises(CheckpointError):
+        converted(tiny_gguf, "tiny")
+    assert not [path for path in cache.iterdir() if path.is_dir()]
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_both_end_well(cache: Path, tiny_gguf: Path) -> None:
+    code = "import sys; from pathlib import Path; from mars.checkpoint.converted import converted; "
+    code += "print(converted(Path(sys.argv[1]), 'tiny'))"
+    environment = {**os.environ, "MARS_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tiny_gguf)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [run.communicate(timeout=200) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], said
+    folders = {out.strip().splitlines()[-1] for out, _ in said}
+    assert folders == {str(converted(tiny_gguf, "tiny"))}
+    assert len([path for path in cache.iterdir() if path.is_dir()]) == 1
+
+
+def test_who_waits_for_another_is_told(cache: Path, tiny_gguf: Path) -> None:
+    folder = converted(tiny_gguf, "tiny")
+    shutil.rmtree(folder)
+    held, told = threading.Event(), threading.Event()
+    sentences: list[str] = []
+
+    def hold() -> None:
+        with module.FileLock(folder.with_name(f"{folder.name}.lock")):
+            held.set()
+            told.wait(100)
+
+    def tell(sentence: str, share: float) -> None:
+        sentences.append(sentence)
+        if sentence.startswith("another process"):
+            told.set()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(100)
+    assert converted(tiny_gguf, "tiny", tell) == folder
+    other.join(100)
+    assert sentences[:2] == ["reading tiny", "another process converts tiny"]
+    assert sentences[-1] == "saved tiny-llama.gguf"
+
+
+def test_threads_wait_for_each_other(cache: Path, tiny_gguf: Path, conversions: list[Path]) -> None:
+    threads = [threading.Thread(target=converted, args=(tiny_gguf, "tiny")) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert len(conversions) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(
+    tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MARS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(
+        CheckpointError, match=r"tiny cannot be converted in .*file \(.*\): make room there, or set MARS"
+    ):
+        converted(tiny_gguf, "tiny")
+
+
+def test_the_cache_is_the_users_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MARS_CACHE", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("MARS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder().name == "mars-lens"
+
+
+def test_the_fingerprint_is_not_computed_again(cache: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = converted(tiny_gguf, "tiny")
+    wanted = folder_fingerprint(folder)
+    forget()
+    monkeypatch.setattr(module, "folder_fingerprint", lambda folder: pytest.fail("computed"))
+    converted(tiny_gguf, "tiny")
+    assert known_fingerprint(folder) == wanted
+    turn_a_bit(folder)
+    monkeypatch.setattr(module, "folder_fingerprint", lambda folder: "another")
+    assert known_fingerprint(folder) == "another"

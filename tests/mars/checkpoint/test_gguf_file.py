@@ -1,0 +1,165 @@
+"""GGUF files: the same model as the one that was written, and one sentence for each file that holds none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from gguf import GGUFWriter
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from mars.checkpoint import CheckpointError, load_checkpoint
+from mars.checkpoint.gguf_file import convert
+from mars.checkpoint.weights import load_model, load_tokenizer, read_config
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+
+PROMPT = [9, 10, 11, 12]
+
+
+def silent(sentence: str, share: float) -> None:
+    pass
+
+
+@pytest.fixture
+def converted(tiny_gguf: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "converted"
+    folder.mkdir()
+    convert(tiny_gguf, folder, silent)
+    return folder
+
+
+def state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    return {name: weight.to(torch.bfloat16) for name, weight in model.state_dict().items()}
+
+
+def loaded(folder: Path) -> dict[str, torch.Tensor]:
+    return state(load_model(folder, *read_config(folder), torch.bfloat16))
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert not [name for name in one if not torch.equal(one[name], other[name])]
+
+
+def test_the_weights_are_those_that_were_written(converted: Path, tiny_llama: PreTrainedModel) -> None:
+    assert_same(loaded(converted), state(tiny_llama))
+
+
+def test_they_are_what_transformers_reads(converted: Path, tiny_gguf: Path) -> None:
+    """The slow twin."""
+    theirs = AutoModelForCausalLM.from_pretrained(tiny_gguf.parent, gguf_file=tiny_gguf.name, dtype=torch.float32)
+    assert_same(loaded(converted), state(theirs))
+
+
+def test_qwen2_with_biases_and_a_vocabulary_matrix_of_its_own(
+    tmp_path: Path, tiny_model: PreTrainedModel, write_gguf: Callable[..., Path]
+) -> None:
+    assert not tiny_model.config.tie_word_embeddings
+    file = write_gguf(tmp_path / "tiny-qwen2.gguf", tiny_model)
+    (tmp_path / "out").mkdir()
+    convert(file, tmp_path / "out", silent)
+    assert_same(loaded(tmp_path / "out"), state(tiny_model))
+
+
+def test_the_tokenizer_is_the_same(converted: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    found = load_tokenizer(converted)
+    assert found.get_vocab() == tiny_tokenizer.get_vocab()
+    assert found.chat_template == tiny_tokenizer.chat_template
+    assert (found.eos_token, found.pad_token) == (tiny_tokenizer.eos_token, tiny_tokenizer.pad_token)
+    text = "Write a function that adds apples.<|im_end|>\n"
+    assert found.decode(found(text)["input_ids"]) == text
+    assert tiny_tokenizer.eos_token_id in found(text)["input_ids"]
+
+
+def test_a_gguf_file_is_a_source(cache: Path, tiny_gguf: Path, tiny_llama: PreTrainedModel) -> None:
+    checkpoint = load_checkpoint(tiny_gguf, dtype="float32", device="cpu")
+    assert (checkpoint.name, checkpoint.record, checkpoint.supports_masks) == ("tiny-llama", {}, False)
+    assert checkpoint.engine.stop_token_ids == {tiny_llama.config.eos_token_id}
+    assert checkpoint.engine.context_length == 384
+    rounded = load_checkpoint(next(cache.glob("tiny-llama-*/")), dtype="float32", device="cpu").engine.model
+    reference = rounded.generate(
+        torch.tensor([PROMPT]),
+        attention_mask=torch.ones(1, 4, dtype=torch.long),
+        do_sample=False,
+        max_new_tokens=24,
+    )
+    settings = DecodingSettings(max_new_tokens=24)
+    assert output_ids(DECODERS["autoregressive"](checkpoint.engine, [PROMPT], settings)) == reference[0, 4:].tolist()
+
+
+def test_progress_rises_to_the_end(tiny_gguf: Path, tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    (tmp_path / "out").mkdir()
+    convert(tiny_gguf, tmp_path / "out", lambda sentence, share: told.append((sentence, share)))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert len(shares) > 20
+    assert {sentence for sentence, _ in told} >= {"converting the weights of tiny-llama.gguf"}
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-5000])
+
+
+def cut_the_head(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:300])
+
+
+def replace_it(file: Path) -> None:
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
+
+
+def empty_it(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, cut_the_head, replace_it, empty_it])
+def test_a_broken_file_is_one_sentence(
+    cache: Path, tiny_gguf: Path, damage: Callable[[Path], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    damage(tiny_gguf)
+    with pytest.raises(CheckpointError, match=r"tiny-llama\.gguf is no whole GGUF file .*: copy or download it again"):
+        load_checkpoint(tiny_gguf, device="cpu")
+    assert capfd.readouterr() == ("", "")
+    assert not list(cache.glob("*/"))
+
+
+def test_other_architectures_are_refused(
+    cache: Path, tmp_path: Path, tiny_llama: PreTrainedModel, write_gguf: Callable[..., Path]
+) -> None:
+    file = write_gguf(tmp_path / "gemma.gguf", tiny_llama, architecture="gemma2")
+    with pytest.raises(CheckpointError, match=r"of architecture 'gemma2', only llama and qwen2 can be read"):
+        load_checkpoint(file)
+    file = write_gguf(tmp_path / "scaled.gguf", tiny_llama, rope__scaling__type="yarn")
+    with pytest.raises(CheckpointError, match=r"scales its rotary positions, .*: take the safetensors"):
+        load_checkpoint(file)
+
+
+def test_a_file_without_all_its_weights_is_refused(cache: Path, tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "few.gguf", "llama")
+    writer.add_string("general.name", "few")
+    writer.add_tensor("output_norm.weight", torch.ones(8).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(CheckpointError, match=r"few\.gguf"):
+        load_checkpoint(tmp_path / "few.gguf")
+
+
+def test_there_must_be_a_file() -> None:
+    with pytest.raises(CheckpointError, match=r"there is no file absent\.gguf: give a GGUF file"):
+        load_checkpoint("absent.gguf")
+
+
+def test_without_the_package_gguf_it_says_what_to_install(
+    cache: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "gguf", None)
+    with pytest.raises(CheckpointError, match="needs the package gguf: pip install gguf"):
+        load_checkpoint(tiny_gguf)

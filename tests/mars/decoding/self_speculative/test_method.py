@@ -1,0 +1,67 @@
+"""What the records of exact decoding say, what it refuses, and how it settles on a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mars.config import DecodingSettings
+from mars.decoding.layouts import TRIALS, chooser_of
+from mars.decoding.self_speculative import method_of
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ScriptedModel
+
+Run = Callable[..., list[ForwardPass]]
+Make = Callable[..., Any]
+Read = Callable[..., list]
+LAYOUTS = pytest.mark.parametrize("layout", ["linear", "quadratic"])
+
+
+@LAYOUTS
+def test_records_say_verify_and_no_threshold(run: Run, reply: list[int], layout: str) -> None:
+    records = run(ScriptedModel([reply]), [[3, 4]], layout=layout, threshold=0.5)
+    assert [record.phase for record in records] == ["prefill", *["verify"] * (len(records) - 1)]
+    assert {part.threshold for record in records for part in record.rows} == {None}
+
+
+def test_sources_say_what_each_proposal_read(
+    run: Run, wrong_at: Make, seen: Read, sources: Read, reply: list[int]
+) -> None:
+    linear = sources(run(ScriptedModel([reply]), [[3]], layout="linear"))
+    assert linear[:2] == [["clean", "mask", "mask"], ["clean", "draft", "draft", "mask", "mask"]]
+    quadratic = sources(run(wrong_at(3), [[3]], layout="quadratic"))
+    passes = seen(run(wrong_at(3), [[3]], layout="quadratic"))
+    assert quadratic[0] == ["clean", "mask", "mask"]
+    for read, (_, _, accepted) in list(zip(quadratic, passes, strict=True))[1:-1]:
+        assert read == ["clean", *["draft"] * (accepted - 1), "mask", "mask"]
+
+
+@pytest.mark.parametrize(("block_size", "extra"), [(1, False)])
+def test_a_block_without_a_draft_is_refused(run: Run, reply: list[int], block_size: int, extra: bool) -> None:
+    with pytest.raises(ValueError, match="self_speculative needs block_size >= 2, got 1: a block of 1 has no draft"):
+        run(ScriptedModel([reply]), [[3]], block_size=block_size, extra_proposal=extra)
+    assert output_ids(run(ScriptedModel([reply]), [[3]], block_size=1, extra_proposal=True)) == reply
+
+
+def test_auto_learns_of_passes_and_settles(run: Run, windows: Read) -> None:
+    """Every pass takes the same time here, so the layout that gains most is best."""
+    model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
+    records = run(model, [[3, 4]], layout="auto", max_new_tokens=150)
+    widths = [len(window) for window in windows(model)]
+    assert widths[: 2 * TRIALS + 1] == [1] * TRIALS + [3] + [5] * TRIALS
+    accepted = [part.accepted for record in records for part in record.rows if part.proposals]
+    assert set(accepted[-10:-1]) == {3}
+    assert set(widths[-10:-1]) == {5}, "a tree writes as much as the square"
+    assert chooser_of(model, 2).now == len(widths)
+    assert chooser_of(model, 2).gain("none") == 1
+
+
+def test_methods_with_equal_settings_share_a_batch_whatever_their_chooser(reply: list[int]) -> None:
+    model, other = ScriptedModel([reply]), ScriptedModel([reply])
+    settings = DecodingSettings(block_size=4)
+    assert method_of(model, settings) == method_of(other, settings)
+    assert hash(method_of(model, settings)) == hash(method_of(other, settings))
+    assert method_of(model, settings) != method_of(model, DecodingSettings(block_size=4, layout="linear"))

@@ -1,0 +1,95 @@
+"""Rows whose controller changes its mind all the time: their texts are those of autoregressive decoding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS, controller
+from mars.decoding.controller import EXACT, WINDOWS, Choice, Controller
+from mars.decoding.method import Row
+from mars.decoding.service import Service
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ReadingModel
+
+STOP = 2
+
+
+def written(tokens: tuple[int, ...]) -> int:
+    """Texts that depend on what was read."""
+    return STOP if len(tokens) % 23 == 0 else 3 + (sum(tokens[-4:]) * 7 + len(tokens)) % 25
+
+
+def answer(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+    """Behind masks every third guess is wrong, and none of those is sure."""
+    doubtful = masks and (tokens[-1] + masks) % 3 == 0
+    for _ in range(masks):
+        tokens = (*tokens, written(tokens))
+    return (3 + (written(tokens) + 1) % 25, 0.4) if doubtful else (written(tokens), 0.9)
+
+
+class Restless(Controller):
+    """Chooses something else in each pass, for other rows."""
+
+    def __init__(self, choices: Sequence[Choice]) -> None:
+        super().__init__((0.6,))
+        self._step = 1
+        self._choices = choices
+
+    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> set[int]:
+        turn = self._now * 5 // 3
+        self.choice = self._choices[turn % len(self._choices)]
+        return {row.number for row in rows if (row.number + turn) % 3}
+
+    def observe(self, *_: object) -> None:
+        """Nothing is learned."""
+
+    def _watch(self, waiting: int, taken: int, places: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("choices", "temperature"),
+    [(EXACT, 0.0), (EXACT, 1.0), ((*EXACT, *WINDOWS), 0.0)],
+    ids=["exact", "exact, sampled", "knob"],
+)
+def test_any_change_at_any_time_leaves_the_text(
+    choices: Sequence[Choice], temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is sure of nothing wrong, and strict about what it is given to read."""
+    monkeypatch.setattr(controller, "REVIEW", 1)
+    settings = DecodingSettings(block_size=8, max_new_tokens=20, temperature=temperature)
+    service = Service(ReadingModel(answer), places=3, beside=True, controller=Restless(choices))
+    prompts = [[3 + number] * (1 + number % 5) for number in range(20)]
+    streams = [service.submit("self_speculative", prompt, settings, Control(None, free=True)) for prompt in prompts]
+    found: list[list[ForwardPass]] = [[] for _ in prompts]
+    kinds: Counter[str] = Counter()
+    while service.advance() is not None:
+        kinds.update(service.layouts)
+        for stream, records in zip(streams, found, strict=True):
+            records.extend(stream.ready())
+    for prompt, records in zip(prompts, found, strict=True):
+        alone = list(DECODERS["autoregressive"](ReadingModel(answer), [prompt], settings))
+        assert output_ids(records) == output_ids(alone)
+    assert len(kinds) == (5 if len(choices) > 4 else 4)
+
+
+def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
+    policy = Controller()
+    service = Service(tiny.engine, places=4, beside=True, controller=policy)
+    settings = DecodingSettings(block_size=4, max_new_tokens=32)
+    prompts = [tiny.encode(text * repeat) for text in ("Tom has 3 apples. ", "x", "Write!") for repeat in (1, 2, 9)]
+    streams = [service.submit("self_speculative", prompt, settings) for prompt in prompts]
+    found: list[list[ForwardPass]] = [[] for _ in prompts]
+    while service.advance() is not None:
+        for stream, records in zip(streams, found, strict=True):
+            records.extend(stream.ready())
+    for prompt, records in zip(prompts, found, strict=True):
+        assert output_ids(records) == output_ids(DECODERS["autoregressive"](tiny.engine, [prompt], settings))
+    assert len(policy._known) > 1

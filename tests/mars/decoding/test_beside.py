@@ -1,0 +1,140 @@
+"""Prompts that are read beside rows that write: small chunks, no waiting for the longest, shared beginnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS, METHODS, pool
+from mars.decoding.method import Row
+from mars.decoding.pool import Beginnings, Pool
+from mars.engine import Engine
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from mars.scripted import ReadingModel
+
+SETTINGS = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=30)
+CAPACITY = 400
+
+
+def model() -> ReadingModel:
+    return ReadingModel(
+        lambda tokens, masks: (3 + (sum(tokens[-3:]) + masks) % 7, 0.9), vocab_size=12, mask_token_id=11
+    )
+
+
+def running(engine: Engine, places: int = 4) -> Pool:
+    return Pool(engine, places, CAPACITY, beside=True)
+
+
+def join(found: Pool, engine: Engine, number: int, prompt: Sequence[int], decoder: str = "autoregressive") -> Row:
+    method = METHODS[decoder](engine, SETTINGS)
+    row = Row(number=number, prompt=prompt, method=method, settings=SETTINGS, control=Control(SETTINGS.threshold))
+    found.join(row)
+    return row
+
+
+def drain(found: Pool) -> list[ForwardPass]:
+    return list(iter(found.step, None))
+
+
+def read_of(records: list[ForwardPass], number: int) -> int:
+    """How many passes read the prompt of a row."""
+    return sum(record.phase == "prefill" and any(row.row == number for row in record.rows) for record in records)
+
+
+def test_a_long_prompt_is_read_in_small_chunks_while_others_write() -> None:
+    engine = model()
+    found = running(engine)
+    join(found, engine, 0, [3, 4])
+    first = [found.step() for _ in range(3)]
+    join(found, engine, 1, [5] * 200)
+    records = [*first, *drain(found)]
+    reading = [record for record in records[2:] if record and record.phase == "prefill"]
+    assert [record.query_tokens for record in reading] == [64, 64, 64, 7]
+    between = [record.phase for record in records if record][3:11]
+    assert between == ["prefill", "decode"] * 4
+
+
+def test_nobody_writes_then_prompts_are_read_in_large_chunks() -> None:
+    engine = model()
+    found = running(engine)
+    join(found, engine, 0, [5] * 200)
+    join(found, engine, 1, [6] * 300)
+    assert drain(found)[0].query_tokens == 199 + 299
+
+
+def test_a_short_prompt_behind_a_long_one_writes_before_that_is_read() -> None:
+    engine = model()
+    found = running(engine)
+    join(found, engine, 0, [3, 4])
+    records = [found.step(), found.step()]
+    join(found, engine, 1, [5] * 300)
+    records += [found.step(), found.step()]
+    join(found, engine, 2, [6] * 20)
+    records += drain(found)
+    wrote = [i for i, record in enumerate(records) if record.phase == "decode" and record.rows[-1].row == 2]
+    ended = max(i for i, record in enumerate(records) if record.phase == "prefill")
+    assert wrote[0] < ended
+    for number, prompt in enumerate(([3, 4], [5] * 300, [6] * 20)):
+        assert output_ids(records, number) == output_ids(DECODERS["autoregressive"](model(), [prompt], SETTINGS))
+
+
+def test_a_prompt_that_begins_like_another_is_read_from_there_on() -> None:
+    engine = model()
+    found = running(engine)
+    system = [3 + number % 7 for number in range(100)]
+    join(found, engine, 0, [*system, 4, 5])
+    records = [found.step(), found.step()]
+    join(found, engine, 1, [*system, 8, 9, 8])
+    records += drain(found)
+    join(found, engine, 2, [*system, 10])  # the others have left
+    records += drain(found)
+    read = {row.row: record.query_tokens for record in records if record.phase == "prefill" for row in record.rows}
+    assert read == {0: 101, 1: 2}
+    for number, end in enumerate(([4, 5], [8, 9, 8], [10])):
+        prompt = [*system, *end]
+        assert output_ids(records, number) == output_ids(DECODERS["autoregressive"](model(), [prompt], SETTINGS))
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative", "jacobi"])
+def test_on_a_model_the_texts_are_those_of_each_prompt_alone(
+    tiny: Checkpoint, decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "BESIDE_CHUNK", 16)
+    engine = tiny.engine
+    system = tiny.encode("Answer each question in one short sentence, please, and say nothing else at all. " * 2)
+    prompts = [[*system, *tiny.encode(text)] for text in ("How many?", "Write it.", "Tom has 3 apples and buys 4.")]
+    found = running(engine, places=2)
+    records: list[ForwardPass] = []
+    for number, prompt in enumerate(prompts):
+        join(found, engine, number, prompt, decoder)
+        records += [record for record in (found.step() for _ in range(5)) if record]
+    records += drain(found)
+    assert read_of(records, 0) >= 1
+    for number, prompt in enumerate(prompts):
+        assert output_ids(records, number) == output_ids(DECODERS[decoder](engine, [prompt], SETTINGS))
+
+
+def test_the_least_used_beginning_goes_first() -> None:
+    kept = Beginnings([7, 8])
+    first, second, third = ([number] * 40 for number in (3, 4, 5))
+    assert [kept.place(prompt) for prompt in (first, second)] == [7, 8]
+    assert kept.longest([*first, 9], []) == (7, 40)
+    assert kept.place(third) == 8
+    assert kept.longest(second, []) == (None, 0)
+    assert kept.longest([*third[:35], 9], [(0, [5] * 33)]) == (8, 35)
+    assert kept.longest([*third[:35], 9], [(0, [5] * 36)]) == (0, 35)
+
+
+def test_what_is_short_or_mostly_kept_is_not_kept_again() -> None:
+    kept = Beginnings([7])
+    assert kept.place([3] * 31) is None
+    assert kept.place([3] * 40) == 7
+    assert kept.place([3] * 60) is None
+    assert kept.place([3] * 100) == 7
+    assert Beginnings([]).place([3] * 100) is None

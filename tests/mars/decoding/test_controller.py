@@ -1,0 +1,270 @@
+"""What the controller lets rows spend, with made-up times and gains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.autoregressive import Autoregressive
+from mars.decoding.controller import (
+    EXACT,
+    HOLD,
+    NOTHING,
+    PATIENCE,
+    RETRY,
+    REVIEW,
+    TRIALS,
+    WINDOWS,
+    Choice,
+    Controller,
+    Profile,
+    curve,
+)
+from mars.decoding.layouts import columns_of
+from mars.decoding.method import Method, Row
+from mars.decoding.self_speculative import SelfSpeculative
+from mars.decoding.sliding_window import SlidingWindow
+
+DRAFTS = 7
+GAINS = {"none": 1.0, "narrow": 2.5, "linear": 3.0, "quadratic": 4.0, "short window": 2.6, "window": 4.0}
+TRIED = len(EXACT) * (HOLD + REVIEW)
+AUTO = SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout=None)
+Seconds = Callable[[int], float]
+
+
+def waits_for_memory(columns: int) -> float:
+    """Columns are free up to 100."""
+    return max(1.0, columns / 100)
+
+
+def computes(columns: int) -> float:
+    """Every column costs as much."""
+    return 0.1 + columns
+
+
+@dataclass
+class Passes:
+    """A pool without a model: passes take `seconds` by their columns, a row gains what its choice does, times its f."""
+
+    controller: Controller
+    seconds: Seconds
+    rows: list[Row] = field(default_factory=list)
+    factors: dict[int, float] = field(default_factory=dict)
+    clock: float = 0.0
+    tokens: float = 0.0
+
+    def join(self, count: int, factor: float = 1.0, method: Method = AUTO, *, free: bool = True) -> list[Row]:
+        new = [row(len(self.factors) + number, method, free=free) for number in range(count)]
+        self.factors |= {one.number: factor for one in new}
+        self.rows += new
+        return new
+
+    def run(self, passes: int, *, reading: int = 0, waiting: int = 0, places: int = 64) -> list[Counter[str]]:
+        """How many rows spent what, pass by pass."""
+        found = []
+        for _ in range(passes):
+            self.controller.plan(self.rows, reading=reading, waiting=waiting, places=places)
+            names = {one.number: name_of(one.method) for one in self.rows}
+            columns = {number: columns_by(name) for number, name in names.items()}
+            for one in self.rows:
+                # Whole tokens, that are right on average.
+                exact = 1 + (GAINS[names[one.number]] - 1) * self.factors[one.number] + one.settings.seed / 1000
+                one.gained = int(exact)
+                one.settings = DecodingSettings(seed=int(exact % 1 * 1000))
+            taken = self.seconds(sum(columns.values()))
+            self.controller.observe(self.rows, columns, taken)
+            self.clock += taken
+            self.tokens += sum(one.gained for one in self.rows)
+            found.append(Counter(names.values()))
+        return found
+
+
+def row(number: int, method: Method, *, free: bool) -> Row:
+    return Row(
+        number=number,
+        prompt=[3],
+        method=method,
+        settings=DecodingSettings(),
+        control=Control(None, free=free),
+    )
+
+
+def name_of(method: Method) -> str:
+    if isinstance(method, SelfSpeculative):
+        return method.layout or "auto"
+    if isinstance(method, SlidingWindow):
+        return "window" if method.masks == DRAFTS else "short window"
+    return "none"
+
+
+def columns_by(name: str) -> int:
+    windows = {"short window": 5, "window": DRAFTS + 3}
+    return windows[name] if name in windows else columns_of(name, DRAFTS)  # type: ignore[arg-type]
+
+
+def fixed(name: str, seconds: Seconds, rows: int) -> float:
+    """Tokens a second if all rows always spend the same."""
+    return rows * GAINS[name] / seconds(rows * columns_by(name))
+
+
+@pytest.mark.parametrize("seconds", [waits_for_memory, computes, lambda q: 1 + q / 20, lambda q: 1 + (q / 40) ** 2])
+@pytest.mark.parametrize("rows", [1, 3, 8, 24])
+def test_it_comes_close_to_the_best_fixed_layout(seconds: Seconds, rows: int) -> None:
+    passes = Passes(Controller(), seconds)
+    passes.join(rows)
+    passes.run(TRIED)
+    passes.clock = passes.tokens = 0.0
+    passes.run(8 * RETRY)
+    best = max(fixed(name, seconds, rows) for name in GAINS if "window" not in name)
+    assert passes.tokens / passes.clock >= 0.97 * best
+    assert passes.tokens / passes.clock >= 0.98 * fixed("none", seconds, rows)
+
+
+def test_it_follows_the_number_of_rows_without_trying_everything_again() -> None:
+    passes = Passes(Controller(), waits_for_memory)
+    passes.join(1)
+    assert passes.run(TRIED)[-1] == {"quadratic": 1}
+    passes.join(39)
+    crowded = passes.run(40)[HOLD + REVIEW :]
+    assert all(found["quadratic"] == 0 for found in crowded)
+    assert 1 <= crowded[-1]["narrow"] <= 10, "no more than 100 columns hold"
+    del passes.rows[1:]
+    assert passes.run(2 * HOLD + REVIEW)[-1] == {"quadratic": 1}
+
+
+def test_wide_layouts_are_not_tried_where_the_times_of_narrower_ones_say_that_they_cannot_pay() -> None:
+    passes = Passes(Controller(), computes)
+    passes.join(30)
+    found = sum(passes.run(RETRY), Counter())
+    assert max(found["linear"], found["quadratic"]) <= HOLD + REVIEW, "one row, once"
+    assert found["narrow"] <= 30 * (HOLD + REVIEW)
+
+
+def test_rows_that_gain_little_spend_nothing_where_columns_cost() -> None:
+    passes = Passes(Controller(), lambda columns: 1 + columns / 30)
+    good, dull = passes.join(4, factor=1.6), passes.join(4, factor=0.0)
+    passes.run(RETRY)
+    assert {name_of(one.method) for one in dull} == {"none"}
+    assert "none" not in {name_of(one.method) for one in good}
+    spent = Counter(name for _ in range(60) for one in dull for name in [passes.run(1) and name_of(one.method)])
+    assert spent["none"] > 0.8 * spent.total(), "looked at again only now and then"
+
+
+def test_others_and_rows_with_a_layout_are_left_alone() -> None:
+    passes = Passes(Controller((0.9,)), waits_for_memory)
+    other = Autoregressive()
+    asked = SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout="linear")
+    rows = [*passes.join(1, method=other), *passes.join(1, method=asked)]
+    passes.run(TRIED, waiting=3)
+    assert [one.method for one in rows] == [other, asked]
+    assert Controller().plan(rows, reading=0, waiting=0, places=4) == []
+
+
+def test_a_change_must_pay_and_then_stays() -> None:
+    """Times that jitter by a tenth do not make it jump about."""
+    jitter = iter(range(10**6))
+    passes = Passes(
+        Controller(), lambda columns: waits_for_memory(columns) * (0.95 + 0.1 * (next(jitter) * 7 % 11) / 10)
+    )
+    passes.join(12)
+    passes.run(TRIED)
+    found = [max(one, key=one.__getitem__) for one in passes.run(3 * RETRY)]
+    changes = [number for number in range(1, len(found)) if found[number] != found[number - 1]]
+    assert len(changes) <= 12
+    assert all(later - former >= HOLD for former, later in pairwise(changes))
+
+
+def test_prompts_in_between_make_each_pass_dearer() -> None:
+    """A pass that every other one has to wait for had better bring much."""
+
+    def chosen(reading: int) -> str:
+        controller = Controller()
+        passes = Passes(controller, lambda columns: 1 + columns / 15)
+        passes.join(2)
+        for _ in range(TRIED):
+            controller.observe_prompts(20.0)
+            passes.run(1, reading=reading)
+        return passes.run(3, reading=reading)[-1].most_common(1)[0][0]
+
+    assert (chosen(0), chosen(1)) == ("narrow", "quadratic")
+
+
+def test_what_promises_less_is_tried_again_now_and_then() -> None:
+    """An interruption of a second made it seem worse than it is."""
+    slow = 3.0
+    passes = Passes(Controller(), lambda columns: (1.0 + columns / 100) * (slow if columns > 1 else 1.0))
+    passes.join(1)
+    assert passes.run(TRIED)[-1] == {"none": 1}
+    slow = 1.0
+    assert passes.run(5 * RETRY)[-1] != {"none": 1}
+
+
+def test_an_interruption_counts_for_nothing_beside_larger_passes() -> None:
+    profile = Profile()
+    for columns, seconds in ((8, 9.0), (16, 2.0), (4, 1.0)):
+        for _ in range(TRIALS):
+            profile.took(columns, seconds)
+    assert [profile.seconds(columns) for columns in (4, 8, 16)] == [1.0, 2.0, 2.0]
+
+
+def test_the_threshold_falls_while_requests_wait_and_rises_again() -> None:
+    controller = Controller((0.99, 0.9))
+    passes = Passes(controller, waits_for_memory)
+    passes.join(8)
+    passes.run(PATIENCE - 1, waiting=1, places=8)
+    assert controller.threshold is None
+    passes.run(1, waiting=1, places=8)
+    assert controller.threshold == 0.99
+    passes.run(PATIENCE - 1, waiting=1, places=8)
+    passes.run(1, waiting=0, places=8)
+    passes.run(PATIENCE - 1, waiting=1, places=8)
+    assert controller.threshold == 0.99, "not in a row"
+    passes.run(5 * PATIENCE, waiting=1, places=8)
+    assert controller.threshold == 0.9, "no further"
+    assert {one.control.threshold for one in passes.rows} == {0.9}
+    passes.run(5 * PATIENCE, waiting=0, places=8)
+    assert controller.threshold == 0.9, "the places are taken"
+    del passes.rows[4:]
+    passes.run(2 * PATIENCE, waiting=0, places=8)
+    assert controller.threshold is None
+
+
+def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
+    passes = Passes(Controller((0.9,)), lambda columns: max(1.0, columns / 150))
+    loose, bound = passes.join(12), passes.join(2, free=False)
+    quiet = sum(passes.run(TRIED, places=14), Counter())
+    assert quiet["window"] == 0
+    passes.run(PATIENCE + 8 * (HOLD + REVIEW), waiting=1, places=14)
+    assert {name_of(one.method) for one in loose} == {"window"}
+    assert {name_of(one.method) for one in bound} == {"none"}
+    assert {one.control.threshold for one in bound} == {None}
+    del passes.rows[:10]
+    began = [
+        one
+        for _ in range(PATIENCE + HOLD + REVIEW)
+        for one in passes.controller.plan(passes.rows, reading=0, waiting=0, places=14)
+    ]
+    assert [one.number for one in began] == [10, 11], "what a window leaves are no drafts"
+    assert "window" not in {name_of(one.method) for one in passes.rows}
+
+
+def test_choices_make_methods() -> None:
+    assert Choice("narrow").method(AUTO) == SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout="narrow")
+    assert [one.method(AUTO) for one in WINDOWS] == [SlidingWindow(mask_token_id=31, masks=masks) for masks in (3, 7)]
+    assert NOTHING == EXACT[0]
+    assert TRIALS < HOLD
+
+
+def test_times_are_joined_by_lines_and_grow_beyond_them() -> None:
+    assert curve([], 5) is None
+    points = [(2.0, 1.0), (10.0, 1.0), (20.0, 3.0)]
+    assert [curve(points, columns) for columns in (1, 2, 6, 15, 20)] == [1, 1, 1, 2, 3]
+    assert curve(points, 40) == pytest.approx(3 + 20 * 2 / 18)
+    assert curve([(64.0, 1.0)], 320) == pytest.approx(2), "a quarter of in proportion"
+    assert curve([(1.0, 1.0)], 33) == pytest.approx(1.25)

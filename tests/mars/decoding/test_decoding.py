@@ -1,0 +1,217 @@
+"""The contract between decoders and their readers: what holds for each of them, on a scripted model.
+
+Decoders join these tests by their entry in the table.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoders import TABLE
+from mars.decoding import DECODERS
+from mars.decoding.pair import Pair
+from mars.engine import Engine
+from mars.metrics import COUNTED, GAINING, output_ids
+from mars.records import ForwardPass, RowPass, from_json, to_json
+from mars.scripted import ReadingModel, ScriptedModel
+from mars.scripted_diffusion import Diffusing
+
+STOP, MASK = 2, 31
+REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
+PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10], [10, 3]]
+EXACT = [info.name for info in TABLE.values() if info.exact and not info.draft]
+
+each_decoder = pytest.mark.parametrize("decoder", DECODERS)
+
+
+def run(
+    decoder: str, model: ScriptedModel, prompts: list[list[int]], control: Control | None = None, **options: object
+) -> list[ForwardPass]:
+    # In block diffusion only whole blocks of the prompts are prefilled: small ones, so that these prompts have some.
+    size = 2 if decoder == "block_diffusion" else 4
+    settings = DecodingSettings(**{"block_size": size, "layout": "linear", "cache_block_size": 6, **options})
+    return list(DECODERS[decoder](engine_of(decoder, model, size), prompts, settings, control))
+
+
+def engine_of(decoder: str, model: ScriptedModel, block_size: int) -> Engine:
+    """The engine that this decoder needs, on a model that counts its calls."""
+    if TABLE[decoder].needs == "diffusion":
+        return Diffusing(model, block_size)
+    return Pair(model, model) if TABLE[decoder].draft else model
+
+
+def falling(row: int, position: int, masks: int) -> tuple[int, float]:
+    """A script that recites, less sure of what has read more masks."""
+    return 5 + position % 20, max(0.1, 0.9 - 0.2 * masks)
+
+
+@cache
+def reader(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+    """What comes next depends on all that was read; masks foresee it two times out of three."""
+    for _ in range(masks):
+        tokens = (*tokens, reader(tokens, 0)[0])
+    chance = random.Random(f"{tokens}")
+    token = STOP if chance.random() < 0.03 else chance.randrange(3, 11)
+    if masks and chance.random() < 1 / 3:
+        token = chance.randrange(3, 11)
+    return token, chance.choice((0.3, 0.6, 0.9))
+
+
+def reading_model(**options: object) -> ReadingModel:
+    return ReadingModel(reader, **{"vocab_size": 12, "mask_token_id": 11, **options})
+
+
+def parts(records: list[ForwardPass], row: int = 0) -> list[RowPass]:
+    """The passes in which a row was offered something."""
+    return [part for record in records if record.phase in COUNTED for part in record.rows if part.row == row]
+
+
+@each_decoder
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_accepted_prefixes_concatenate_to_the_output(decoder: str, use_cache: bool) -> None:
+    records = run(decoder, ScriptedModel([REPLY, REPLY[3:]]), [[3, 4], [5]], use_cache=use_cache)
+    assert [output_ids(records, row) for row in (0, 1)] == [REPLY, REPLY[3:]]
+    for row in (0, 1):
+        lengths = [part.accepted for part in parts(records, row)]
+        assert [part.start for part in parts(records, row)] == [sum(lengths[:index]) for index in range(len(lengths))]
+
+
+@each_decoder
+def test_acceptance_stops_at_end_of_sequence(decoder: str) -> None:
+    records = run(decoder, ScriptedModel([[5, 6, STOP, 7, 8]]), [[3, 4]], threshold=0.0)
+    assert output_ids(records) == [5, 6, STOP]
+    assert [part.finish_reason for part in parts(records)][-1] == "stop"
+
+
+@each_decoder
+def test_any_stop_token_ends_a_row(decoder: str) -> None:
+    model = ScriptedModel([[5, 9, 6]], stop_token_ids=frozenset({STOP, 9}))
+    assert output_ids(run(decoder, model, [[3]])) == [5, 9]
+
+
+@each_decoder
+def test_a_stop_token_at_the_limit_is_a_stop(decoder: str) -> None:
+    records = run(decoder, ScriptedModel([[5, STOP]]), [[3]], max_new_tokens=2)
+    assert parts(records)[-1].finish_reason == "stop"
+
+
+@each_decoder
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 8])
+def test_max_new_tokens_is_never_exceeded(decoder: str, limit: int) -> None:
+    records = run(decoder, ScriptedModel([REPLY, REPLY]), [[3], [4]], max_new_tokens=limit, threshold=0.0)
+    for row in (0, 1):
+        assert output_ids(records, row) == REPLY[:limit]
+        assert parts(records, row)[-1].finish_reason == "length"
+        assert all(part.start + len(part.proposals) <= limit for part in parts(records, row))
+
+
+@each_decoder
+@pytest.mark.parametrize("threshold", [None, 0.5, 1.0])
+def test_an_active_row_gains_at_least_one_token_in_every_pass(decoder: str, threshold: float | None) -> None:
+    records = run(decoder, ScriptedModel(falling), [[3, 4], [3], [3] * 5], threshold=threshold, max_new_tokens=14)
+    for record in records:
+        gains = {part.accepted >= 1 for part in record.rows}
+        assert gains == {record.phase in GAINING} or record.phase == "denoise"  # gains at the end of a block
+        assert all(part.accepted <= len(part.proposals) for part in record.rows)
+
+
+@each_decoder
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_one_record_per_model_call(decoder: str, use_cache: bool) -> None:
+    model = ScriptedModel([REPLY, REPLY[3:]], seconds_per_pass=0.25)
+    records = run(decoder, model, [[3, 4], [3]], use_cache=use_cache)
+    assert len(records) == len(model.calls)
+    assert [record.index for record in records] == list(range(len(records)))
+    assert {record.seconds for record in records} == {0.25}
+    assert (records[0].phase == "prefill") == use_cache
+    assert {record.phase for record in records} <= set(TABLE[decoder].phases)
+    assert all(0 < record.query_tokens for record in records)
+
+
+@each_decoder
+@pytest.mark.parametrize("layout", ["linear", "quadratic"])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 7}], ids=["greedy", "sampling"])
+def test_a_batch_gives_each_row_exactly_what_it_gets_alone(
+    decoder: str, layout: str, options: dict[str, object]
+) -> None:
+    options = {"threshold": 0.5, "max_new_tokens": 20, "layout": layout, **options}
+    together = run(decoder, reading_model(), PROMPTS, **options)
+    for row, prompt in enumerate(PROMPTS):
+        alone = parts(run(decoder, reading_model(), [prompt], **options))
+        assert [
+            (part.start, part.proposals, part.accepted, part.threshold, part.finish_reason)
+            for part in parts(together, row)
+        ] == [(part.start, part.proposals, part.accepted, part.threshold, part.finish_reason) for part in alone]
+
+
+@each_decoder
+@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic"])
+def test_neither_cache_nor_shape_of_the_windows_changes_the_text(decoder: str, layout: str) -> None:
+    plain = run(decoder, reading_model(), PROMPTS, threshold=0.5, max_new_tokens=20, layout=layout)
+    for use_cache, static in ((False, False), (True, True), (False, True)):
+        model = reading_model(static_shapes=static)
+        other = run(decoder, model, PROMPTS, threshold=0.5, max_new_tokens=20, layout=layout, use_cache=use_cache)
+        for row in range(len(PROMPTS)):
+            assert output_ids(other, row) == output_ids(plain, row)
+
+
+@pytest.mark.parametrize("decoder", [name for name in EXACT if name in DECODERS])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.8, "top_p": 0.9, "seed": 7}], ids=["greedy", "sampling"])
+@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic"])
+def test_exact_decoders_write_what_autoregressive_writes(decoder: str, options: dict, layout: str) -> None:
+    expected = run("autoregressive", reading_model(), PROMPTS, max_new_tokens=24, **options)
+    records = run(decoder, reading_model(), PROMPTS, max_new_tokens=24, layout=layout, **options)
+    for row in range(len(PROMPTS)):
+        assert output_ids(records, row) == output_ids(expected, row)
+    assert {part.threshold for record in records for part in record.rows} == {None}
+
+
+@each_decoder
+def test_finished_rows_leave_the_records(decoder: str) -> None:
+    records = run(decoder, ScriptedModel([REPLY, [5, STOP], REPLY[6:]]), [[3], [4], [5]])
+    for row in range(3):
+        reasons = [part.finish_reason for record in records for part in record.rows if part.row == row]
+        assert [reason is not None for reason in reasons] == [False] * (len(reasons) - 1) + [True]
+
+
+@each_decoder
+def test_the_mask_token_is_never_proposed(decoder: str) -> None:
+    records = run(decoder, ScriptedModel(lambda row, position, masks: (MASK, 0.9)), [[3]], max_new_tokens=6)
+    assert MASK not in {proposal.token_id for part in parts(records) for proposal in part.proposals}
+
+
+@each_decoder
+def test_alternatives_are_the_top_k_of_every_proposal(decoder: str) -> None:
+    records = run(decoder, ScriptedModel(lambda *_: (5, 0.7)), [[3]], alternatives=4, max_new_tokens=9)
+    for proposal in (proposal for part in parts(records) for proposal in part.proposals):
+        assert len(proposal.alternatives) == 4
+        assert proposal.alternatives[0] == (proposal.token_id, pytest.approx(0.7))
+        chances = [chance for _, chance in proposal.alternatives]
+        assert chances == sorted(chances, reverse=True)
+    plain = run(decoder, ScriptedModel([REPLY]), [[3]], max_new_tokens=3)
+    assert {proposal.alternatives for part in parts(plain) for proposal in part.proposals} == {()}
+
+
+@each_decoder
+def test_more_alternatives_than_tokens_lists_all_that_can_be_proposed(decoder: str) -> None:
+    model = ScriptedModel(lambda *_: (5, 0.5), vocab_size=8, mask_token_id=7)
+    pairs = parts(run(decoder, model, [[3]], alternatives=20, max_new_tokens=1))[0].proposals[0].alternatives
+    assert {token for token, _ in pairs} == set(range(7))
+
+
+@each_decoder
+def test_records_survive_json(decoder: str) -> None:
+    records = run(decoder, ScriptedModel([REPLY, REPLY[4:]]), [[3, 4], [5]], alternatives=3)
+    assert [from_json(to_json(record)) for record in records] == records
+
+
+def test_autoregressive_ignores_thresholds_and_needs_no_mask_token() -> None:
+    model = ScriptedModel([REPLY], mask_token_id=None)
+    records = run("autoregressive", model, [[3]], Control(0.5), threshold=0.0)
+    assert {(part.threshold, part.accepted) for part in parts(records)} == {(None, 1)}
+    assert output_ids(records) == REPLY

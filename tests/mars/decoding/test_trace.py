@@ -1,0 +1,268 @@
+"""What a record says of its pass, against what the engine was given and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from mars import decoders
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.decoding.pair import Pair
+from mars.decoding.service import Service
+from mars.engine.window import Window
+from mars.records import ForwardPass, RowPass, Trace, from_json, to_json
+from mars.scripted import ReadingModel, ScriptedModel, ScriptedRows
+from mars.scripted_diffusion import Diffusing, DiffusingRows
+from tests.readers import STOP, clear, hasty
+
+VOCABULARY, MASK = 60, 59
+PROMPTS = [[5, 9, 4, 30, 17], [8], [3, 12, 6, 7, 10, 11, 20, 21, 22]]
+ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
+
+Seen = list[tuple[Window, torch.Tensor]]
+CASES: dict[str, dict[str, Any]] = {
+    "autoregressive": {},
+    "sliding_window": {},
+    "sliding_window, low threshold": {"threshold": 0.3, "block_size": 7},
+    "sliding_window, one-token mode": {"threshold": None},
+    "sliding_window, entropy": {"score": "entropy", "threshold": 1.0, "extra_proposal": True},
+    "block_cached": {"cache_block_size": 6},
+    "self_speculative, linear": {"layout": "linear"},
+    "self_speculative, quadratic": {"layout": "quadratic"},
+    "self_speculative, tree": {"layout": "tree", "block_size": 6},
+    "self_speculative, auto": {"layout": "auto"},
+    "self_speculative, no cache": {"layout": "quadratic", "use_cache": False},
+    "jacobi": {},
+    "block_diffusion": {"threshold": 0.8},
+    "block_diffusion, one by one": {"threshold": None},
+    "block_diffusion, no cache": {"threshold": 0.8, "use_cache": False},
+    "speculative": {},
+    "speculative, continued": {"continuation": True},
+    "speculative, continued, room for few": {"continuation": True, "max_new_tokens": 23, "draft_tokens": 6},
+}
+
+
+class Watched(ReadingModel):
+    """A scripted model that keeps every window and what it answered."""
+
+    def __init__(self, reader: Any, seen: Seen) -> None:
+        super().__init__(reader, vocab_size=VOCABULARY, mask_token_id=MASK, stop_token_ids=frozenset({STOP}))
+        self.seen = seen
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> ScriptedRows:
+        return WatchedRows(self, rows, capacity)
+
+
+class WatchedRows(ScriptedRows):
+    def forward(self, window: Window) -> torch.Tensor:
+        logits = super().forward(window)
+        self._model.seen.append((window, logits.clone()))  # type: ignore[attr-defined]
+        return logits
+
+
+class WatchedDiffusion(Diffusing):
+    """The same of a scripted block-diffusion model."""
+
+    seen: Seen
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
+        return WatchedBlocks(self, rows, capacity)
+
+
+class WatchedBlocks(DiffusingRows):
+    def forward(self, window: Window) -> torch.Tensor:
+        logits = super().forward(window)
+        self._engine.seen.append((window, logits.clone()))  # type: ignore[attr-defined]
+        return logits
+
+
+Decode = Callable[..., tuple[list[ForwardPass], Seen]]
+
+
+def decode(case: str, prompts: list[list[int]], *, trace: bool = True) -> tuple[list[ForwardPass], Seen]:
+    """The records of a case, and every window with the predictions of its pass."""
+    name, seen = case.partition(",")[0], list[tuple[Window, torch.Tensor]]()
+    settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 40, "threshold": 0.7, **CASES[case]})
+    engine: Any = Watched(clear, seen)
+    if decoders.TABLE[name].draft:
+        engine = Pair(engine, Watched(hasty, seen))
+    if decoders.TABLE[name].needs == "diffusion":
+        model = ScriptedModel(
+            lambda _, position, masks: (ANSWER[min(position, len(ANSWER) - 1)], 0.95 - 0.15 * (position % 4)),
+            vocab_size=VOCABULARY,
+            stop_token_ids=frozenset({STOP}),
+            mask_token_id=MASK,
+        )
+        engine = WatchedDiffusion(model, block_size=4)
+        engine.seen = seen
+    control = Control(settings.threshold, settings.score, trace=trace)
+    return list(DECODERS[name](engine, prompts, settings, control)), seen
+
+
+def traces(record: ForwardPass) -> Iterator[tuple[RowPass, Trace]]:
+    for row in record.rows:
+        assert row.trace is not None
+        yield row, row.trace
+
+
+def given(window: Window, place: int, trace: Trace) -> bool:
+    """Whether the model was given exactly this in row `place`."""
+    own = window.slots_RQ[place] > 0
+    if trace.ids != tuple(window.ids_RQ[place][own].tolist()):
+        return False
+    sees = window.seen[place][own][:, own]
+    drawn = torch.tensor([[key in trace.sees(query) for key in range(len(sees))] for query in range(len(sees))])
+    return (
+        trace.positions == tuple(window.positions[place][own].tolist())
+        and trace.cached == int(window.slots_RQ[place][own][0]) - 1
+        and torch.equal(sees, drawn)
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_columns_are_what_the_engine_was_given(case: str) -> None:
+    records, seen = decode(case, PROMPTS[:1])
+    assert len(records) == len(seen) > 5
+    for record, (window, logits) in zip(records, seen, strict=True):
+        [(row, trace)] = traces(record)
+        assert given(window, 0, trace)
+        for read, token_id in zip(trace.reads, trace.ids, strict=True):
+            assert (read == "mask") <= (token_id == MASK)
+            assert (read in ("clean", "draft", "random")) <= (token_id != MASK)
+        again = 0 if CASES[case].get("use_cache", True) else trace.cached
+        assert record.query_tokens == len(trace.ids) + again
+        # Each proposal is the prediction of its column, and read what it says.
+        for proposal, column in zip(row.proposals, trace.columns, strict=True):
+            predicted = logits[0, column - len(trace.ids)].argmax()
+            assert proposal.token_id == int(predicted) or (proposal.source == "draft" and trace.block)
+            assert trace.reads[column] == proposal.source
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_one_pass_have_columns_of_their_own(case: str) -> None:
+    records, seen = decode(case, PROMPTS)
+    for record, (window, _) in zip(records, seen, strict=True):
+        for _, trace in traces(record):
+            assert any(given(window, place, trace) for place in range(window.rows))
+        assert sum(len(trace.ids) for _, trace in traces(record)) <= int((window.slots_RQ > 0).sum())
+
+
+def test_rows_of_several_methods_that_share_a_pass() -> None:
+    seen: Seen = []
+    service = Service(Watched(clear, seen))
+    asked: dict[str, dict[str, Any]] = {
+        "autoregressive": {},
+        "sliding_window": {},
+        "self_speculative": {"layout": "quadratic"},
+        "jacobi": {},
+    }
+    streams = []
+    for (name, changes), prompt in zip(asked.items(), [*PROMPTS, [8, 9]], strict=True):
+        settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 20, "threshold": 0.7, **changes})
+        streams.append(service.submit(name, prompt, settings, Control(0.7, trace=True)))
+    records = [record for stream in streams for record in stream]
+    assert len({len(record.rows[0].trace.ids) for record in records if record.rows[0].trace}) > 4
+    for record in records:
+        [(_, trace)] = traces(record)
+        assert any(given(window, place, trace) for window, _ in seen for place in range(window.rows))
+
+
+def met(score: float, row: RowPass, name: str) -> bool:
+    assert row.threshold is not None
+    return score <= row.threshold if name == "entropy" else score >= row.threshold
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reasons_agree_with_the_rule_of_acceptance(case: str) -> None:
+    records, _ = decode(case, PROMPTS)
+    score = CASES[case].get("score", "probability")
+    found = set()
+    for record in records:
+        for row, trace in traces(record):
+            found |= set(trace.reasons)
+            for place, (proposal, reason) in enumerate(zip(row.proposals, trace.reasons, strict=True)):
+                check = CHECKS[reason]
+                assert check(record, row, place, proposal.score, score), (case, record.index, place, reason)
+    assert found <= EXPECTED[case.partition(",")[0]]
+    assert len(found) > 1 or case.startswith("autoregressive") or "one-token" in case
+
+
+def _accepted(place: int, row: RowPass) -> bool:
+    return place < row.accepted
+
+
+def _right(record: ForwardPass, row: RowPass, place: int, *_: Any) -> bool:
+    """All drafts up to its column are the proposals before them."""
+    assert row.trace is not None
+    read = [row.trace.ids[column] for column in row.trace.columns[1 : place + 1]]
+    return read == [proposal.token_id for proposal in row.proposals[:place]]
+
+
+CHECKS: dict[str, Callable[..., bool]] = {
+    "first": lambda record, row, place, *_: place == 0 and row.accepted > 0,
+    "right": lambda record, row, place, *_: _accepted(place, row) and _right(record, row, place),
+    "wrong draft": lambda record, row, place, *_: not _accepted(place, row) and not _right(record, row, place),
+    "met": lambda record, row, place, value, name: (
+        (record.phase == "denoise" or _accepted(place, row)) and met(value, row, name)
+    ),
+    "below": lambda record, row, place, value, name: (
+        not met(value, row, name)
+        and place == (row.trace.reasons.count("kept") if record.phase == "draft" else row.accepted)
+    ),
+    "behind": lambda record, row, place, *_: row.trace.reasons[place - 1] in ("below", "behind"),
+    "ended": lambda record, row, place, *_: STOP in [one.token_id for one in row.proposals[:place]],
+    "kept": lambda record, row, place, *_: not _accepted(place, row) and row.finish_reason is None,
+    "unsure": lambda record, row, place, *_: row.proposals[place].source == "mask" and not _accepted(place, row),
+    "surest": lambda record, row, place, *_: row.proposals[place].source == "mask",
+    "filled": lambda record, row, place, *_: row.proposals[place].source == "draft",
+    "open": lambda record, row, place, value, name: (
+        row.accepted == 0 and (row.threshold is None or not met(value, row, name))
+    ),
+}
+EXPECTED: dict[str, set[str]] = {
+    "autoregressive": {"first"},
+    "sliding_window": {"first", "met", "below", "behind", "ended"},
+    "block_cached": {"first", "met", "below", "behind", "ended"},
+    "self_speculative": {"first", "right", "wrong draft", "kept", "unsure", "ended"},
+    "jacobi": {"first", "right", "kept", "ended"},
+    "block_diffusion": {"met", "surest", "filled", "open", "ended"},
+    "speculative": {"first", "right", "wrong draft", "met", "below", "behind", "kept", "ended"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kept_proposals_are_what_the_next_pass_reads_as_drafts(case: str) -> None:
+    """Of block diffusion none is kept, but what is filled stays."""
+    records, _ = decode(case, PROMPTS[:1])
+    for record, after in pairwise(records):
+        [(row, trace)], [(_, then)] = traces(record), traces(after)
+        kept = [one.token_id for one, why in zip(row.proposals, trace.reasons, strict=True) if why == "kept"]
+        read = [token_id for token_id, kind in zip(then.ids, then.reads, strict=True) if kind == "draft"]
+        assert kept[: len(read)] == read[: len(kept)] or record.phase == "draft"
+        if record.phase == "draft":
+            assert not kept or kept[-1] in read
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_there_unless_asked_for_and_all_else_is_the_same(case: str) -> None:
+    plain, _ = decode(case, PROMPTS, trace=False)
+    records, _ = decode(case, PROMPTS)
+    bare = [replace(one, seconds=0.0, rows=tuple(replace(row, trace=None) for row in one.rows)) for one in records]
+    assert bare == [replace(one, seconds=0.0) for one in plain]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_traces_are_written_and_read(case: str) -> None:
+    records, _ = decode(case, PROMPTS[:1])
+    assert [from_json(to_json(record)) for record in records] == records
+
+
+def test_every_decoder_has_a_case() -> None:
+    assert {case.partition(",")[0] for case in CASES} == set(decoders.TABLE) == set(EXPECTED)

@@ -1,0 +1,220 @@
+"""Rows with their own cursors against the plain model, in double precision: on the lean network, on the modules with a
+cache, and recomputed.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from mars.engine.cache import CachedRows, RecomputedRows
+from mars.engine.engine import Rows
+from mars.engine.memory import Memory, Model
+from mars.engine.network import Network
+from mars.engine.transformer import Transformer
+from mars.engine.window import Window
+
+Open = Callable[..., Rows]
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: PreTrainedModel) -> PreTrainedModel:
+    return copy.deepcopy(tiny_model).double()
+
+
+@pytest.fixture(params=["network", "modules", "recomputed"])
+def opened(model: PreTrainedModel, request: pytest.FixtureRequest) -> Open:
+    """Opens rows of each kind: `opened(rows, capacity, mask_token_id=None)`."""
+
+    def open_rows(rows: int, capacity: int, mask_token_id: int | None = None) -> Rows:
+        if request.param == "recomputed":
+            return RecomputedRows(Transformer(model, mask_token_id), rows, capacity)
+        reader: Model = (Network if request.param == "network" else Transformer)(model, mask_token_id)
+        return CachedRows(Memory(reader, rows, capacity + 1), rows, capacity)
+
+    return open_rows
+
+
+def window(ids: Sequence[Sequence[int]], slots: Sequence[Sequence[int]], keep: int, **options: object) -> Window:
+    places = torch.tensor(slots)
+    return Window(ids_RQ=torch.tensor(ids), slots_RQ=places, extent=int(places.max()) + 1, keep=keep, **options)
+
+
+def plain(model: PreTrainedModel, tokens: list[int], keep: int) -> torch.Tensor:
+    with torch.no_grad():
+        return model(torch.tensor([tokens])).logits[0, -keep:].float()
+
+
+def slots(start: int, count: int) -> list[int]:
+    return list(range(start + 1, start + count + 1))
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """To 1e-5, for the modules compute their norms in float32 whatever the model is in."""
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_windows_of_different_length_and_place_equal_the_plain_model(model: PreTrainedModel, opened: Open) -> None:
+    """Random texts read in random windows, padded on the left: each row as if it were alone."""
+    chance = random.Random(1)
+    texts = [[chance.randrange(4, 100) for _ in range(length)] for length in (30, 17, 23)]
+    rows, cursors = opened(3, 40), [0, 0, 0]
+    for _ in range(8):
+        counts = [min(chance.randrange(1, 6), len(text) - at) for text, at in zip(texts, cursors, strict=True)]
+        width = max(counts)
+        ids = [
+            [0] * (width - count) + text[at : at + count]
+            for text, at, count in zip(texts, cursors, counts, strict=True)
+        ]
+        places = [[0] * (width - count) + slots(at, count) for at, count in zip(cursors, counts, strict=True)]
+        logits = rows.forward(window(ids, places, 1))
+        cursors = [at + count for at, count in zip(cursors, counts, strict=True)]
+        assert logits.isfinite().all()
+        for row in [row for row, count in enumerate(counts) if count]:
+            close(logits[row], plain(model, texts[row][: cursors[row]], 1))
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2, 3])
+def test_predictions_come_for_the_last_columns(model: PreTrainedModel, opened: Open, keep: int) -> None:
+    rows = opened(2, 20)
+    logits = rows.forward(window([[7, 8, 9], [10, 11, 12]], [slots(0, 3)] * 2, keep))
+    assert logits.shape == (2, keep, model.config.vocab_size)
+    assert logits.dtype == torch.float32
+    if keep:
+        close(logits[1], plain(model, [10, 11, 12], keep))
+    close(rows.forward(window([[5], [6]], [[4], [4]], 1))[0], plain(model, [7, 8, 9, 5], 1))
+
+
+def test_one_token_at_a_time_equals_the_plain_model(model: PreTrainedModel, opened: Open) -> None:
+    rows, text = opened(1, 20), [7, 8, 9, 10, 11, 12]
+    for at, token in enumerate(text):
+        close(rows.forward(window([[token]], [[at + 1]], 1))[0], plain(model, text[: at + 1], 1))
+
+
+def test_an_extent_beyond_the_window_hides_what_lies_there(model: PreTrainedModel, opened: Open) -> None:
+    rows = opened(1, 20)
+    rows.forward(window([[7, 8, 9, 3, 3, 3]], [slots(0, 6)], 0))
+    far = Window(ids_RQ=torch.tensor([[10]]), slots_RQ=torch.tensor([[4]]), extent=12, keep=1)
+    close(rows.forward(far)[0], plain(model, [7, 8, 9, 10], 1))
+
+
+def test_a_row_is_rewound_by_writing_its_slots_again(model: PreTrainedModel, opened: Open) -> None:
+    rows = opened(1, 20)
+    rows.forward(window([[7, 8, 9, 3, 3, 3]], [slots(0, 6)], 4))
+    logits = rows.forward(window([[10, 11, 3]], [slots(3, 3)], 3))
+    close(logits[0], plain(model, [7, 8, 9, 10, 11, 3], 3))
+
+
+def test_a_row_of_nothing_but_padding_is_finite_and_disturbs_nobody(model: PreTrainedModel, opened: Open) -> None:
+    rows = opened(2, 20)
+    logits = rows.forward(window([[7, 8, 9], [0, 0, 0]], [slots(0, 3), [0, 0, 0]], 3))
+    assert logits.isfinite().all()
+    logits = rows.forward(window([[5], [6]], [[4], [1]], 1))
+    close(logits[0], plain(model, [7, 8, 9, 5], 1))
+    close(logits[1], plain(model, [6], 1))
+
+
+def test_a_window_leaves_the_rows_outside_it_as_they_are(model: PreTrainedModel, opened: Open) -> None:
+    rows = opened(4, 20)
+    rows.forward(window([[7, 8]] * 4, [slots(0, 2)] * 4, 0))
+    logits = rows.forward(window([[9, 10], [11, 12]], [slots(2, 2), slots(1, 2)], 1, first=1))
+    close(logits[0], plain(model, [7, 8, 9, 10], 1))
+    close(logits[1], plain(model, [7, 11, 12], 1))
+    logits = rows.forward(window([[5]] * 4, [[3], [5], [4], [3]], 1))
+    for row, text in enumerate(([7, 8], [7, 8, 9, 10], [7, 11, 12], [7, 8])):
+        close(logits[row], plain(model, [*text, 5], 1))
+
+
+def test_a_moved_row_goes_on_where_it_was(model: PreTrainedModel, opened: Open) -> None:
+    rows = opened(3, 20)
+    rows.forward(window([[7, 8], [9, 10], [11, 12]], [slots(0, 2)] * 3, 0))
+    rows.move(2, 0)
+    logits = rows.forward(window([[13], [13]], [[3], [3]], 1))
+    close(logits[0], plain(model, [11, 12, 13], 1))
+    close(logits[1], plain(model, [9, 10, 13], 1))
+
+
+def tree(ids: Sequence[Sequence[int]], root: Sequence[int], keep: int) -> Window:
+    """A token, then two branches of two behind it, side by side; slots start at `root`, padding where that is 0."""
+    seen = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 1, 1]]
+    places = torch.tensor([[start + step if start else 0 for step in range(5)] for start in root])
+    positions = torch.tensor([[start - 1 + depth if start else 0 for depth in (0, 1, 2, 1, 2)] for start in root])
+    return Window(
+        ids_RQ=torch.tensor(ids),
+        slots_RQ=places,
+        extent=int(places.max()) + 1,
+        keep=keep,
+        positions_RQ=positions,
+        sees_RQQ=torch.tensor(seen, dtype=torch.bool)[None],
+    )
+
+
+@pytest.mark.parametrize("keep", [5, 2])
+def test_the_branches_of_a_tree_equal_the_plain_model_on_each_path(
+    model: PreTrainedModel, opened: Open, keep: int
+) -> None:
+    rows, texts = opened(3, 20), ([7, 8, 9], [10], [])
+    rows.forward(window([[7, 8, 9], [0, 0, 10]], [slots(0, 3), [0, 0, 1]], 0))
+    branches = [[20, 21, 22, 31, 32], [23, 24, 25, 33, 34], [0] * 5]
+    logits = rows.forward(tree(branches, [4, 2, 0], keep))
+    assert logits.isfinite().all()
+    for row, (text, ids) in enumerate(zip(texts[:2], branches[:2], strict=True)):
+        close(logits[row, -2:], plain(model, [*text, ids[0], *ids[3:]], 2))
+        if keep == 5:
+            close(logits[row, :3], plain(model, [*text, *ids[:3]], 3))
+
+
+def test_the_first_branch_of_a_tree_lies_where_it_is_read_on(model: PreTrainedModel, opened: Open) -> None:
+    rows = opened(1, 20)
+    rows.forward(window([[7, 8, 9]], [slots(0, 3)], 0))
+    rows.forward(tree([[20, 21, 22, 31, 32]], [4], 5))
+    close(rows.forward(window([[5]], [[7]], 1))[0], plain(model, [7, 8, 9, 20, 21, 22, 5], 1))
+
+
+def test_padding_in_a_tree_is_seen_by_nobody(model: PreTrainedModel, opened: Open) -> None:
+    """Two columns of padding before a token and its two alternatives, as merged windows have them."""
+    seen = [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 1, 0, 1]]
+    rows = opened(1, 20)
+    rows.forward(window([[7, 8]], [[1, 2]], 0))
+    logits = rows.forward(
+        window(
+            [[99, 98, 9, 20, 30]],
+            [[0, 0, 3, 4, 5]],
+            3,
+            positions_RQ=torch.tensor([[0, 0, 2, 3, 3]]),
+            sees_RQQ=torch.tensor(seen, dtype=torch.bool)[None],
+        )
+    )
+    close(logits[0, 1:2], plain(model, [7, 8, 9, 20], 1))
+    close(logits[0, 2:], plain(model, [7, 8, 9, 30], 1))
+
+
+def test_the_mask_token_has_no_chance(opened: Open) -> None:
+    logits = opened(1, 20, 3).forward(window([[7, 8]], [[1, 2]], 2))
+    assert (logits[..., 3] == -torch.inf).all()
+    assert logits[..., 4:].isfinite().all()
+
+
+def test_a_slot_beyond_the_capacity_is_refused(opened: Open) -> None:
+    with pytest.raises(ValueError, match="slots must be <= the capacity of 4, got 5"):
+        opened(1, 4).forward(window([[7, 8]], [[4, 5]], 1))
+
+
+def test_a_row_beyond_the_opened_ones_is_refused(opened: Open) -> None:
+    with pytest.raises(ValueError, match="rows must be < the 2 opened, got row 2"):
+        opened(2, 4).forward(window([[7], [8]], [[1], [1]], 1, first=1))
+
+
+def test_the_cache_is_written_in_place(model: PreTrainedModel) -> None:
+    memory = Memory(Network(model), 1, 21)
+    before = memory._tensor.data_ptr()
+    for places in ([1, 2, 3], [3, 4, 5], [4, 5, 6]):
+        memory.forward(window([[9, 3, 3]], [places], 3))
+    assert memory._tensor.data_ptr() == before
+    assert memory._tensor[:, :, :, 1:7].any(-1).all()
+    assert not memory._tensor[:, :, :, 7:].any()

@@ -1,0 +1,166 @@
+"""Passes of static shapes against plain ones. Capture itself needs a GPU; the rest does not."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.engine import ModelEngine
+from mars.engine.graphs import Bucket, Runner, Runners, bucket_of, rounded_extent
+from mars.engine.memory import Memory
+from mars.engine.network import Network
+from mars.engine.window import Window
+from mars.metrics import output_ids
+
+SEEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)[None]
+TEXT = [[random.Random(row).randrange(4, 300) for _ in range(150)] for row in range(3)]
+
+
+@pytest.fixture
+def network(tiny_model: PreTrainedModel) -> Network:
+    return Network(copy.deepcopy(tiny_model).double())
+
+
+def window(starts: list[int], columns: int, keep: int, device: str = "cpu") -> Window:
+    """Rows that read their texts on from `starts`; a row that starts below 0 is padded."""
+    slots = torch.tensor([[max(start + 1 + step, 0) for step in range(columns)] for start in starts], device=device)
+    ids = torch.tensor(TEXT, device=device)[: len(starts)].gather(1, (slots - 1).clamp_min(0))
+    return Window(ids_RQ=ids, slots_RQ=slots, extent=max(starts) + columns + 1, keep=keep)
+
+
+def tree(starts: list[int], device: str = "cpu") -> Window:
+    """A token and two alternatives behind it."""
+    plain = window(starts, 3, 3, device)
+    positions = plain.positions - torch.tensor([0, 0, 1], device=device)
+    return replace(plain, positions_RQ=positions, sees_RQQ=SEEN.to(device))
+
+
+PASSES = [
+    window([-2, -3, -1], 9, 0),
+    window([7, 6, 8], 4, 1),
+    window([9, 8, 10], 4, 1),
+    tree([12, 11, 13]),
+    window([14, 13], 5, 2),
+    replace(window([15], 2, 2), first=2),
+    window([13, 14, 15], 70, 3),
+    window([80, 80, 80], 4, 4),
+    tree([60, 90]),
+    window([40], 1, 1),
+]
+
+
+@torch.inference_mode()
+def test_passes_of_static_shapes_equal_plain_ones(network: Network) -> None:
+    """Buckets are used again by fewer rows, and rows that lie beyond a window are read on later."""
+    plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=False)
+    for each in PASSES:
+        torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(runner.memory._tensor[:, :, :, 1:], plain._tensor[:, :, :, 1:])
+
+
+def test_the_bucket_of_a_window() -> None:
+    assert bucket_of(window([7, 6, 8], 4, 1), rows=8, slots=100) == Bucket(
+        rows=4, columns=4, keep=1, extent=65, placed=False, tree=False
+    )
+    assert bucket_of(tree([7, 6, 8]), rows=3, slots=40) == Bucket(
+        rows=3, columns=3, keep=3, extent=40, placed=True, tree=True
+    )
+
+
+def test_windows_that_get_no_bucket() -> None:
+    asked = window([7], 4, 1)
+    for other in (replace(asked, keep=0), replace(asked, first=1), window([-200], 300, 1)):
+        assert bucket_of(other, rows=8, slots=400) is None
+
+
+def test_extents_are_rounded_up_to_a_few() -> None:
+    assert [rounded_extent(extent) for extent in (1, 2, 65, 66, 1025, 1026, 3000)] == [
+        65,
+        65,
+        65,
+        129,
+        1025,
+        1153,
+        3073,
+    ]
+    assert all(rounded_extent(extent) >= extent for extent in range(1, 5000))
+    assert all(rounded_extent(extent) <= 1.125 * extent + 64 for extent in range(1, 5000))
+    assert len({rounded_extent(extent) for extent in range(1, 32768)}) < 64
+
+
+def test_a_memory_is_used_again_and_is_empty(network: Network) -> None:
+    runners = Runners(network, capture=False)
+    first = runners.take(2, 100)
+    assert (first.memory.rows, first.memory.slots) == (2, 129)
+    other = runners.take(2, 100)
+    assert other is not first
+    with torch.inference_mode():
+        first.forward(window([-1, -1], 5, 1))
+    runners.give_back(first)
+    assert runners.take(1, 120) is first
+    assert not first.memory._tensor.any()
+    runners.give_back(first)
+    assert runners.take(2, 130) is not first
+    assert runners.take(1, 120) is not first
+
+
+def test_an_engine_takes_back_the_memory_of_rows_that_are_gone(tiny_model: PreTrainedModel) -> None:
+    engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), graphs=True)
+    rows = engine.open(1, 40)
+    assert not engine._runners._idle
+    del rows
+    assert len(engine._runners._idle) == 1
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative"])
+def test_decoding_in_static_shapes_writes_the_same(tiny_model: PreTrainedModel, decoder: str) -> None:
+    prompts = [[9, 10, 11, 12, 13], [14], [15] * 40]
+    settings = DecodingSettings(threshold=0.3, max_new_tokens=32)
+    texts = []
+    for graphs in (False, True):
+        engine = ModelEngine(tiny_model, stop_token_ids=frozenset(), mask_token_id=3, graphs=graphs)
+        assert engine.static_shapes == graphs
+        records = list(DECODERS[decoder](engine, prompts, settings))
+        texts.append([output_ids(records, row) for row in range(len(prompts))])
+    assert texts[0] == texts[1]
+
+
+@torch.inference_mode()
+def test_a_capture_that_fails_is_told_once_and_decoding_goes_on(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
+    monkeypatch.setattr(Runner, "_captured", fail)
+    plain, runner = Memory(network, 1, 160), Runner(Memory(network, 1, 160), capture=True)
+    for at in range(3):
+        runner.forward(window([at], 1, 1))
+        plain.forward(window([at], 1, 1))
+    with pytest.warns(UserWarning, match="CUDA graphs are off.*is capturing$"):
+        runner.forward(window([3], 1, 1))
+    plain.forward(window([3], 1, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.testing.assert_close(runner.forward(window([4], 1, 1)), plain.forward(window([4], 1, 1)))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@torch.inference_mode()
+def test_replayed_passes_equal_plain_ones(tiny_model: PreTrainedModel) -> None:
+    network = Network(copy.deepcopy(tiny_model).cuda())
+    plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=True)
+    for at in range(8):
+        for each in (window([at, at + 1, at], 6, 2, "cuda"), window([at], 6, 2, "cuda"), tree([at, at + 2], "cuda")):
+            torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-4, rtol=1e-4)
+    assert len(runner._replays) == 3

@@ -1,0 +1,132 @@
+"""Real servers with the shipped checkpoint, each in a thread; `Steps` holds passes back until a test lets them go."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.serve.__main__ import bind
+from mars.serve.bridge import Bridge, Served
+from mars.serve.guard import Keys, Limits, protocol
+from mars.serve.metrics import Metrics
+from mars.serve.routes import LoadedModels, build
+
+CHECKPOINT = Path(__file__).parents[3] / "assets" / "checkpoints" / "mars-b8"
+
+
+class Steps:
+    """Lets passes through one by one; held open to begin with."""
+
+    def __init__(self) -> None:
+        self._free = threading.Semaphore(0)
+        self.held = False
+        self.made = 0
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        if self.held:
+            self._free.acquire(timeout=30)
+        yield
+        self.made += 1
+
+    def let(self, passes: int) -> None:
+        self._free.release(passes)
+
+    def go(self) -> None:
+        self.held = False
+        self._free.release(1000)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that a test asks."""
+
+    port: int
+    bridge: Bridge
+    steps: Steps
+    server: uvicorn.Server
+    client: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def post(self, route: str = "chat/completions", **options: Any) -> httpx.Response:
+        return self.client.post(f"/v1/{route}", **options)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.client.get(path, **options)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def until(self, condition: Callable[[], bool], seconds: float = 30) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "the condition never came true"
+            time.sleep(0.005)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(one_thread: None) -> Checkpoint:
+    """The shipped model, trained with masks."""
+    return load_checkpoint(CHECKPOINT)
+
+
+@pytest.fixture(scope="session")
+def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
+    """`serve(limits=…, keys=…, places=2, queue=1)`: a server of its own."""
+    with _serving() as start:
+
+        def begin(*, limits: Limits | None = None, keys: list[str] | None = None, **options: Any) -> Running:
+            return start(options.pop("checkpoint", checkpoint), limits or Limits(), keys, options)
+
+        yield begin
+
+
+@contextmanager
+def _serving() -> Iterator[Callable[..., Running]]:
+    running: list[tuple[Running, threading.Thread]] = []
+
+    def start(checkpoint: Checkpoint, limits: Limits, keys: list[str] | None, options: dict[str, Any]) -> Running:
+        metrics, steps = Metrics(), Steps()
+        bridge = Bridge(checkpoint, metrics, turn=steps.turn, **options)
+        served = Served(name="mars-b8", checkpoint=checkpoint, bridge=bridge)
+        metrics.watch(served.name, lambda: bridge.running, lambda: bridge.waiting)
+        app = build(LoadedModels({served.name: served}), limits, Keys(keys) if keys else None, metrics)
+        config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
+        server, listening = uvicorn.Server(config), bind("127.0.0.1", 0)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        port = listening.getsockname()[1]
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
+        found = Running(port, bridge, steps, server, client)
+        found.until(lambda: server.started)
+        running.append((found, thread))
+        return found
+
+    yield start
+    for found, _ in running:
+        found.steps.go()
+        found.client.close()
+        found.server.should_exit = True
+        found.server.force_exit = True
+    for _, thread in running:
+        thread.join(20)
+
+
+@pytest.fixture(scope="session")
+def served(serve: Callable[..., Running]) -> Running:
+    """A server as it is started without options."""
+    return serve()

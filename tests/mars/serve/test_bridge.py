@@ -1,0 +1,180 @@
+"""Who leaves frees its row, who comes too many is told when to come again, and who runs at the end is served."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mars.checkpoint import Checkpoint
+
+ROOT = Path(__file__).parents[3]
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Tom has 3 apples."}], "decoder": "autoregressive"}
+
+
+@pytest.fixture
+def server(serve: Callable[..., Any]) -> Any:
+    """A server with two places and room for one more request, whose passes a test lets through."""
+    found = serve(places=2, queue=1)
+    found.steps.held = True
+    return found
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_frees_its_row_before_the_next_pass(server: Any, stream: bool) -> None:
+    body = json.dumps({**CHAT, "max_tokens": 900, "stream": stream}).encode()
+    with server.connect() as connection:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        server.steps.let(3)
+        server.until(lambda: server.bridge.running == 1 and server.steps.made == 3)
+    server.until(lambda: "mars_requests_left_total 1.0" in server.get("/metrics").text)
+    server.steps.let(1)
+    server.until(lambda: not server.bridge.running)
+    assert server.get("/health").json() == {"status": "ok", "running": 0, "waiting": 0}
+    assert server.steps.made <= 4
+
+
+def test_a_full_queue_says_when_to_try_again(server: Any) -> None:
+    with ThreadPoolExecutor(3) as threads:
+        asked = [threads.submit(server.post, json={**CHAT, "max_tokens": 3}) for _ in range(3)]
+        server.until(lambda: server.bridge.running + server.bridge.waiting == 3)
+        full = server.post(json=CHAT)
+        assert full.status_code == 429
+        assert int(full.headers["retry-after"]) >= 1
+        assert full.json()["error"]["code"] == "rate_limit_exceeded"
+        server.steps.go()
+        answers = [one.result() for one in asked]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len({answer.json()["choices"][0]["message"]["content"] for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_pass_that_fails_is_said_and_the_server_goes_on(
+    serve: Callable[..., Any], checkpoint: Checkpoint, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Failing(checkpoint.engine)
+    server = serve(checkpoint=replace(checkpoint, engine=engine))
+    engine.fails = True
+    found = server.post(json={**CHAT, "stream": stream, "max_tokens": 3})
+    if stream:
+        events = found.text.split("\n\n")
+        assert json.loads(events[-3].removeprefix("data: "))["error"]["type"] == "server_error"
+        assert events[-2] == "data: [DONE]"
+    else:
+        assert found.status_code == 500
+        assert found.json()["error"]["type"] == "server_error"
+    assert "secret" not in found.text
+    engine.fails = False
+    assert server.post(json={**CHAT, "max_tokens": 3}).status_code == 200
+
+
+class Failing:
+    """An engine that can be made to fail."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self.fails = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def clock(self) -> Any:
+        if self.fails:
+            raise RuntimeError("a secret path")
+        return self._engine.clock()
+
+
+@pytest.fixture
+def process() -> Any:
+    """The command itself, on the shipped model; its address once it answers."""
+    command = [sys.executable, "-m", "mars.serve", "--checkpoint", "assets/checkpoints/mars-b8", "--port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    started = subprocess.Popen(
+        [*command, "--threads", "1"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    found = re.search(r"http://\S+", started.stdout.readline())
+    assert found is not None
+    yield started, found[0]
+    started.kill()
+    started.wait()
+    for stream in (started.stdout, started.stderr):
+        stream.close()
+
+
+def test_the_command_finishes_what_runs_and_takes_no_more(process: Any) -> None:
+    started, url = process
+    end = time.monotonic() + 30
+    while True:
+        try:
+            httpx.get(url.replace("/v1", "/health"), trust_env=False)
+            break
+        except httpx.TransportError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    body = {**CHAT, "max_tokens": 120, "stream": True, "stream_options": {"include_usage": True}}
+    lines: list[str] = []
+    first = threading.Event()
+
+    def read() -> None:
+        with httpx.stream("POST", f"{url}/chat/completions", json=body, timeout=60, trust_env=False) as answer:
+            for line in answer.iter_lines():
+                lines.append(line)
+                first.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert first.wait(30)
+    started.send_signal(signal.SIGTERM)
+    reader.join(60)
+    assert lines[-2] == "data: [DONE]" or lines[-1] == "data: [DONE]"
+    assert any('"completion_tokens"' in line for line in lines)
+    assert started.wait(30) in (0, -signal.SIGTERM)
+    with pytest.raises(httpx.TransportError):
+        httpx.get(url.replace("/v1", "/health"), trust_env=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--checkpoint", "no/such/folder/here"], "no/such/folder/here"),
+        (["--checkpoint", "x", "--decoder", "fast"], "--decoder must be one of"),
+        (["--checkpoint", "x", "--threshold", "2"], "threshold must be between 0 and 1"),
+        (["--checkpoint", "x", "--api-keys", "no-such-file"], "cannot be read"),
+        (["--checkpoint", "assets/checkpoints/ar-sft", "--decoder", "sliding_window"], "with this model"),
+    ],
+)
+def test_bad_input_is_said_in_a_sentence(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mars.serve.__main__ import main
+
+    monkeypatch.chdir(ROOT)
+    assert main([*arguments, "--port", "0"]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_taken_port_is_said_before_anything_is_loaded(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from mars.serve.__main__ import main
+
+    assert main(["--checkpoint", "no/such/folder", "--port", str(served.port)]) == 1
+    assert "cannot be used" in capsys.readouterr().err

@@ -1,0 +1,212 @@
+"""Real clients: the openai package, sync and async, streaming; lm-eval; and texts that equal the engine's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import openai
+import pytest
+
+from mars.checkpoint import Checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+
+QUESTION = "Which word is the opposite of hot?\nOptions: cold A, fast B, dry C, near D"
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": QUESTION}]}
+PROMPTS = (QUESTION, "Tom has 3 apples and buys 4 more. How many has he?", "Write a function that adds two numbers.")
+WAYS: tuple[dict[str, Any], ...] = (
+    {"decoder": "autoregressive"},
+    {"decoder": "self_speculative"},
+    {"decoder": "self_speculative", "temperature": 0.8, "top_p": 0.9, "seed": 3},
+    {"decoder": "sliding_window", "threshold": 0.95},
+    {"decoder": "sliding_window", "threshold": 0.6, "block_size": 4},
+    {"decoder": "sliding_window", "threshold": None, "temperature": 0.8, "seed": 4},
+    {"decoder": "jacobi"},
+)
+
+
+def own_text(checkpoint: Checkpoint, prompt: str, ids: list[int] | None = None, **way: Any) -> str:
+    settings = DecodingSettings(
+        max_new_tokens=48, **{"block_size": 8, **{name: value for name, value in way.items() if name != "decoder"}}
+    )
+    prompts = [ids or checkpoint.encode(prompt)]
+    return checkpoint.decode(output_ids(DECODERS[way["decoder"]](checkpoint.engine, prompts, settings)))
+
+
+@pytest.fixture
+def client(served: Any) -> Any:
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as found:
+        yield found
+
+
+def split(way: dict[str, Any]) -> dict[str, Any]:
+    """OpenAI's parameters, and ours in `extra_body`."""
+    known = ("temperature", "top_p", "seed")
+    theirs = {name: value for name, value in way.items() if name in known}
+    return {**theirs, "extra_body": {name: value for name, value in way.items() if name not in known}}
+
+
+def test_requests_of_all_decoders_at_once_get_the_engines_own_texts(served: Any, checkpoint: Checkpoint) -> None:
+    cases = [(prompt, way) for prompt in PROMPTS for way in WAYS]
+
+    async def ask_all() -> list[str]:
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as client:
+
+            async def ask(number: int, prompt: str, way: dict[str, Any]) -> str:
+                turns = [{"role": "user", "content": prompt}]
+                options = {"model": "mars-b8", "messages": turns, "max_tokens": 48, **split(way)}
+                if number % 2:
+                    found = await client.chat.completions.create(**options)
+                    return str(found.choices[0].message.content)
+                stream = await client.chat.completions.create(stream=True, **options)
+                return "".join([event.choices[0].delta.content or "" async for event in stream])
+
+            return await asyncio.gather(*(ask(number, *case) for number, case in enumerate(cases)))
+
+    for (prompt, way), text in zip(cases, asyncio.run(ask_all()), strict=True):
+        assert text == own_text(checkpoint, prompt, **way), (prompt, way)
+
+
+def test_exact_decoding_writes_what_autoregressive_decoding_does(client: Any) -> None:
+    texts = [
+        client.chat.completions.create(model="mars-b8", **CHAT, extra_body={"decoder": name}).choices[0].message.content
+        for name in ("autoregressive", "self_speculative", "jacobi")
+    ]
+    assert texts[0]
+    assert len(set(texts)) == 1
+
+
+def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -> None:
+    turns = [
+        {"role": "system", "content": "Answer."},
+        {"role": "user", "content": "What is 1 + 1?"},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
+    ]
+    found = client.chat.completions.create(model="mars-b8", messages=turns, max_tokens=48)
+    plain = [*turns[:3], {"role": "user", "content": QUESTION}]
+    ids = checkpoint.encode_chat(plain)
+    assert found.usage.prompt_tokens == len(ids)
+    assert found.choices[0].message.content == own_text(checkpoint, "", ids, decoder="autoregressive")
+
+
+def test_a_stream_has_one_event_a_pass_and_usage(client: Any) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    with client.chat.completions.create(model="mars-b8", **CHAT, stream=True, stream_options=options) as stream:
+        events = list(stream)
+    whole = client.chat.completions.create(model="mars-b8", **CHAT, extra_body={"records": True})
+    assert events[0].choices[0].delta.role == "assistant"
+    text = "".join(event.choices[0].delta.content or "" for event in events[:-1])
+    assert text == whole.choices[0].message.content
+    assert events[-2].choices[0].finish_reason == "stop"
+    assert events[-1].choices == []
+    assert events[-1].usage == whole.usage
+    counts = [event.usage.completion_tokens for event in events[:-1]]
+    assert all(before <= after for before, after in pairwise(counts))
+    gains = [after - before for before, after in pairwise(counts)]
+    assert max(gains) > 1, "no event brought several tokens"
+    accepted = [row["accepted"] for record in whole.mars["records"] for row in record["rows"]]
+    assert sum(accepted) == whole.usage.completion_tokens
+    assert whole.mars["tokens_per_forward"] == pytest.approx(sum(accepted) / sum(map(bool, accepted)))
+
+
+def test_log_probabilities(client: Any) -> None:
+    found = client.chat.completions.create(model="mars-b8", **CHAT, logprobs=True, top_logprobs=2)
+    content = found.choices[0].logprobs.content
+    assert "".join(one.token for one in content) == found.choices[0].message.content
+    assert bytes(byte for one in content for byte in one.bytes).decode() == found.choices[0].message.content
+    for one in content:
+        assert one.logprob <= 0
+        assert len(one.top_logprobs) == 2
+        assert one.top_logprobs[0].token == one.token  # greedy
+        assert one.top_logprobs[0].logprob == pytest.approx(one.logprob, abs=1e-6)
+
+
+def test_completions_and_their_log_probabilities(client: Any, checkpoint: Checkpoint) -> None:
+    text = "def add(a, b):"
+    found = client.completions.create(model="mars-b8", prompt=text, logprobs=2)
+    again = client.completions.create(model="mars-b8", prompt=checkpoint.encode_text(text), stream=True)
+    choice = found.choices[0]
+    assert found.usage.completion_tokens <= 16
+    assert "".join(event.choices[0].text for event in again) == choice.text
+    assert "".join(choice.logprobs.tokens) == choice.text
+    for token, offset in zip(choice.logprobs.tokens, choice.logprobs.text_offset, strict=True):
+        assert choice.text[offset:].startswith(token)
+
+
+def test_stop_strings_that_lie_across_passes_cut_the_text(client: Any) -> None:
+    whole = client.chat.completions.create(model="mars-b8", **CHAT)
+    text = whole.choices[0].message.content
+    for start in range(1, len(text) - 6, 5):
+        stop = text[start : start + 6]
+        for stream in (False, True):
+            found = client.chat.completions.create(model="mars-b8", **CHAT, stop=["\u2603", stop], stream=stream)
+            if stream:
+                events = list(found)
+                written = "".join(event.choices[0].delta.content or "" for event in events)
+                reason = events[-1].choices[0].finish_reason
+            else:
+                written, reason = found.choices[0].message.content, found.choices[0].finish_reason
+                assert found.usage.completion_tokens < whole.usage.completion_tokens
+            assert written == text[: text.index(stop)]
+            assert reason == "stop"
+
+
+def test_length_ends_an_answer(client: Any) -> None:
+    found = client.chat.completions.create(model="mars-b8", **CHAT, max_completion_tokens=3)
+    assert found.choices[0].finish_reason == "length"
+    assert found.usage.completion_tokens == 3
+
+
+def test_errors_are_the_clients_own(served: Any, client: Any) -> None:
+    with pytest.raises(openai.NotFoundError) as found:
+        client.chat.completions.create(model="gpt-4o", **CHAT)
+    assert found.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as wrong:
+        client.chat.completions.create(model="mars-b8", **CHAT, n=2)
+    assert wrong.value.param == "n"
+    with pytest.raises(openai.BadRequestError, match="context"):
+        client.chat.completions.create(model="mars-b8", messages=[{"role": "user", "content": "word " * 2000}])
+    assert [model.id for model in client.models.list()] == ["mars-b8"]
+    assert client.models.retrieve("mars-b8").id == "mars-b8"
+
+
+def test_lm_eval_asks_it(served: Any, checkpoint: Checkpoint) -> None:
+    pytest.importorskip("lm_eval")
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.openai_completions import LocalChatCompletion
+
+    model = LocalChatCompletion(
+        base_url=f"{served.url}/v1/chat/completions", model="mars-b8", num_concurrent=1, max_retries=1
+    )
+    options = {"until": ["\n\n"], "max_gen_toks": 48, "temperature": 0.0}
+    prompt = model.apply_chat_template([{"role": "user", "content": QUESTION}])
+    asked = Instance(request_type="generate_until", doc={}, arguments=(prompt, options), idx=0)
+    [answer] = model.generate_until([asked], disable_tqdm=True)
+    assert answer == own_text(checkpoint, QUESTION, decoder="autoregressive")
+
+
+@pytest.mark.parametrize("way", WAYS[:1])
+def test_ours_that_have_no_effect_are_named(served: Any, way: dict[str, Any]) -> None:
+    found = served.post(json={**CHAT, **way, "threshold": 0.9, "block_size": 4, "user": "me"})
+    assert found.headers["x-mars-ignored"] == "user, threshold, block_size"
+
+
+def test_metrics_count(serve: Callable[..., Any]) -> None:
+    server = serve()
+    server.post(json={**CHAT, "decoder": "autoregressive", "max_tokens": 5})
+    server.post(json={**CHAT, "decoder": "self_speculative", "max_tokens": 5})
+    server.post(json={})
+    text = server.get("/metrics").text
+    assert 'mars_requests_total{route="/v1/chat/completions",status="200"} 2.0' in text
+    assert 'mars_requests_total{route="/v1/chat/completions",status="400"} 1.0' in text
+    assert "mars_completion_tokens_total 10.0" in text
+    assert "mars_time_to_first_token_seconds_count 2.0" in text
+    assert 'mars_passes_total{layout="decode"} 5.0' in text
+    assert 'mars_requests_running{model="mars-b8"} 0.0' in text
+    assert 'mars_tokens_per_forward_sum{decoder="autoregressive"} 1.0' in text
+    assert server.get("/health").json() == {"status": "ok", "running": 0, "waiting": 0}

@@ -1,0 +1,80 @@
+"""Each line of the list in docs/serving.md, sent to a server; the list there is the one in the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mars.serve import conformance
+from mars.serve.conformance import IGNORED_HEADER, PARAMETERS, Parameter, Route
+from mars.serve.schema import ChatRequest, CompletionRequest, Request
+
+PAGE = Path(__file__).parents[3] / "docs" / "serving.md"
+BODIES: dict[Route, tuple[str, dict[str, Any]]] = {
+    "chat": ("chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}),
+    "completions": ("completions", {"prompt": "Hello", "max_tokens": 2}),
+}
+KINDS: dict[Route, type[Request]] = {"chat": ChatRequest, "completions": CompletionRequest}
+NEEDS = {"top_logprobs": {"logprobs": True}, "stream_options": {"stream": True}}
+
+
+def cases(examples: str) -> list[Any]:
+    found = []
+    for parameter in PARAMETERS:
+        for route in parameter.routes:
+            for number, value in enumerate(getattr(parameter, examples)):
+                found.append(pytest.param(parameter, route, value, id=f"{route}-{parameter.name}-{number}"))
+    return found
+
+
+def send(served: Any, route: Route, parameter: Parameter, value: Any) -> Any:
+    path, body = BODIES[route]
+    return served.post(path, json={**body, **NEEDS.get(parameter.name, {}), parameter.name: value})
+
+
+@pytest.mark.parametrize(("parameter", "route", "value"), cases("examples"))
+def test_examples_are_answered(served: Any, parameter: Parameter, route: Route, value: Any) -> None:
+    found = send(served, route, parameter, value)
+    assert found.status_code == 200, found.text
+    warned = found.headers.get(IGNORED_HEADER, "").split(", ")
+    takes_no_threshold = parameter.name == "threshold"  # exact decoding, the default, reads none
+    assert (parameter.name in warned) == (parameter.support == "ignored" or takes_no_threshold)
+
+
+@pytest.mark.parametrize(("parameter", "route", "value"), cases("wrong"))
+def test_wrong_values_are_refused_with_a_sentence(served: Any, parameter: Parameter, route: Route, value: Any) -> None:
+    found = send(served, route, parameter, value)
+    unknown_model = parameter.name == "model" and isinstance(value, str)
+    assert found.status_code == (404 if unknown_model else 400), found.text
+    error = found.json()["error"]
+    assert error["type"] == ("not_found_error" if unknown_model else "invalid_request_error")
+    assert error["message"]
+    if value != [10**9]:  # what a model cannot read is found by the model
+        assert error["param"] in (parameter.name, parameter.name.replace("completion_", ""))
+
+
+@pytest.mark.parametrize("route", KINDS)
+def test_the_list_and_the_schema_name_the_same_parameters(route: Route) -> None:
+    supported = {name for name, found in conformance.known(route).items() if found.support == "supported"}
+    assert supported == set(KINDS[route].model_fields)
+
+
+@pytest.mark.parametrize("route", KINDS)
+def test_every_line_has_examples(route: Route) -> None:
+    for parameter in conformance.known(route).values():
+        assert parameter.examples, parameter.name
+        assert parameter.wrong or parameter.support == "ignored", parameter.name
+
+
+@pytest.mark.parametrize("route", KINDS)
+def test_an_unknown_parameter_is_refused_by_name(served: Any, route: Route) -> None:
+    path, body = BODIES[route]
+    found = served.post(path, json={**body, "temprature": 0.5})
+    assert found.status_code == 400
+    assert "temprature" in found.json()["error"]["message"]
+
+
+def test_the_page_has_the_list() -> None:
+    assert conformance.as_markdown() in PAGE.read_text(encoding="utf-8")

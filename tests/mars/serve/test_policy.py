@@ -1,0 +1,128 @@
+"""The policies of a server: what the budget allows, that `exact` changes no text, and that `knob` leaves the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mars.decoding.controller import Controller
+from mars.serve import budget
+
+ROOT = Path(__file__).parents[3]
+CHECKPOINT, RUNS = "assets/checkpoints/mars-b8", ROOT / "assets" / "runs"
+TEXTS = ["Tom has 3 apples.", "Repeat the word pear 4 times.", "Hi", "Write a function that adds two numbers."]
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("points", "allowed"), [(3, (0.99,)), (5, (0.99, 0.95)), (10, (0.99, 0.95, 0.9, 0.8)), (100, 7)]
+)
+def test_a_budget_allows_the_thresholds_above_the_first_that_may_lose_more(points: float, allowed: Any) -> None:
+    found = budget.within(points, CHECKPOINT, 8, RUNS)
+    assert found.problems == 1200
+    assert all(loss <= points for loss in found.losses)
+    assert len(found.thresholds) == allowed if isinstance(allowed, int) else found.thresholds == allowed
+
+
+@pytest.mark.parametrize(
+    ("points", "source", "block_size", "says"),
+    [
+        (1, CHECKPOINT, 8, "may lose 2.77 points"),
+        (5, CHECKPOINT, 5, "no runs of assets/checkpoints/mars-b8"),
+        (5, "assets/adapters/smollm2-135m-mars", 8, "measure them with python -m analysis sweep"),
+        (0, CHECKPOINT, 8, "must be above 0"),
+    ],
+)
+def test_what_no_run_supports_is_refused(points: float, source: str, block_size: int, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        budget.within(points, source, block_size, RUNS)
+
+
+def test_runs_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        budget.within(5, CHECKPOINT, 8, tmp_path)
+
+
+def test_the_loss_is_an_upper_limit_of_paired_answers() -> None:
+    base = {number: number < 80 for number in range(100)}
+    assert 0 < budget.loss_at_most(base, base) < 3, "no difference in 100 problems is no proof of none"
+    worse = {number: number < 70 for number in range(100)}
+    assert 10 < budget.loss_at_most(base, worse) < 20
+    assert budget.loss_at_most(worse, base) < 0
+    with pytest.raises(ValueError, match="other problems"):
+        budget.loss_at_most(base, {1: True})
+
+
+def ask_all(server: Any, times: int, **options: Any) -> list[str]:
+    def ask(text: str) -> str:
+        body = {"messages": [{"role": "user", "content": text}], "max_tokens": 40, **options}
+        found = server.post(json=body)
+        assert found.status_code == 200, found.text
+        return str(found.json()["choices"][0]["message"]["content"])
+
+    with ThreadPoolExecutor(8) as threads:
+        return list(threads.map(ask, TEXTS * times))
+
+
+def test_the_exact_policy_changes_no_text_under_load(served: Any, serve: Callable[..., Any]) -> None:
+    server = serve(places=3, queue=64, controller=Controller())
+    assert ask_all(server, 3) == ask_all(served, 1, decoder="autoregressive") * 3
+    passes = [line for line in server.get("/metrics").text.splitlines() if line.startswith("mars_passes_total")]
+    assert len(passes) > 1, passes
+
+
+def test_the_knob_turns_under_load_and_only_for_those_who_leave_it_open(served: Any, serve: Callable[..., Any]) -> None:
+    controller = Controller((0.99, 0.5))
+    server = serve(places=1, queue=64, controller=controller)
+    exact = ask_all(served, 1, decoder="autoregressive")
+    ask_all(server, 3)
+    assert controller.threshold == 0.5
+    assert ask_all(server, 1, decoder="self_speculative") == exact, "asked for"
+    assert 'mars_passes_total{layout="window"}' in server.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--policy", "knob"], "needs --accuracy-budget"),
+        (["--accuracy-budget", "3"], "which no other policy takes"),
+        (["--policy", "knob", "--accuracy-budget", "3", "--decoder", "autoregressive"], "decodes by self_speculative"),
+        (["--policy", "knob", "--accuracy-budget", "0.1"], "may lose"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mars.serve.__main__ import main
+
+    assert main(["--checkpoint", CHECKPOINT, "--port", "0", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_policies_make_controllers() -> None:
+    from mars.serve.__main__ import parser
+    from mars.serve.application import application
+
+    def policy(*arguments: str) -> Any:
+        app, _ = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
+        [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")] or [""]
+        return text
+
+    assert policy("--policy", "none") == ""
+    assert policy() == 'mars_threshold{model="mars-b8"} 1.0'
+    assert policy("--policy", "knob", "--accuracy-budget", "5") == 'mars_threshold{model="mars-b8"} 1.0'
+
+
+def _metrics(app: Any) -> str:
+    from starlette.testclient import TestClient
+
+    with TestClient(app) as client:
+        return str(client.get("/metrics").text)

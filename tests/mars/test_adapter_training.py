@@ -1,0 +1,258 @@
+"""Training an adapter: anchors, the loss and its slow twin, the masks' pass and its slow twin, whole runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.nn import functional
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from mars.training.__main__ import main
+from mars.training.adapter import (
+    AdapterModel,
+    AnchorCollator,
+    Conversation,
+    TeacherLoss,
+    accepted_lengths,
+    encode_conversation,
+)
+from mars.training.settings import AdapterSettings
+
+
+def _llama(vocabulary: int) -> LlamaForCausalLM:
+    torch.manual_seed(3)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        initializer_range=0.4,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=2,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture
+def model(one_thread: None) -> AdapterModel:
+    """An adapter whose LoRA and head already do something, on a random base in float32."""
+    model = AdapterModel(_llama(96), masks=3, rank=2, head=True)
+    torch.manual_seed(4)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name or "down" in name:
+                parameter.normal_(0, 0.2)
+    return model
+
+
+def test_a_conversation_knows_what_the_assistant_wrote(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    turns = [
+        {"role": "user", "content": "How many?"},
+        {"role": "assistant", "content": "7"},
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "3 + 4 = 7"},
+    ]
+    found = encode_conversation(tiny_tokenizer, turns, 200)
+    texts = [tiny_tokenizer.decode(found.ids[first:end]) for first, end in found.answers]
+    assert texts == ["7<|im_end|>", "3 + 4 = 7<|im_end|>"]
+    unfinished = encode_conversation(tiny_tokenizer, turns, 200, ended=False)
+    assert unfinished.ids == found.ids[:-1]
+    assert encode_conversation(tiny_tokenizer, turns, 10).answers in ((), ((found.answers[0][0], 10),))
+
+
+def test_masks_stay_within_their_answer() -> None:
+    torch.manual_seed(0)
+    collate = AnchorCollator(pad_id=0, masks=4, anchors=5, keep=0.7)
+    answers = ((6, 14), (20, 23))
+    batch = collate(
+        [
+            {"input_ids": tuple(range(30)), "answers": answers},
+            {"input_ids": (1, 2, 3, 4, 5, 6, 7, 8), "answers": ((3, 8),)},
+        ]
+    )
+    assert batch["input_ids"].shape == (2, 30)
+    for row, spans in enumerate((answers, ((3, 8),))):
+        for anchor, count in zip(batch["anchors"][row].tolist(), batch["counts"][row].tolist(), strict=True):
+            if count:
+                [end] = [end for first, end in spans if first - 1 <= anchor < end]
+                assert 1 <= count <= 4
+                assert anchor + 1 + count <= end - 1  # the last mask predicts the last token at the latest
+
+
+def test_the_loss_and_its_gradient_are_those_of_soft_cross_entropy() -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(7, 5, requires_grad=True)
+    vocabulary, ids = torch.randn(11, 5), torch.stack([torch.randperm(11)[:4] for _ in range(7)])
+    target = torch.rand(7, 4)
+    loss, hits = TeacherLoss.apply(hidden, vocabulary, ids, target)
+    loss.backward()
+    slow = hidden.detach().clone().requires_grad_()
+    logits = slow @ vocabulary.t()
+    wanted = -(target * logits.log_softmax(-1).gather(1, ids)).sum()
+    wanted.backward()
+    torch.testing.assert_close(loss, wanted)
+    torch.testing.assert_close(hidden.grad, slow.grad)
+    assert torch.equal(hits, logits.argmax(-1) == ids[:, -1])
+
+
+def test_masks_read_what_a_plain_forward_pass_lets_them_read(model: AdapterModel) -> None:
+    """The slow twin: PEFT runs one group of masks behind the real tokens' own keys and values."""
+    torch.manual_seed(1)
+    ids = torch.randint(3, 96, (1, 12))
+    anchor, masks = 6, 3
+    with torch.no_grad():
+        with model.peft.disable_adapter():
+            clean = model.base.model(input_ids=ids, use_cache=True)
+        index, _, k, places = model._places(torch.tensor([[anchor]]), torch.tensor([[masks]]))
+        found = model._masks(torch.tensor([[anchor]]), index, k, places, clean.past_key_values)
+        with model.peft.disable_adapter():
+            cache = model.base.model(input_ids=ids[:, : anchor + 1], use_cache=True).past_key_values
+        slow = model.base.model(inputs_embeds=model.mask_embeddings[None], past_key_values=cache).last_hidden_state[0]
+    torch.testing.assert_close(found, slow, atol=1e-4, rtol=1e-4)
+
+
+def test_groups_do_not_see_each_other(model: AdapterModel) -> None:
+    torch.manual_seed(1)
+    ids = torch.randint(3, 96, (2, 14))
+    anchors, counts = torch.tensor([[2, 5, 8], [3, 4, 0]]), torch.tensor([[3, 1, 2], [2, 3, 0]])
+    with torch.no_grad():
+        together = model.right(ids, anchors, counts, 8)
+        for row in range(2):
+            for group in range(3):
+                alone = model.right(
+                    ids[row : row + 1],
+                    anchors[row : row + 1, group : group + 1],
+                    counts[row : row + 1, group : group + 1],
+                    8,
+                )
+                assert torch.equal(alone[0, 0], together[row, group])
+
+
+def test_training_leaves_the_base_alone_and_lowers_the_loss(model: AdapterModel) -> None:
+    torch.manual_seed(1)
+    before = {name: value.clone() for name, value in model.named_parameters() if not value.requires_grad}
+    batch = {
+        "input_ids": torch.randint(3, 96, (2, 20)),
+        "anchors": torch.tensor([[3, 6, 9, 12]] * 2),
+        "counts": torch.tensor([[3, 2, 3, 1]] * 2),
+    }
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
+    losses = []
+    for _ in range(12):
+        torch.manual_seed(0)
+        loss = model(**batch)["loss"]
+        loss.backward()
+        assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0] - 0.5
+    assert all(torch.equal(before[name], value) for name, value in model.named_parameters() if name in before)
+    assert set(model.state_dict()) == {name for name, value in model.named_parameters() if value.requires_grad}
+
+
+def test_merged_mode_trains_one_embedding_and_the_real_tokens() -> None:
+    model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged")
+    assert model.mask_embeddings.shape == (1, 32)
+    loss = model(torch.randint(3, 96, (1, 16)), torch.tensor([[4, 8]]), torch.tensor([[3, 2]]))["loss"]
+    loss.backward()
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+
+
+def test_accepted_lengths_follow_the_drafts(model: AdapterModel) -> None:
+    """Counted again pass by pass, from the masks that are right behind each place."""
+    torch.manual_seed(1)
+    ids = tuple(torch.randint(3, 96, (24,)).tolist())
+    conversation = Conversation(ids, ((5, 15), (18, 24)))
+    right = {
+        place: model.right(torch.tensor([ids]), torch.tensor([[place]]), torch.tensor([[min(3, end - place - 2)]]), 32)
+        for first, end in conversation.answers
+        for place in range(first - 1, end - 2)
+    }
+    wanted = []
+    for first, end in conversation.answers:
+        place = first - 1
+        while place < end - 1:
+            leading = 0
+            while place in right and leading < 3 and right[place][0, 0, leading]:
+                leading += 1
+            wanted.append(1 + leading)
+            place += 1 + leading
+    assert accepted_lengths(model, conversation) == wanted
+    assert sum(wanted) == 10 + 6
+
+
+@pytest.fixture
+def base_folder(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
+    folder = tmp_path / "base"
+    _llama(len(tiny_tokenizer)).save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> Path:
+    file = tmp_path / "chats.jsonl"
+    lines = [
+        {
+            "name": f"x:{n}",
+            "messages": [{"role": "user", "content": f"Add {n}."}, {"role": "assistant", "content": "one " * 9}],
+        }
+        for n in range(6)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp_path: Path, one_thread: None) -> None:
+    output = tmp_path / "adapter"
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
+    command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1"]
+    assert main([*command, "--epochs", "1"]) == 0
+    record = json.loads((output / "mars.json").read_text())
+    assert record["stage"] == "adapter"
+    assert record["block_size"] == 4
+    assert record["measured"]["steps"] == 3
+    weights = load_file(output / "adapter_model.safetensors")
+    assert weights["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"].shape == (2, 32)
+    assert {value.dtype for value in weights.values()} == {torch.bfloat16}
+    masks = load_file(output / "masks.safetensors")
+    assert masks["mask_embeddings"].shape == (3, 32)
+    assert masks["head.up"].shape == (64, 64)
+    assert main([*command, "--epochs", "2", "--resume"]) == 0
+    assert json.loads((output / "mars.json").read_text())["measured"]["steps"] == 6
+    again = tmp_path / "again"
+    longer = [*command[:6], str(again), *command[7:], "--start", str(output / "work" / "checkpoint-6")]
+    assert main([*longer, "--epochs", "0.4"]) == 0
+    assert main([*longer[:8], "2", *longer[9:]]) == 2
+
+
+def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["adapter", "--base", "nowhere", "--data", "none.jsonl", "--output", str(tmp_path / "out")]
+    assert main([*command, "--keep", "0"]) == 2
+    assert "keep must be above 0" in capsys.readouterr().err
+    assert main([*command, "--masks", "3", "--block-size", "5"]) == 2
+    assert "block_size must be between 2 and masks + 1 = 4, got 5" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="mode must be"):
+        AdapterSettings(base="b", data=("d",), output="o", mode="both")  # type: ignore[arg-type]
+
+
+def test_soft_targets_hold_the_teachers_mass() -> None:
+    """Half of the weight of a target is on the token that was written, whatever the base finds probable."""
+    from mars.training.adapter import _targets
+
+    torch.manual_seed(0)
+    hidden, vocabulary = torch.randn(3, 8), torch.randn(50, 8)
+    ids, target = _targets(hidden, vocabulary, torch.tensor([4, 5, 6]))
+    assert ids[:, -1].tolist() == [4, 5, 6]
+    assert target[:, -1].tolist() == [0.5] * 3
+    probabilities = functional.softmax(hidden @ vocabulary.t(), -1)
+    torch.testing.assert_close(target[:, :-1], probabilities.gather(1, ids[:, :-1]))

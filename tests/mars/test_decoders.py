@@ -1,0 +1,75 @@
+"""The table of the decoders: complete, without torch, and true of what the decoders do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from mars import decoders
+from mars.config import DEFAULTS, SETTINGS, DecodingSettings
+from mars.decoders import TABLE, DecoderInfo
+from mars.decoding import DECODERS, METHODS
+
+each_decoder = pytest.mark.parametrize("info", TABLE.values(), ids=TABLE)
+
+
+@each_decoder
+def test_what_an_entry_names_is_there(info: DecoderInfo) -> None:
+    assert TABLE[info.name] is info
+    assert DECODERS[info.name].__name__ == info.name  # type: ignore[attr-defined]
+    assert (info.name in METHODS) == (not info.alone)
+    assert info.line.endswith(".")
+    assert {"temperature", "top_p", "seed"} <= set(info.settings)
+
+
+def test_the_tables_of_functions_are_those_of_the_entries() -> None:
+    assert list(DECODERS) == list(TABLE)
+    assert "max" not in DECODERS
+    with pytest.raises(KeyError):
+        DECODERS["max"]
+
+
+def test_it_needs_no_torch() -> None:
+    code = "import sys; from mars import decoders, decoding, options; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_wrong_entry_is_refused() -> None:
+    with pytest.raises(ValueError, match="fields of DecodingSettings, got 'width'"):
+        replace(TABLE["jacobi"], settings=("width",))
+    with pytest.raises(ValueError, match="jacobi must have a method, or a reason"):
+        replace(TABLE["jacobi"], method="")
+
+
+def test_without_a_continuation_a_draft_model_leaves_the_window_nothing_to_decide() -> None:
+    info = TABLE["speculative"]
+    assert info.deciding(continuation=True) == info.settings
+    assert info.deciding(continuation=False)[:2] == ("draft_tokens", "continuation")
+    assert "threshold" not in info.deciding(continuation=False)
+    assert (info.family_with(continuation=False), info.family_with(continuation=True)) == ("exact", "masks")
+
+
+def test_random_guesses_need_the_seed_at_any_temperature() -> None:
+    assert "seed" in TABLE["jacobi"].acting(0)
+    assert not {"seed", "top_p"} & set(TABLE["sliding_window"].acting(0))
+    assert {"seed", "top_p"} < set(TABLE["sliding_window"].acting(0.5))
+
+
+def test_what_the_page_gets_is_plain_data() -> None:
+    told = json.loads(decoders.as_json())
+    assert told["decoders"]["jacobi"]["needs"] == "causal"
+    assert told["families"]["exact"]["colour"] == "--lens-exact"
+    assert "function" not in told["decoders"]["jacobi"]
+    assert "<" not in decoders.as_json()
+
+
+def test_every_field_of_the_settings_is_described_once() -> None:
+    assert list(SETTINGS) == [field.name for field in fields(DecodingSettings)]
+    assert DecodingSettings(**DEFAULTS) == DecodingSettings()
+    for name, setting in SETTINGS.items():
+        assert bool(setting.about) == bool(setting.option), name
+        assert isinstance(DEFAULTS[name], bool) or not setting.choices or DEFAULTS[name] in setting.choices

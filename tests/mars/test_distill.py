@@ -1,0 +1,94 @@
+"""Conversations that a model writes itself: complete lines, nothing twice, resumable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mars.checkpoint import Checkpoint
+from mars.training.__main__ import main
+from mars.training.distill import OPENINGS, distill, read_done, requests
+from mars.training.settings import DistillSettings
+
+
+def _lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("".join(json.dumps({"question": f"Add {n} and 4."}) + "\n" for n in range(5)))
+    return file
+
+
+def test_prompts_are_read_from_files(prompts: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain.txt"
+    plain.write_text("How many?\n\nWhy?\n")
+    settings = DistillSettings(output="o", prompts=(f"{prompts}:question", str(plain)), self_prompts=2)
+    found = list(requests(settings))
+    assert [request.prompt for request in found[4:]] == ["Add 4 and 4.", "How many?", "Why?", None, None]
+    assert found[-1].opening == OPENINGS[1]
+    assert len({request.name for request in found}) == 9
+    with pytest.raises(ValueError, match="expected an object with the text 'prompt'"):
+        list(requests(DistillSettings(output="o", prompts=(str(prompts),))))
+
+
+def test_answers_are_the_models_own_and_nothing_is_written_twice(
+    tiny: Checkpoint, prompts: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.jsonl"
+    settings = DistillSettings(
+        output=str(output), prompts=(f"{prompts}:question",), places=3, max_new_tokens=6, max_prompt_tokens=64
+    )
+    count = distill(tiny, settings)
+    lines = _lines(output)
+    assert count == len(lines) + 0
+    assert {line["name"] for line in lines} | set(
+        (tmp_path / "out.jsonl.skipped").read_text().split() if (tmp_path / "out.jsonl.skipped").is_file() else ()
+    ) == {f"prompts:{n}" for n in range(5)}
+    before = output.read_text()
+    # A line that a kill cut in half is written again, the others are kept.
+    output.write_text(before[:-20])
+    assert distill(tiny, settings) == count
+    assert sorted(output.read_text().splitlines()) == sorted(before.splitlines())
+
+
+def test_a_half_written_line_is_cut_off(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    good = json.dumps({"name": "a:1", "messages": [{"role": "user", "content": "Hi"}], "ended": True})
+    output.write_text(good + "\n" + good[:20])
+    assert read_done(output) == ({"a:1"}, {"Hi"})
+    assert output.read_text() == good + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "nothing to write"),
+        ({"self_prompts": -1}, "self_prompts must be >= 0"),
+        ({"self_prompts": 1, "places": 0}, "places must be >= 1"),
+        ({"self_prompts": 1, "second_turns": 2.0}, "second_turns must be between 0 and 1"),
+    ],
+)
+def test_wrong_settings_are_refused(options: dict[str, float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        DistillSettings(output="o", **options)  # type: ignore[arg-type]
+
+
+def test_the_command_says_what_is_missing(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "distill",
+        "--checkpoint",
+        str(tiny_folder),
+        "--output",
+        str(tmp_path / "o.jsonl"),
+        "--prompts",
+        "no.txt",
+    ]
+    assert main(command) == 2
+    assert "prompt file no.txt does not exist" in capsys.readouterr().err

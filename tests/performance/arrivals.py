@@ -1,0 +1,280 @@
+"""`python -m tests.performance.arrivals`: requests that arrive at random, against every way of decoding, in turns.
+
+    python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --minutes 9 --json FILE
+
+Lanes of one server, which share the engine (tests/performance/lanes.py): AR, each fixed layout of exact decoding,
+τ = 0.95, and the policies. First saturation is measured, what AR answers when all places are always taken. Then, for
+each rate from idle to 1.3 of that, and for bursts, one trace of arrivals is drawn, and each lane gets it, one after the
+other and in an order that moves on. guidellm cannot do that: it knows one model and one profile a run.
+
+Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
+Texts of lanes that must write what AR writes are compared with AR's, and all answers are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import multiprocessing
+import random
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from mars.provenance import provenance
+from mars.tasks import TASKS, Problem, sample
+from tests.performance.asking import Asked, ask, chat
+from tests.performance.lanes import SAME_TEXT
+from tests.performance.prompt import quantile
+
+RATES = (0.05, 0.3, 0.6, 0.9, 1.1, 1.3)  # of saturation
+BURST_RATE, BURSTS_APART = 0.6, 4.0  # of saturation, seconds
+DRAIN = 2.5  # seconds that the end of a trace takes, about
+START = 75.0  # seconds before the first trace, about
+
+Trace = list[tuple[float, int]]
+"""Seconds and the number of a question, one for each request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A lane under one trace: requests, those in time a second, seconds, wrong texts, and right answers."""
+
+    lane: str
+    load: str
+    offered: float
+    requests: int
+    refused: int
+    goodput: float
+    tokens_per_second: float
+    ttft: tuple[float, float] | None
+    tpot: tuple[float, float] | None
+    wrong: int
+    right: int
+    judged: int
+
+
+def poisson(rate: float, seconds: float, questions: int, seed: str) -> Trace:
+    """Arrivals at random, `rate` a second; at least one."""
+    dice = random.Random(seed)
+    found, now = [], dice.expovariate(rate) % seconds
+    while now < seconds:
+        found.append((now, dice.randrange(questions)))
+        now += dice.expovariate(rate)
+    return found
+
+
+def bursts(rate: float, seconds: float, questions: int, seed: str) -> Trace:
+    """The same number of arrivals, all of some seconds at once."""
+    dice = random.Random(seed)
+    size = max(1, round(rate * BURSTS_APART))
+    starts = [number * BURSTS_APART for number in range(math.ceil(seconds / BURSTS_APART))]
+    return [(start, dice.randrange(questions)) for start in starts for _ in range(size)]
+
+
+class Load:
+    """Asks one server; texts and problems by the number of the question."""
+
+    def __init__(self, client: httpx.AsyncClient, problems: Sequence[Problem], tokens: int) -> None:
+        self._client = client
+        self._problems = problems
+        self._tokens = tokens
+        self.texts: list[str] = []
+
+    async def ask(self, lane: str, question: int) -> Asked:
+        """One request to a lane."""
+        return await ask(self._client, chat(self._problems[question].prompt, self._tokens, model=lane))
+
+    async def alone(self) -> list[Asked]:
+        """Every question to AR, one after the other: what all must write."""
+        found = [await self.ask("ar", number) for number in range(len(self._problems))]
+        self.texts = [one.text for one in found]
+        return found
+
+    async def warm(self, lane: str, clients: int) -> None:
+        """Some questions one by one, some in pairs, and all by many at once."""
+        for size, count in ((1, 2), (2, 4), (clients, len(self._problems))):
+            for first in range(0, count, size):
+                numbers = range(first, min(first + size, count))
+                await asyncio.gather(*(self.ask(lane, number) for number in numbers))
+
+    async def saturation(self, clients: int, seconds: float) -> float:
+        """Requests a second that AR answers with so many clients that never wait."""
+        until, answered = time.perf_counter() + seconds, 0
+
+        async def client(number: int) -> None:
+            nonlocal answered
+            while time.perf_counter() < until:
+                await self.ask("ar", number % len(self._problems))
+                answered += 1
+                number += clients
+
+        began = time.perf_counter()
+        await asyncio.gather(*(client(number) for number in range(clients)))
+        return answered / (time.perf_counter() - began)
+
+    async def play(self, lane: str, trace: Trace) -> list[tuple[int, Asked]]:
+        """The requests of a trace at their times; returns when all are answered."""
+
+        async def one(when: float, question: int) -> tuple[int, Asked]:
+            await asyncio.sleep(when)
+            return question, await self.ask(lane, question)
+
+        return list(await asyncio.gather(*(one(*arrival) for arrival in trace)))
+
+    def outcome(self, lane: str, load: str, seconds: float, found: Sequence[tuple[int, Asked]], limits: Any) -> Outcome:
+        """What a lane made of a trace."""
+        done = [(question, asked) for question, asked in found if asked.finish is not None]
+        first = [asked.first for _, asked in done if asked.first is not None]
+        each = [per_token for _, asked in done if (per_token := asked.per_token) is not None]
+        in_time = sum(
+            (asked.first or 0.0) <= limits.ttft and (asked.per_token or 0.0) <= limits.tpot for _, asked in done
+        )
+        problems = self._problems
+        return Outcome(
+            lane=lane,
+            load=load,
+            offered=len(found) / seconds,
+            requests=len(found),
+            refused=len(found) - len(done),
+            goodput=in_time / seconds,
+            tokens_per_second=sum(asked.tokens for _, asked in done) / seconds,
+            ttft=(quantile(first, 0.5), quantile(first, 0.99)) if first else None,
+            tpot=(quantile(each, 0.5), quantile(each, 0.99)) if each else None,
+            wrong=sum(asked.text != self.texts[question] for question, asked in done) if lane in SAME_TEXT else 0,
+            right=sum(TASKS[problems[q].task].check(problems[q], asked.text) for q, asked in done),
+            judged=len(done),
+        )
+
+
+async def measure(url: str, lanes: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+    """All lanes under all traces."""
+    kinds = list(TASKS)
+    problems = [sample(kinds[number % len(kinds)], options.seed + number) for number in range(options.questions)]
+    any_number = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=url, timeout=600, trust_env=False, limits=any_number) as client:
+        load = Load(client, problems, options.tokens)
+        alone = await load.alone()
+        usual = statistics.median(one.per_token for one in alone if one.per_token is not None)
+        options.tpot = options.tpot or 2 * usual
+        for lane in lanes:
+            await load.warm(lane, options.places)
+        most = await load.saturation(options.places, min(10.0, options.seconds * 2))
+        results: list[Outcome] = []
+        loads: list[tuple[str, float, Callable[..., Trace]]] = [(f"{rate:g}", rate, poisson) for rate in options.rates]
+        loads.append(("bursts", BURST_RATE, bursts))
+        for turn, (name, rate, draw) in enumerate(loads):
+            trace = draw(rate * most, options.seconds, len(problems), f"{options.seed} {name}")
+            for lane in [*lanes[turn % len(lanes) :], *lanes[: turn % len(lanes)]]:
+                found = await load.play(lane, trace)
+                results.append(load.outcome(lane, name, options.seconds, found, options))
+                _say(results[-1])
+    return {
+        "saturation": most,
+        "tpot_alone": usual,
+        "limits": {"ttft": options.ttft, "tpot": options.tpot},
+        "results": [asdict(one) for one in results],
+    }
+
+
+def _say(one: Outcome) -> None:
+    def both(pair: tuple[float, float] | None) -> str:
+        return "      –      " if pair is None else f"{pair[0] * 1000:5.0f} {pair[1] * 1000:6.0f} ms"
+
+    sys.stdout.write(
+        f"{one.load:7} {one.lane:10} {one.requests:4} at {one.offered:5.2f}/s: goodput {one.goodput:5.2f}/s, "
+        f"{one.tokens_per_second:6.1f} tok/s, first {both(one.ttft)}, each {both(one.tpot)}, refused {one.refused}, "
+        f"wrong {one.wrong}, right {one.right}/{one.judged}\n"
+    )
+    sys.stdout.flush()
+
+
+def serve(options: argparse.Namespace, told: Connection) -> None:
+    """The server, in a process of its own: tells its address, its lanes, and where it came from."""
+    import torch
+    import uvicorn
+
+    from mars.checkpoint import load_checkpoint
+    from mars.serve.__main__ import bind
+    from mars.serve.guard import Limits
+    from mars.serve.metrics import Metrics
+    from mars.serve.routes import build
+    from tests.performance.lanes import lanes, thresholds_for
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    checkpoint = load_checkpoint(options.checkpoint)
+    metrics = Metrics()
+    thresholds = thresholds_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
+    sizes = {"places": options.places, "queue": 4096, "context": options.context}
+    models = lanes(checkpoint, metrics, thresholds=thresholds, **sizes)
+    app = build(models, Limits(connections=10_000), None, metrics)
+    listening = bind("127.0.0.1", 0)
+    origin = provenance(shlex.join(["python", "-m", "tests.performance.arrivals", *sys.argv[1:]]))
+    origin |= {"threads": torch.get_num_threads(), "dtype": checkpoint.dtype, "thresholds": thresholds}
+    told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin))
+    # No connection that waits is closed under a client that is about to use it.
+    config = uvicorn.Config(app, log_level="error", ws="none", timeout_keep_alive=3600)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print a line for each lane and load, and write the file; 1 when a text was wrong."""
+    options = parser().parse_args(arguments)
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    server = spawn.Process(target=serve, args=(options, theirs), daemon=True)
+    server.start()
+    theirs.close()
+    try:
+        url, known, origin = ours.recv()
+        lanes = [lane for lane in known if lane in (options.lanes or known)]
+        traces = len(lanes) * (len(options.rates) + 1)
+        options.seconds = max(0.3, (60 * options.minutes - START) / traces - DRAIN)
+        found = asyncio.run(measure(url, lanes, options))
+    except EOFError:
+        raise SystemExit("the server did not start") from None
+    finally:
+        server.terminate()
+    told = {"schema": 1, **origin, "checkpoint": options.checkpoint, "places": options.places, **found}
+    told |= {"seconds": options.seconds, "tokens": options.tokens, "questions": options.questions, "seed": options.seed}
+    if options.json is not None:
+        options.json.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return 1 if any(one["wrong"] for one in found["results"]) else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    command = argparse.ArgumentParser(prog="python -m tests.performance.arrivals", description=__doc__)
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = command.add_argument
+    add("--checkpoint", required=True, metavar="SOURCE", help="one with trained masks")
+    add("--minutes", type=float, default=9.0, metavar="M", help="how long it takes, about (9)")
+    add("--rates", type=float, nargs="+", default=RATES, metavar="R", help="of saturation (0.05 0.3 0.6 0.9 1.1 1.3)")
+    add("--lanes", nargs="+", metavar="NAME", help="only these of ar, narrow, linear, quadratic, tau, exact, knob")
+    add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")
+    add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
+    add("--tokens", type=int, default=64, metavar="N", help="of an answer at most (64)")
+    add("--questions", type=int, default=24, metavar="N", help="different ones (24)")
+    add("--threads", type=int, metavar="N", help="CPU threads of a pass")
+    add("--ttft", type=float, default=1.0, metavar="S", help="seconds to the first token that are in time (1)")
+    add("--tpot", type=float, metavar="S", help="seconds per further token that are (default: twice AR's, alone)")
+    add("--accuracy-budget", type=float, metavar="POINTS", help="adds the lane of the policy knob")
+    add("--runs", type=Path, default=Path("assets/runs"), metavar="DIR", help="the cached runs that it goes by")
+    add("--seed", type=int, default=1, metavar="S", help="which questions, and when")
+    add("--json", type=Path, metavar="FILE", help="write everything there")
+    return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

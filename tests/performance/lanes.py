@@ -1,0 +1,63 @@
+"""The lanes of a load test: one engine under several names, each with its own way of spending on drafts.
+
+Each lane has passes of its own, so that one that nobody asks takes no time from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mars.checkpoint import Checkpoint
+from mars.decoders import BASELINE, EXACT, USUAL
+from mars.decoding.controller import Choice, Controller
+from mars.decoding.method import Row
+from mars.serve.bridge import Bridge, Served
+from mars.serve.budget import within
+from mars.serve.metrics import Metrics
+from mars.serve.routes import LoadedModels
+
+THRESHOLD = 0.95
+FIXED = {"narrow": Choice("narrow"), "linear": Choice("linear"), "quadratic": Choice("quadratic")}
+SAME_TEXT = ("ar", *FIXED, "exact")
+"""Lanes whose texts are those of AR."""
+
+
+class Fixed(Controller):
+    """Lets all rows spend the same, whatever it costs."""
+
+    def __init__(self, choice: Choice) -> None:
+        super().__init__()
+        self._fixed = choice
+
+    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> set[int]:
+        self._of(self._fixed, min(self._accounts[row.number].own.drafts for row in rows))
+        self.choice = self._fixed
+        return {row.number for row in rows}
+
+
+def lanes(
+    checkpoint: Checkpoint, metrics: Metrics, *, places: int, queue: int, context: int, thresholds: Sequence[float]
+) -> LoadedModels:
+    """AR, each fixed layout, τ, the policy `exact`, and `knob` where there are thresholds for it."""
+
+    def served(name: str, decoder: str, controller: Controller | None) -> Served:
+        bridge = Bridge(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
+        return Served(name=name, checkpoint=checkpoint, bridge=bridge, decoder=decoder, threshold=THRESHOLD)
+
+    found: dict[str, Served] = {"ar": served("ar", BASELINE, None)}
+    found |= {name: served(name, EXACT, Fixed(choice)) for name, choice in FIXED.items()}
+    found["tau"] = served("tau", USUAL, None)
+    found["exact"] = served("exact", EXACT, Controller())
+    if thresholds:
+        found["knob"] = served("knob", EXACT, Controller(thresholds))
+    return LoadedModels(found)
+
+
+def thresholds_for(source: str, checkpoint: Checkpoint, budget: float | None, runs: Path) -> tuple[float, ...]:
+    """Those of the policy `knob`; none without a budget.
+
+    Raises:
+        ValueError: the cached runs allow none.
+    """
+    return () if budget is None else within(budget, source, checkpoint.block_size or 8, runs).thresholds

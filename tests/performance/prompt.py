@@ -1,0 +1,104 @@
+"""How long rows that write wait for their tokens while a long prompt arrives.
+
+    python -m tests.performance.prompt --checkpoint assets/adapters/smollm2-135m-mars --rows 4 --tokens 3000
+
+"Together" is how prompts of one run are read, in chunks of 512 tokens; "beside" is how requests are read
+(mars/decoding/pool.py). Per repeat each is measured once, in turn. Times are wall-clock, between the tokens of a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mars.config import DecodingSettings
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+WARM_PASSES = 8
+WAYS = {"together": False, "beside": True}
+TEXT = "The sea was calm that morning, and nobody on the island had yet seen the ship. "
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 0."""
+    options = _parser().parse_args(arguments)
+    import torch
+
+    from mars.checkpoint import load_checkpoint
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    checkpoint = load_checkpoint(options.checkpoint)
+    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    whole: dict[str, list[float]] = {way: [] for way in WAYS}
+    for _ in range(options.repeats):
+        for way, beside in WAYS.items():
+            waits, seconds = measure(checkpoint, options.decoder, options.rows, options.tokens, beside=beside)
+            times[way] += waits
+            whole[way].append(seconds)
+    sys.stdout.write(
+        f"{'prompts':10} {'p50':>9} {'p99':>9} {'longest':>9} {'n':>6}   first token of the prompt's row\n"
+    )
+    for way, waits in times.items():
+        found = [quantile(waits, share) * 1000 for share in (0.5, 0.99, 1)]
+        line = " ".join(f"{value:6.1f} ms" for value in found)
+        sys.stdout.write(f"{way:10} {line} {len(waits):6}   {quantile(whole[way], 0.5):6.2f} s\n")
+    return 0
+
+
+def measure(checkpoint: Checkpoint, decoder: str, rows: int, tokens: int, *, beside: bool) -> tuple[list[float], float]:
+    """Seconds per token of the rows that write while the prompt is read, and those until its row's first token."""
+    from mars.decoding.service import Service
+
+    service = Service(checkpoint.engine, rows + 1, beside=beside)
+    usual = DecodingSettings(max_new_tokens=600, block_size=checkpoint.block_size or 8)
+    prompts = [checkpoint.encode(f"Tell story number {number}.") for number in range(rows)]
+    writing = [service.submit(decoder, prompt, usual) for prompt in prompts]
+    for _ in range(WARM_PASSES):
+        service.advance()
+    for stream in writing:
+        stream.ready()
+    text = checkpoint.encode_text(TEXT * (tokens // 8))[:tokens]
+    long = service.submit(decoder, text, DecodingSettings(max_new_tokens=8, block_size=usual.block_size))
+    begin = time.perf_counter()
+    last = [begin] * rows
+    waits: list[float] = []
+    while not any(row.accepted for record in long.ready() for row in record.rows):
+        service.advance()
+        now = time.perf_counter()
+        for number, stream in enumerate(writing):
+            if gained := sum(row.accepted for record in stream.ready() for row in record.rows):
+                waits += [(now - last[number]) / gained] * gained
+                last[number] = now
+    seconds = time.perf_counter() - begin
+    for stream in (*writing, long):
+        stream.close()
+    service.advance()
+    return waits, seconds
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that so large a share does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.performance.prompt", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--checkpoint", required=True, metavar="SOURCE")
+    parser.add_argument("--decoder", default="self_speculative", metavar="NAME")
+    parser.add_argument("--rows", type=int, default=4, metavar="N", help="rows that write (4)")
+    parser.add_argument("--tokens", type=int, default=3000, metavar="N", help="of the prompt that arrives (3000)")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="3")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of a pass")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,41 @@
+"""The load test on the small shipped model: its traces, and that all lanes that must write what AR writes do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.performance.arrivals import bursts, main, poisson
+from tests.performance.asking import Asked
+
+CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
+
+
+def test_traces_are_random_and_the_same_each_time() -> None:
+    trace = poisson(5.0, 100.0, 8, "1")
+    assert trace == poisson(5.0, 100.0, 8, "1") != poisson(5.0, 100.0, 8, "2")
+    assert 400 < len(trace) < 600
+    assert sorted(trace) == trace
+    assert all(0 <= when < 100 and question in range(8) for when, question in trace)
+    assert len(poisson(0.001, 1.0, 8, "1")) == 1, "at least one"
+    assert [when for when, _ in bursts(0.5, 10.0, 8, "1")] == [0, 0, 4, 4, 8, 8]
+
+
+def test_seconds_per_token_leave_the_first_out() -> None:
+    assert Asked(status=200, tokens=5, first=1.0, seconds=3.0).per_token == 0.5
+    assert Asked(status=200, tokens=1, first=1.0, seconds=1.0).per_token is None
+
+
+@pytest.mark.slow
+def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "load.json"
+    few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1"]
+    options = [*few, "--lanes", "ar", "linear", "exact", "--threads", "1", "--json", str(file)]
+    assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
+    found = json.loads(file.read_text())
+    lanes = ["ar", "linear", "exact"]
+    assert sorted({one["lane"] for one in found["results"]}) == sorted(lanes)
+    assert len(found["results"]) == len(lanes) * 2
+    assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])

@@ -1,0 +1,14 @@
+"""A few seconds of the soak on the small shipped model."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.performance.soak import main
+
+
+@pytest.mark.slow
+def test_clients_lose_nothing_and_leave_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--clients", "6", "--minutes", "0.05", "--questions", "4", "--tokens", "8", "--threads", "1"]
+    assert main(few) == 0, capsys.readouterr().out
+    assert "wrong: 0; rows left: 0" in capsys.readouterr().out
