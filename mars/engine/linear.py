@@ -288,7 +288,15 @@ def _least_packed_rows(weight: torch.Tensor) -> float:
 
 def _has_onednn(weight: torch.Tensor) -> bool:
     """Whether oneDNN can be called on these weights."""
-    suits = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
     # Operators that torch.compile emits: there, but not promised.
-    names = ("_linear_pointwise", "_reorder_linear_weight")
-    return suits and torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
+    if not all(hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")):
+        return False
+    # In bfloat16 oneDNN refuses to work on a CPU without AVX-512.
+    return weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and _onednn_knows_bfloat16())
+
+
+def _onednn_knows_bfloat16() -> bool:
+    known: bool = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return known

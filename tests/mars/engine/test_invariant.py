@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
+from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from mars.config import DecodingSettings
@@ -14,7 +16,7 @@ from mars.decoding import DECODERS
 from mars.engine import attention, linear, network
 from mars.engine.attention import SteadyAttention, attend, attention_mask, least_queries, share_mask
 from mars.engine.engine import ModelEngine, Rows
-from mars.engine.linear import Linear, most_probable, steady_rows
+from mars.engine.linear import Linear, bfloat16_is_faster, most_probable, steady_rows
 from mars.engine.masks import verification_tree
 from mars.engine.window import Window, merge
 from mars.metrics import output_ids
@@ -217,20 +219,24 @@ def test_bfloat16_is_near_the_modules() -> None:
         assert (found - exact).norm() < (expected - exact).norm()
 
 
-def test_a_compact_engine_gives_the_weights_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = small_llama().bfloat16()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_compact_engine_gives_the_weights_back(dtype: torch.dtype) -> None:
+    """Where oneDNN does not pack bfloat16, there is no second copy, and the weights stay where they are."""
+    model = small_llama().to(dtype)
     before = copy.deepcopy(model.state_dict())
-    plain = ModelEngine(model, stop_token_ids=frozenset()).open(1, 128).forward(chain(0, 9, 9)).clone()
+    engine_of = partial(ModelEngine, stop_token_ids=frozenset(), invariant=True)
+    plain = engine_of(model).open(1, 128).forward(chain(0, 9, 9)).clone()
     model = copy.deepcopy(model)
-    engine = ModelEngine(model, stop_token_ids=frozenset(), compact=True)
-    assert sum(parameter.numel() for parameter in model.model.layers.parameters()) == 4 * 144  # the norms
+    engine = engine_of(model, compact=True)
+    norms, left = 4 * 144, sum(parameter.numel() for parameter in model.model.layers.parameters())
+    assert (left == norms) == (dtype == torch.float32 or linear._onednn_knows_bfloat16())
     assert torch.equal(engine.open(1, 128).forward(chain(0, 9, 9)), plain)
-    shared = ModelEngine(model, stop_token_ids=frozenset(), compact=True)
+    shared = engine_of(model, compact=True)
     assert shared._network._layers is engine._network._layers  # type: ignore[union-attr]
     assert all(torch.equal(engine.model.state_dict()[name], weight) for name, weight in before.items())
     recomputed = engine.open(1, 128, use_cache=False).forward(chain(0, 9, 9))
     assert (recomputed - plain).norm() < 0.05 * plain.norm()
-    again = ModelEngine(model, stop_token_ids=frozenset(), compact=True)
+    again = engine_of(model, compact=True)
     assert again._network._layers is engine._network._layers  # type: ignore[union-attr]
 
 
@@ -263,6 +269,18 @@ def test_a_product_that_is_nowhere_steady_is_padded() -> None:
     x = torch.randn(70, 24)
     torch.testing.assert_close(steady(x), plain(x), atol=1e-5, rtol=1e-5)
     assert torch.equal(steady(x[5:6]), steady(x)[5:6])
+
+
+@pytest.mark.parametrize("steady", [False, True])
+def test_bfloat16_where_onednn_cannot_compute_it(steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU without AVX-512: oneDNN refuses to pack such weights there."""
+    monkeypatch.setattr(linear, "_onednn_knows_bfloat16", lambda: False)
+    monkeypatch.setattr(linear, "_bounds", {})
+    weight, x = torch.randn(48, 32).bfloat16(), torch.randn(9, 32).bfloat16()
+    product = Linear(weight, pack=True, steady=steady)
+    assert not product.packed
+    torch.testing.assert_close(product(x), functional.linear(x, weight), atol=0.05, rtol=2**-7)
+    bfloat16_is_faster.__wrapped__(torch.get_num_threads())
 
 
 @pytest.mark.parametrize("kernel", ["_in_blocks", "_summed"])
