@@ -62,5 +62,5 @@ def inactive(choice: LaneChoice, checkpoint: Checkpoint, threshold: float | None
     if threshold is None:
         return "Its threshold is set to one token per pass: choose the slider or a τ of its own in the settings."
     if threshold == (0.0 if choice.score == "entropy" else 1.0):
-        return f"τ = {threshold:g} accepts only what is certain, which next to nothing is."
+        return f"At τ = {threshold:g} almost nothing is accepted, so each pass writes one token."
     return None

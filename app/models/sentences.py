@@ -32,7 +32,7 @@ def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
 def failure(error: BaseException) -> str:
     """What a person is told of a run that broke for a reason nobody foresaw; the reason itself is for the log."""
     if is_out_of_memory(error):
-        return "The device has no memory left for this run. Try again when fewer run, or with a shorter answer."
+        return "The device has no memory left for this run. Try again later, or ask for a shorter answer."
     return f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
 
 

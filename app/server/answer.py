@@ -17,15 +17,15 @@ from app.server.prelude import with_prelude
 from app.server.rules import API, speaks_for_itself
 
 _SENTENCES = {
-    400: "The request is not one that the app understands.",
+    400: "The app cannot read this request.",
     401: "Log in first.",
-    403: "The request came from another site, or asks for what is not served.",
+    403: "The request came from another site, or asks for a file that the app does not serve.",
     404: "There is nothing at this address.",
     405: "This address takes no such request.",
     408: "The request took too long to arrive. Try again.",
     413: "The request is larger than the app reads.",
-    421: "The app is not known by this name. Whoever started it can allow the name with --allowed-host.",
-    422: "The request lacks something, or something in it is of the wrong kind.",
+    421: "This app does not answer to that name. Start it with --allowed-host NAME to allow it.",
+    422: "A field of the request is missing or has the wrong type.",
     500: "The app made a mistake; its terminal says more. Try again.",
     503: "The app is busy. Try again in a moment.",
 }

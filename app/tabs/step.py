@@ -94,7 +94,7 @@ def answer(asked: object, shared: SharedRuns | None = None) -> dict[str, Any]:
     """
     found = asked if isinstance(asked, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
-    reply: dict[str, Any] = {"problem": "The page asked for something that there is not; load it again."}
+    reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
     if isinstance(ask, str) and isinstance(text, str):
         try:
             if ask in ANSWERS:

@@ -22,10 +22,10 @@ from mars.tasks import Problem
 
 ALTERNATIVES = 5
 BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
-SAME = "Written again here; the text is that of the measured run."
+SAME = "Written again here: the same text as in the measured run."
 OTHER = (
-    "Written again here; the text differs from that of the measured run: that was on other hardware, in another number "
-    "format, by another version, or with a longer limit."
+    "Written again here. The text differs from the measured run, which used other hardware, another number format, "
+    "another version or a longer limit."
 )
 STOPPED = "Writing was stopped before the end."
 

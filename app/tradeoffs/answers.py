@@ -24,7 +24,7 @@ from app.tradeoffs.samples import entry_of, samples
 from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
 from mars.schema import STRICT, bounds, checked
 
-UNKNOWN = "The page asked for something that there is not; load it again."
+UNKNOWN = "The page asked for something that does not exist. Reload it."
 Place = Annotated[int, bounds(0, 1_000_000)]
 Told = dict[str, Any]
 _log = logging.getLogger(__name__)

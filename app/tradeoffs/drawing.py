@@ -246,7 +246,7 @@ def _why_empty(picked: Selection) -> str:
         return f"{NO_RUNS} {sweeps.advice(need)}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
         return "The selection has no run that this figure can show; others have. Widen the filters."
-    return f"No run here can be shown so. {sweeps.advice(need)}"
+    return f"This figure can show none of the runs. {sweeps.advice(need)}"
 
 
 def _summary(picked: Selection) -> str:

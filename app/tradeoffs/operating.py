@@ -98,10 +98,10 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
 def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
     """Of answers that nobody judged those that are AR's are as accurate as AR."""
     same = tried[tried["same_text"] == 1].sort_values([against, "id"], ascending=[False, True])
-    start = "Nobody judged these answers, so only AR's very text counts as no loss"
+    start = "These answers were not scored, so only AR's own text counts as no loss"
     how = f"{_who(ar, against)} {len(tried)} {_plural('setting', len(tried))} tried on {int(ar['n']):,} problems."
     if same.empty:
-        return Finding(sentence=f"{start}; no setting here writes it in every answer.", how=how)
+        return Finding(sentence=f"{start}; no setting here writes that text in every answer.", how=how)
     row = same.iloc[0].to_dict()
     if against == PER_FORWARD:
         sentence = f"{start}: {called(row)} writes it with the most tokens per forward, {row[against]:.1f}."

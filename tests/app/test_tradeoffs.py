@@ -102,7 +102,7 @@ def test_filters_select_and_the_zoom_stays(site: Any, visit: Visit) -> None:
     settled(tab)
     assert tab.evaluate("document.querySelector('.trade-plot').layout.xaxis.range") == [1.1, 2.5]
     assert tab.evaluate("document.activeElement.dataset.key") == "decoder self_speculative"
-    tab.click("text=As the figure starts")
+    tab.click("text=Reset the filters")
     tab.wait_for_function("document.querySelector('.trade-words').textContent === ''")
 
 

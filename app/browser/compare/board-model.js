@@ -68,7 +68,7 @@ export class BoardModel {
 
   get messages() {
     const wrote = this.cells.flatMap((cells) => [...cells.values()].filter((cell) => cell.text !== undefined));
-    const sentence = "The page was left while this was written. It shows what there was.";
+    const sentence = "You left the page while this was running. It shows what was finished by then.";
     const state = OVER.includes(this.state.state) ? this.state : { kind: "state", state: "stopped", sentence };
     const met = this.baseline ? [{ kind: "met", lanes: this.lanes, baseline: this.baseline }] : [];
     return [this.opening, ...met, ...wrote, ...this.scores.values(), state];

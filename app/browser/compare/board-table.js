@@ -8,13 +8,13 @@ import { OVER } from "./board-model.js";
 // plain elements, and roles say what they are.
 
 const BOARD_COLUMNS = [
-  ["right", "right", "Right answers of the problems that are over; below, the share with its 95 % Wilson interval."],
-  ["tokensPerProblem", "tokens / problem", "Mean length of the answers that are over, end of turn included."],
-  ["passes", "passes", "Decode and verify passes, counted for each problem that takes part in one."],
+  ["right", "right", "Right answers among the finished problems; below, their share with its 95 % Wilson interval."],
+  ["tokensPerProblem", "tokens / problem", "Mean length of the finished answers, end of turn included."],
+  ["passes", "passes", "Decode and verify passes, counted once for each problem in them."],
   ["tokensPerForward", "tokens / forward", "Tokens ÷ passes, of every pass so far."],
-  ["tokensPerSecond", "tok / s", "Tokens ÷ seconds of model time, of the batches of problems that are over."],
-  ["speedup", "speed-up", "Tok / s ÷ that of the baseline, over the batches that both are through with."],
-  ["pairs", "same problems", "Problems that this lane and the baseline have both finished, by who has them right."],
+  ["tokensPerSecond", "tok / s", "Tokens ÷ seconds of model time, over the finished batches of problems."],
+  ["speedup", "speed-up", "Tok / s of this lane ÷ tok / s of the baseline, over the batches that both have finished."],
+  ["pairs", "same problems", "Problems that both lanes have finished: right in both, in one only, or in neither."],
 ];
 
 export class ScoreTable {

@@ -13,7 +13,7 @@ class Board {
     this.status = make("p", "board-status", "Choose how many problems and of which family, then press Score.");
     this.status.setAttribute("role", "status");
     this.bar = make("progress", "board-bar");
-    this.bar.setAttribute("aria-label", "Answers that are there");
+    this.bar.setAttribute("aria-label", "Finished answers");
     this.about = make("p", "board-about");
     this.table = new ScoreTable();
     this.problem = new ProblemCard();

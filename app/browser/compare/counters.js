@@ -10,7 +10,7 @@ const ONE_TOKEN_LEVEL = 8; // heights are per cent of the picture, from the top
 const HIGHEST_LEVEL = 30;
 const LOWEST_LEVEL = 92;
 const MOST_SPOKEN = 8; // thresholds in words
-export const SHARING = "Other runs took part in passes of this one: its seconds are those of whole passes.";
+export const SHARING = "Other runs shared these passes; the seconds are those of the whole passes.";
 
 // key, label, value, explanation. `lane` is the view: its counts, its ratio, and the name of the baseline.
 const COUNTERS = [

@@ -36,15 +36,15 @@ const oneTokenPage = {
 const obviousPage = {
   id: "obvious",
   title: "Obvious tokens",
-  question: "How many tokens does the model hardly have to choose?",
+  question: "How many tokens are almost certain beforehand?",
   text: [
-    "Many tokens are hardly a choice. After “Monday,” comes “Tuesday”; the second half of a long word follows from the " +
-      "first. The model's probability for them is close to 1.",
+    "Many tokens leave hardly a choice. After “Monday,” comes “Tuesday”; the second half of a long word follows from the " +
+      "first. The model gives them a probability close to 1.",
     "Every token below cost a whole pass. Choose one, and its underline shows how sure the model was: the longer, the " +
       "surer, here and everywhere else on this page.",
   ],
-  answer: "Of many tokens the model is almost certain before it is asked.",
-  task: "Find five tokens of which the model was at least 99 % sure.",
+  answer: "The model is almost certain of many tokens.",
+  task: "Find five tokens that the model was at least 99 % sure of.",
   build(stage, { ar }, done) {
     const found = new Set();
     const told = make("p", "lens-learn-told", "None found yet.");

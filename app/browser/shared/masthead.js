@@ -163,7 +163,7 @@ class Refusals {
     this.text = make("span");
     const close = make("button", "lens-tool", "×");
     close.type = "button";
-    close.setAttribute("aria-label", "Put this note away");
+    close.setAttribute("aria-label", "Dismiss this note");
     close.addEventListener("click", () => this.show(new Map()));
     this.close = close;
     put(this.root, this.text, close);

@@ -66,7 +66,7 @@ export class TradeControls {
     fill(this.layer, names, layer || this.layer.value);
     this.published.checked = Boolean(layer);
     this.published.disabled = layers.length === 0;
-    this.switch.title = layers.length ? "From arXiv 2604.07023: other models, no intervals" : "Nothing published fits";
+    this.switch.title = layers.length ? "From arXiv 2604.07023: other models, no intervals" : "No published numbers for this view";
     this.layer.parentElement.hidden = !layer || layers.length < 2;
     if (document.activeElement !== this.points && !this.refused.textContent) this.points.value = view.points;
   }
@@ -124,7 +124,7 @@ export class TradeFilters {
     put(this.summary, make("span", "trade-summary-title", "Filters"), this.count, this.words);
     this.groups = make("div", "trade-groups");
     this.all = this.button("Show all runs", () => this.onChange({}));
-    this.usual = this.button("As the figure starts", () => this.onChange(null));
+    this.usual = this.button("Reset the filters", () => this.onChange(null));
     put(this.root, this.summary, this.groups, put(make("div", "trade-row"), this.all, this.usual));
   }
 

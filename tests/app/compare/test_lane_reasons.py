@@ -75,8 +75,8 @@ def test_what_only_the_decoder_knows_is_told_in_its_words(mars: Any) -> None:
         (MARS, None, "The slider stands at one token per pass"),
         (replace(MARS, follows=False, threshold=None), None, "Its threshold is set to one token per pass"),
         (replace(MARS, block_size=1), 0.9, "The block size is 1"),
-        (replace(MARS, follows=False, threshold=1.0), 1.0, "τ = 1 accepts only what is certain"),
-        (replace(MARS, follows=False, threshold=0.0, score="entropy"), 0.0, "τ = 0 accepts only what is certain"),
+        (replace(MARS, follows=False, threshold=1.0), 1.0, "At τ = 1 almost nothing is accepted"),
+        (replace(MARS, follows=False, threshold=0.0, score="entropy"), 0.0, "At τ = 0 almost nothing is accepted"),
     ],
 )
 def test_a_lane_says_why_it_writes_one_token_a_pass(

@@ -38,7 +38,7 @@ def test_what_failed_is_told_in_our_words(ask: Ask, status: int) -> None:
 
 def test_the_sentence_of_an_event_is_passed_on_and_its_silence_replaced(ask: Ask) -> None:
     assert ask("POST", f"{API}/run/predict?error=a+sentence").json()["error"] == "a sentence"
-    assert "lacks something" in ask("POST", f"{API}/run/predict").json()["error"]
+    assert "missing or has the wrong type" in ask("POST", f"{API}/run/predict").json()["error"]
 
 
 def test_what_a_login_and_the_queue_say_is_passed_on(ask: Ask) -> None:
@@ -50,12 +50,12 @@ def test_an_event_that_failed_without_a_word_gets_a_sentence_and_a_broken_stream
     found = ask("GET", f"{API}/queue/data").text
     assert "secret" not in found
     assert "null" not in found
-    assert "lacks something" in found
+    assert "missing or has the wrong type" in found
     assert '{"error":"a sentence"}' in found
     assert len(found) < 2000, "a refusal that quotes a long value is cut short"
     assert [json.loads(line[6:])["output"]["error"][:6] for line in found.split("\n\n")[:3]] == [
-        "The re",
+        "A fiel",
         "a sent",
         "Value:",
     ]
-    assert "lacks something" in ask("GET", f"{API}/call/generate/1").text
+    assert "missing or has the wrong type" in ask("GET", f"{API}/call/generate/1").text

@@ -107,13 +107,13 @@ def test_without_a_judge_only_the_text_of_ar_is_no_loss(library: RunCache, run_o
     rows["same_text"] = 0.5
     none = finding(rows, points=2.0, against=PER_SECOND)
     assert none.chosen is None
-    assert none.sentence.endswith("no setting here writes it in every answer.")
+    assert none.sentence.endswith("no setting here writes that text in every answer.")
     exact = run_of("mars", "sliding_window", 0.95, 1)
     rows.loc[rows["id"] == exact, "same_text"] = 1.0
     found = finding(rows, points=2.0, against=PER_SECOND)
     assert found.chosen == exact
     assert found.sentence == (
-        "Nobody judged these answers, so only AR's very text counts as no loss: MARS, threshold at τ 0.95 writes it "
+        "These answers were not scored, so only AR's own text counts as no loss: MARS, threshold at τ 0.95 writes it "
         "fastest at batch size 1, about 140 tokens a second, 1.5× AR."
     )
 
