@@ -193,9 +193,18 @@ class Head:
     takes twice as long to read. There the CANDIDATES most probable tokens get logits from a second, float32 sum of the
     same weights; the logits of all others stay rounded to bfloat16, half a step off at most. Rounding keeps the order,
     so the most probable token is among the candidates unless more than CANDIDATES tokens round to the highest logit.
+    `pack` and `steady` are those of `Linear`; what is refined is always packed.
     """
 
-    def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None, *, copy: bool, steady: bool = False):
+    def __init__(
+        self,
+        weight_OI: torch.Tensor,
+        bias_O: torch.Tensor | None,
+        *,
+        copy: bool,
+        pack: bool = False,
+        steady: bool = False,
+    ):
         coarse = weight_OI.dtype in (torch.bfloat16, torch.float16)
         on_cpu = weight_OI.device.type == "cpu"
         self._refines = coarse and on_cpu and not copy
@@ -207,7 +216,7 @@ class Head:
             self._product = Linear(weight_OI, pack=True, steady=steady)
         elif not coarse or on_cpu:
             self._plain_OI = weight_OI.float() if coarse else weight_OI
-            self._product = Linear(self._plain_OI, self._bias, pack=copy or steady, steady=steady)
+            self._product = Linear(self._plain_OI, self._bias, pack=pack, steady=steady)
 
     def __call__(self, x_TI: torch.Tensor, refined: torch.Tensor | None = None) -> torch.Tensor:
         """Logits [T, O], float32; `refined` are the rows whose candidates are worth a second sum, None for all."""
@@ -258,8 +267,11 @@ def bfloat16_is_faster(threads: int) -> bool:
     """Whether packed products take less time in bfloat16 than in float32 here, for one row and for nine.
 
     Measured once for each number of threads, which is torch's own: on eight matrices in turn, so that they are read
-    from memory. CPUs without instructions for bfloat16 compute it in float32, after a conversion.
+    from memory. CPUs without instructions for bfloat16 compute it in float32, after a conversion. Where oneDNN refuses
+    it, many rows take several times as long, which nobody needs to measure on a busy machine.
     """
+    if not _onednn_knows_bfloat16():
+        return False
     generator = torch.Generator().manual_seed(0)
     weights_OI = [torch.randn(_PROBED, generator=generator) for _ in range(8)]
     inputs_TI = torch.randn(9, _PROBED[1], generator=generator)

@@ -7,6 +7,8 @@ keys, values), D head size, V vocabulary, P positions. Columns of all rows lie s
 from __future__ import annotations
 
 import copy
+import ctypes
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -155,7 +157,9 @@ class Network:
             self._outputs = {name: linear_of(backbone.layers[0], name).out_features for name in LINEARS}
             self._norm = self._normed_by(backbone.norm)
             head = model.get_output_embeddings()
-            self._head = Head(head.weight.detach(), head.bias, copy=copied, steady=self.steady)
+            self._head = Head(head.weight.detach(), head.bias, copy=copied, pack=self._pack, steady=self.steady)
+        if self._compact:
+            _return_freed_memory()
 
     def adapted(self, adapter: Adapter) -> Network:
         """This network with an adapter, on the same weights; it must fit (`Adapter.check`).
@@ -308,6 +312,13 @@ def _close_file(model: PreTrainedModel) -> None:
     for parameter in model.parameters():
         if id(parameter) not in packed:
             parameter.data = parameter.data.clone()
+
+
+def _return_freed_memory() -> None:
+    """Hand the memory of the shed weights back to the system: glibc keeps blocks of a few megabytes otherwise."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def weights_version(model: PreTrainedModel) -> int:

@@ -220,8 +220,9 @@ def test_bfloat16_is_near_the_modules() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_compact_engine_gives_the_weights_back(dtype: torch.dtype) -> None:
+def test_a_compact_engine_gives_the_weights_back(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where oneDNN does not pack bfloat16, there is no second copy, and the weights stay where they are."""
+    monkeypatch.setattr(network, "_COPIED_WEIGHTS", 0)
     model = small_llama().to(dtype)
     before = copy.deepcopy(model.state_dict())
     engine_of = partial(ModelEngine, stop_token_ids=frozenset(), invariant=True)
@@ -229,7 +230,9 @@ def test_a_compact_engine_gives_the_weights_back(dtype: torch.dtype) -> None:
     model = copy.deepcopy(model)
     engine = engine_of(model, compact=True)
     norms, left = 4 * 144, sum(parameter.numel() for parameter in model.model.layers.parameters())
-    assert (left == norms) == (dtype == torch.float32 or linear._onednn_knows_bfloat16())
+    packs = dtype == torch.float32 or linear._onednn_knows_bfloat16()
+    assert (left == norms) == packs
+    assert engine._network._head._product.packed == packs  # type: ignore[union-attr]
     assert torch.equal(engine.open(1, 128).forward(chain(0, 9, 9)), plain)
     shared = engine_of(model, compact=True)
     assert shared._network._layers is engine._network._layers  # type: ignore[union-attr]
@@ -280,7 +283,7 @@ def test_bfloat16_where_onednn_cannot_compute_it(steady: bool, monkeypatch: pyte
     product = Linear(weight, pack=True, steady=steady)
     assert not product.packed
     torch.testing.assert_close(product(x), functional.linear(x, weight), atol=0.05, rtol=2**-7)
-    bfloat16_is_faster.__wrapped__(torch.get_num_threads())
+    assert not bfloat16_is_faster.__wrapped__(torch.get_num_threads())
 
 
 @pytest.mark.parametrize("kernel", ["_in_blocks", "_summed"])
