@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         usable = page.open(url)
         page.ready()
         ready = up + time.monotonic() - opened
+        figure = page.first_figure()
         page.set_up(given.tokens, given.pace)
         warm = page.run()
         alone.speeds(warm.document)
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tasks = [length for run in streamed for length in run.long_tasks]
     sys.stdout.write(
         f"address after {up:.1f} s, page usable {usable:.2f} s after the request, ready after {ready:.1f} s\n"
+        f"first figure of Trade-offs {figure:.2f} s after the click\n"
         f"{len(streamed)} runs, {len(warm.document['lanes'])} lanes, {given.tokens} tokens each, {given.pace}: "
         f"{statistics.median(run.seconds for run in streamed):.2f} s from the click to the last picture (median)\n"
         f"tasks over {LONGEST_TASK_MS:.0f} ms while streaming: {len(tasks)}"

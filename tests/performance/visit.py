@@ -32,6 +32,15 @@ _RUN = """() => new Promise((resolve) => {
   }).observe(stage, { attributes: true, attributeFilter: ["data-state"] });
   document.querySelector("#run").click();
 })"""
+_FIGURE = """() => new Promise((resolve) => {
+  const began = performance.now();
+  new MutationObserver((_, observer) => {
+    if (!document.querySelector(".trade[data-ready][data-state=shown]")) return;
+    observer.disconnect();
+    requestAnimationFrame(() => resolve((performance.now() - began) / 1000));
+  }).observe(document.body, { attributes: true, childList: true, subtree: true });
+  document.querySelector("#tab-tradeoffs-button").click();
+})"""
 _LAST_RUN = "lens.keeper.newest.text"
 
 
@@ -63,6 +72,12 @@ class Visit:
     def ready(self) -> None:
         """Wait until the lanes have their checkpoints."""
         self._tab.wait_for_selector("[data-state=idle]")
+
+    def first_figure(self) -> float:
+        """Seconds from the click on Trade-offs to its figure; then back to Compare."""
+        seconds = float(self._tab.evaluate(_FIGURE))
+        self._tab.click("#tab-compare-button")
+        return seconds
 
     def set_up(self, tokens: int, pace: str = "Real time") -> None:
         """Lanes with this length limit, at a pace of the page."""
