@@ -136,6 +136,8 @@ def _add_adapter(stages: Any) -> None:
         ("--learning-rate", float, "peak; cosine to 0"),
         ("--warmup-share", float, "share of the steps in which the rate rises"),
         ("--epochs", float, "passes over the conversations; anchors are drawn anew in each"),
+        ("--minutes", float, "train so long instead, over all calls with --resume; the rate falls with the time"),
+        ("--pause-after", float, "minutes after which this call saves and ends, where --minutes are more"),
         ("--max-length", int, "tokens of a conversation that are read; the rest is left out"),
         ("--seed", int, "of the weights, the order of the data and the anchors"),
         ("--save-steps", int, "optimizer steps between saves to resume from"),

@@ -184,7 +184,8 @@ class AdapterModel(nn.Module):
                 module.cast_input_dtype_enabled = False  # autocast casts the few weights instead of the many inputs
         embedding = base.get_input_embeddings().weight
         kinds = masks if mode == "gated" else 1
-        start = embedding.float().mean(0) + 0.02 * torch.randn(kinds, embedding.shape[1])
+        noise = torch.randn(kinds, embedding.shape[1]).to(embedding.device)  # the same on every device
+        start = embedding.float().mean(0) + 0.02 * noise
         self.mask_embeddings = nn.Parameter(start)
         self.head = ConditionalHead(embedding.shape[1]) if head else None
         self.masks = masks

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
 
@@ -22,6 +23,7 @@ from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.provenance import provenance
 from mars.training.adapter import AdapterModel, AnchorCollator, Conversation, encode_conversation
+from mars.training.pace import ENDLESS_EPOCHS, Pace
 from mars.training.run import last_saved_step
 from mars.training.sampler import MixedLengthBatches
 from mars.training.settings import AdapterSettings
@@ -46,12 +48,21 @@ class Conversations(Dataset[dict[str, Any]]):
 class AdapterTrainer(Trainer):
     """Trainer that saves what is trained and logs how often each mask of a group is right."""
 
-    def __init__(self, lengths: list[int], **arguments: Any) -> None:
-        super().__init__(**arguments)
+    def __init__(self, lengths: list[int], pace: Pace | None = None, **arguments: Any) -> None:
+        super().__init__(**arguments, callbacks=[] if pace is None else [pace])
         self._lengths = lengths
+        self._pace = pace
 
     def _get_train_sampler(self, train_dataset: Dataset[dict[str, Any]] | None = None) -> MixedLengthBatches:
         return MixedLengthBatches(self._lengths, self.args.per_device_train_batch_size, self.args.seed)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The Trainer's own, or that of the clock."""
+        pace = self._pace
+        if pace is None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: pace.factor)
+        return self.lr_scheduler
 
     def compute_loss(
         self,
@@ -94,8 +105,10 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
         load_trained(model, Path(settings.start))
     work = Path(settings.output) / "work"
     last = last_saved_step(work) if settings.resume else None
+    pace = settings.minutes and Pace(settings.minutes, settings.warmup_share, settings.pause_after)
     trainer = AdapterTrainer(
         [len(conversation.ids) for conversation in conversations],
+        pace or None,
         model=model,
         args=arguments(settings, work),
         train_dataset=Conversations(conversations),
@@ -111,7 +124,7 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
             "answer_tokens": sum(end - first for c in conversations for first, end in c.answers),
             "steps": result.global_step,
             "processes": trainer.args.world_size,
-            "seconds": round(time.perf_counter() - begin, 1),
+            "seconds": round(pace.seconds if pace else time.perf_counter() - begin, 1),
             "resumed": settings.resume,
             "log": trainer.state.log_history,
         }
@@ -159,7 +172,8 @@ def arguments(settings: AdapterSettings, work: Path) -> TrainingArguments:
     cpu = not torch.cuda.is_available()
     return TrainingArguments(
         output_dir=str(work),
-        num_train_epochs=settings.epochs,
+        num_train_epochs=settings.epochs if settings.minutes is None else ENDLESS_EPOCHS,
+        ignore_data_skip=settings.minutes is not None,  # or a call begins with reading what earlier ones have read
         per_device_train_batch_size=settings.batch_size,
         gradient_accumulation_steps=settings.gradient_accumulation,
         learning_rate=settings.learning_rate,

@@ -134,7 +134,8 @@ class AdapterSettings:
     a group; `anchors` how many groups a sequence has in a step, `keep` the probability that a group goes on after each
     of its masks. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns cost time, as on
     a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule. `batch_size` is in
-    sequences per process.
+    sequences per process. With `minutes` the clock sets the schedule, not `epochs`, over as many calls as it takes; a
+    call ends, saved, after `pause_after` minutes of its own.
     """
 
     base: str
@@ -153,6 +154,8 @@ class AdapterSettings:
     learning_rate: float = 1e-3
     warmup_share: float = 0.03
     epochs: float = 1.0
+    minutes: float | None = None
+    pause_after: float | None = None
     max_length: int = 640
     seed: int = 0
     save_steps: int = 100
@@ -170,5 +173,10 @@ class AdapterSettings:
             raise ValueError(f"keep must be above 0 and at most 1, got {self.keep}")
         if not self.learning_rate > 0 or not self.epochs > 0:
             raise ValueError("learning_rate and epochs must be > 0")
+        for name in ("minutes", "pause_after"):
+            if (value := getattr(self, name)) is not None and not value > 0:
+                raise ValueError(f"{name} must be > 0, got {value}")
+        if self.pause_after is not None and self.minutes is None:
+            raise ValueError("pause_after is for training by the clock: give minutes too")
         if self.max_length < 16:
             raise ValueError(f"max_length must be >= 16, got {self.max_length}")

@@ -20,6 +20,7 @@ from mars.training.adapter import (
     accepted_lengths,
     encode_conversation,
 )
+from mars.training.pace import Pace
 from mars.training.settings import AdapterSettings
 
 
@@ -235,12 +236,45 @@ def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp
     assert main([*longer[:8], "2", *longer[9:]]) == 2
 
 
+def test_a_run_by_the_clock_pauses_and_goes_on(
+    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None
+) -> None:
+    output = tmp_path / "adapter"
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--output", str(output), "--masks", "3"]
+    command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--save-steps", "1000", "--minutes", "0.0001"]
+    assert main([*command, "--pause-after", "0.00001"]) == 0
+    measured = json.loads((output / "mars.json").read_text())["measured"]
+    assert measured["steps"] == 1
+    before = json.loads((output / "work" / "checkpoint-1" / "pace.json").read_text())["seconds"]
+    assert before > 0
+    assert main([*command, "--resume"]) == 0
+    again = json.loads((output / "mars.json").read_text())["measured"]
+    assert again["steps"] == 2
+    assert again["seconds"] > before
+
+
+def test_the_learning_rate_falls_with_the_time() -> None:
+    clock = [0.0]
+    pace = Pace(1, 0.1, now=lambda: clock[0])
+    found = []
+    for clock[0] in (0.0, 3.0, 6.0, 33.0, 60.0, 90.0):
+        found.append(round(pace.factor, 3))
+    assert found == [0.001, 0.5, 1.0, 0.5, 0.0, 0.0]
+
+
+def test_an_adapter_starts_where_its_base_is() -> None:
+    model = AdapterModel(_llama(96).to("meta"), masks=3, rank=2, head=False)
+    assert model.mask_embeddings.device.type == "meta"
+
+
 def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["adapter", "--base", "nowhere", "--data", "none.jsonl", "--output", str(tmp_path / "out")]
     assert main([*command, "--keep", "0"]) == 2
     assert "keep must be above 0" in capsys.readouterr().err
     assert main([*command, "--masks", "3", "--block-size", "5"]) == 2
     assert "block_size must be between 2 and masks + 1 = 4, got 5" in capsys.readouterr().err
+    assert main([*command, "--pause-after", "3"]) == 2
+    assert "pause_after is for training by the clock: give minutes too" in capsys.readouterr().err
     with pytest.raises(ValueError, match="mode must be"):
         AdapterSettings(base="b", data=("d",), output="o", mode="both")  # type: ignore[arg-type]
 
