@@ -19,7 +19,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_dir
 
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.fingerprint import folder_fingerprint
@@ -37,7 +36,11 @@ _checked: dict[Path, Stamp] = {}
 
 def cache_folder() -> Path:
     """Where converted checkpoints are kept: the environment's MARS_CACHE, else the user's cache directory."""
-    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_dir("mars-lens", appauthor=False)).expanduser()
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named).expanduser()
+    from platformdirs import user_cache_dir  # not everywhere where a folder was named
+
+    return Path(user_cache_dir("mars-lens", appauthor=False))
 
 
 def converted(file: Path, name: str, progress: Progress | None = None) -> Path:

@@ -173,10 +173,13 @@ class AdapterSettings:
             raise ValueError(f"keep must be above 0 and at most 1, got {self.keep}")
         if not self.learning_rate > 0 or not self.epochs > 0:
             raise ValueError("learning_rate and epochs must be > 0")
+        self._check_clock()
+        if self.max_length < 16:
+            raise ValueError(f"max_length must be >= 16, got {self.max_length}")
+
+    def _check_clock(self) -> None:
         for name in ("minutes", "pause_after"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"{name} must be > 0, got {value}")
         if self.pause_after is not None and self.minutes is None:
             raise ValueError("pause_after is for training by the clock: give minutes too")
-        if self.max_length < 16:
-            raise ValueError(f"max_length must be >= 16, got {self.max_length}")

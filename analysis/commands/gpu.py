@@ -1,0 +1,116 @@
+"""`python -m analysis gpu`: all that waits for a GPU, step by step, the most valuable first. No torch here."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+from analysis.gpu.rehearsal import BASE, write_inputs
+from analysis.gpu.running import LIMIT_MINUTES, Book, Outcome, hindrance, run_step
+from analysis.gpu.steps import Setup, Step, steps_of
+from analysis.gpu.targets import targets
+from analysis.text_table import aligned
+
+HELP = "everything that waits for a GPU, in steps of at most ten minutes that resume"
+FAILED = 1
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("runs/gpu"), metavar="DIR", help="results and state (default: runs/gpu)")
+    add("--device", default="cuda", choices=("cuda", "cpu"), help="cpu is for a rehearsal (default: cuda)")
+    add("--tiny", action="store_true", help="rehearse every step with the smallest sizes; its figures mean nothing")
+    add("--base", metavar="SOURCE", help="the model that an adapter is trained on (default: smollm2-135m)")
+    add("--step", action="append", metavar="NAME", help="only this step, even if it is done; may be given again")
+    add("--minutes", type=float, metavar="N", help="start no step that may take longer than what is left of N minutes")
+    add("--list", action="store_true", help="print the steps and how each stands, and run none")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what is left, say how each step ended, which targets were met and what is left. Returns the exit code.
+
+    Raises:
+        ValueError: one sentence about the option or file at fault.
+    """
+    if options.minutes is not None and not options.minutes > 0:
+        raise ValueError(f"minutes must be > 0, got {options.minutes}")
+    base = options.base or (BASE if options.tiny else "smollm2-135m")
+    setup = Setup(out=options.out, device=options.device, base=base, tiny=options.tiny)
+    steps = _chosen(steps_of(setup), options.step)
+    book = Book(setup)
+    if not options.list:
+        if setup.tiny:
+            write_inputs(setup.inputs)
+        _run_all(steps, setup, book, options.minutes, named=bool(options.step))
+    _print(steps_of(setup), setup, book)
+    failed = any(book.outcomes[step.name].state == "failed" for step in steps if step.name in book.outcomes)
+    return FAILED if failed and not options.list else 0
+
+
+def _chosen(steps: tuple[Step, ...], names: list[str] | None) -> list[Step]:
+    known = [step.name for step in steps]
+    if names and (unknown := [name for name in names if name not in known]):
+        raise ValueError(f"step must be one of {', '.join(known)}, got {unknown[0]!r}")
+    return [step for step in steps if not names or step.name in names]
+
+
+def _run_all(steps: list[Step], setup: Setup, book: Book, minutes: float | None, *, named: bool) -> None:
+    """In order; what is done or failed before runs again only where it was named."""
+    begin = time.monotonic()
+    for step in steps:
+        before = book.outcomes.get(step.name)
+        if not named and before is not None and before.state in ("done", "failed"):
+            continue
+        left = LIMIT_MINUTES if minutes is None else minutes - (time.monotonic() - begin) / 60
+        if (why := hindrance(step, book, lambda: _unavailable(setup.base))) is not None:
+            book.note(step.name, Outcome(state="skipped", seconds=0.0, date="", why=why))
+            continue
+        if minutes is not None and left < step.minutes and not step.goes_on:
+            sys.stderr.write(f"{step.name}: may take {step.minutes:g} minutes, and {max(left, 0):.1f} are left\n")
+            return
+        if left <= 0:
+            return
+        sys.stderr.write(f"{step.name}: {step.does}\n")
+        book.note(step.name, run_step(step, setup, left))
+        outcome = book.outcomes[step.name]
+        sys.stderr.write(f"{step.name}: {outcome.state} in {outcome.seconds:.0f} s{_because(outcome)}\n")
+
+
+@cache
+def _unavailable(source: str) -> str | None:
+    """One sentence why the base cannot be read here."""
+    from mars.checkpoint.sources import unavailable  # brings pydantic, which may be missing
+
+    return unavailable(source)
+
+
+def _because(outcome: Outcome) -> str:
+    return f": {outcome.why}" if outcome.why else ""
+
+
+def _print(steps: tuple[Step, ...], setup: Setup, book: Book) -> None:
+    lines: list[tuple[str, ...]] = [("step", "state", "seconds", "what it does")]
+    for step in steps:
+        outcome = book.outcomes.get(step.name)
+        state, seconds = ("waits", "") if outcome is None else (outcome.state, f"{outcome.seconds:.0f}")
+        lines.append((step.name, state, seconds, step.does))
+    sys.stdout.write(f"{aligned(lines)}\n")
+    if setup.tiny:
+        sys.stdout.write("\nA rehearsal: its figures mean nothing.\n")
+    elif found := targets(setup.runs):
+        bounds = [("target", "bound", "measured", "")]
+        for each in found:
+            sign = "≥" if each.least else "≤"
+            bounds.append((each.says, f"{sign} {each.bound:g}", f"{each.value:.2f}", "met" if each.met else "missed"))
+        sys.stdout.write(f"\n{aligned(bounds)}\n")
+    left = [step for step in steps if not book.is_done(step.name)]
+    sys.stdout.write(f"\n{len(steps) - len(left)} of {len(steps)} steps are done")
+    sys.stdout.write(f"; left: {', '.join(step.name for step in left)}.\n" if left else ".\n")
+    for step in left:
+        if (outcome := book.outcomes.get(step.name)) is not None and outcome.why:
+            sys.stdout.write(f"{step.name}: {outcome.why}\n")
+    sys.stdout.write(f"Results: {setup.runs}; logs: {setup.out / 'logs'}.\n")

@@ -1,0 +1,200 @@
+"""The steps, the most valuable first: what each runs, what it needs, and how long it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MEASURING = ("pydantic", "numpy", "scipy", "pandas", "pyarrow", "tqdm", "filelock")
+"""What every measurement imports beside torch and transformers."""
+TRAINING = ("peft", "accelerate")
+CHECKERS = ("lm_eval", "nltk", "langdetect")
+SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in ("mars-b8", "ar-sft", "draft-ar"))
+DATA = tuple(f"assets/adapters/smollm2-135m-mars/{name}" for name in ("conversations.jsonl", "conversations-2.jsonl"))
+CUDA_TESTS = ("tests/mars/engine/test_graphs.py", "tests/mars/engine/test_engine.py", "tests/mars/test_sampling.py")
+EXACT = "self_speculative"
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Commands behind `python`, one after the other, that together end within `minutes`.
+
+    `needs` are modules, `after` steps that must have ended well; `base`: it decodes with the real base. `goes_on`: cut
+    off by its limit, it goes on where it stopped. `result` is the file that keeps the JSON which the last command
+    prints as its last line.
+    """
+
+    name: str
+    does: str
+    minutes: float
+    commands: tuple[tuple[str, ...], ...]
+    needs: tuple[str, ...] = MEASURING
+    after: tuple[str, ...] = ()
+    base: bool = False
+    goes_on: bool = False
+    result: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Where the steps run and what they write; `tiny` rehearses each with the smallest sizes there are."""
+
+    out: Path
+    device: str
+    base: str
+    tiny: bool = False
+    adapter: Path = field(init=False)
+    runs: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adapter", self.out / "adapter")
+        object.__setattr__(self, "runs", self.out / "runs")
+
+    def size(self, full: object, tiny: object) -> str:
+        """An option's value, or its value in a rehearsal."""
+        return str(tiny if self.tiny else full)
+
+    @property
+    def inputs(self) -> Path:
+        """What a rehearsal reads."""
+        return self.out / "tiny"
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """Conversations for the adapter."""
+        return (str(self.inputs / "conversations.jsonl"),) if self.tiny else DATA
+
+
+def steps_of(setup: Setup) -> tuple[Step, ...]:
+    """All steps, in order."""
+    return (*_correct(setup), *_speed(setup), *_adapter(setup), *_frontier(setup))
+
+
+def _correct(setup: Setup) -> Iterator[Step]:
+    yield Step(
+        name="tests",
+        does="the tests that need CUDA",
+        minutes=5,
+        commands=(("-m", "pytest", "-q", "-m", "gpu", "-o", "minversion=7", "-W", "default", *CUDA_TESTS),),
+        needs=("pytest", "hypothesis", "pytest_timeout", "pydantic"),
+    )
+    sizes: Words = ("--problems", setup.size(25, 1), "--batch-sizes", setup.size("1,8", "1"))
+    sizes += ("--layouts", setup.size("linear,quadratic,auto", "linear"), "--max-new-tokens", setup.size(192, 8))
+    for dtype in ("float32", "bfloat16"):
+        yield Step(
+            name=f"agree-{dtype}",
+            does=f"exact decoding against autoregressive decoding in {dtype}, token by token",
+            minutes=4,
+            commands=(_analysis(setup, "agree", "--checkpoint", SHIPPED, "--dtype", dtype, "--seed", "1", *sizes),),
+            result=setup.runs / f"agree-{dtype}.json",
+        )
+
+
+def _speed(setup: Setup) -> Iterator[Step]:
+    sizes = setup.size("1,4,8,16", "1")
+    rounds = ("--problems", setup.size(8, 1), "--repeats", "5", "--max-new-tokens", setup.size(192, 4))
+    for name, does, options in (
+        ("bench-masks", "the shipped MARS model: every decoder and generate", ("--checkpoint", SHIPPED)),
+        (
+            "bench-draft",
+            "the shipped AR model with its draft",
+            ("--checkpoint", SHIPPED_AR, "--draft", SHIPPED_DRAFT),
+        ),
+    ):
+        some = ("--decoders", "self_speculative/linear") if setup.tiny and name == "bench-masks" else ()
+        yield Step(
+            name=name,
+            does=does,
+            minutes=8,
+            commands=(
+                _analysis(setup, "bench", *options, "--dtype", "bfloat16", "--batch-sizes", sizes, *rounds, *some),
+            ),
+            result=setup.runs / f"{name}.json",
+        )
+    record = setup.out / "linear.jsonl"
+    measured: Words = ("--dtype", "bfloat16", "--batch-sizes", setup.size("1,2,4,8,16,32,64", "1"), "--repeats", "5")
+    measured += ("--context", setup.size(512, 8), "--replay", str(record))
+    for shape, minutes in (("qwen2.5-7b", 6), ("qwen2.5-0.5b", 4)):
+        recorded: Words = ("-m", "mars.generate", "--checkpoint", SHIPPED, "--decoder", EXACT, "--layout", "linear")
+        recorded += ("--device", setup.device, "--max-new-tokens", setup.size(192, 8), "--records", str(record))
+        yield Step(
+            name=f"passes-{shape.removeprefix('qwen2.5-')}",
+            does=f"seconds of a pass of the shape {shape} with random weights, and its share of the copy bandwidth",
+            minutes=minutes,
+            commands=(
+                (*recorded, "--prompt", "Ana has 3 apples and buys 4 more. How many has she?"),
+                _analysis(setup, "bench", "--shape", setup.size(shape, setup.inputs / "config.json"), *measured),
+            ),
+            result=setup.runs / f"passes-{shape.removeprefix('qwen2.5-')}.json",
+        )
+
+
+def _adapter(setup: Setup) -> Iterator[Step]:
+    train: Words = ("-m", "mars.training", "adapter", "--base", setup.base, "--data", *setup.data)
+    train += ("--output", str(setup.adapter), "--rank", setup.size(32, 2), "--masks", setup.size(7, 2))
+    train += ("--anchors", setup.size(640, 8), "--batch-size", setup.size(8, 2), "--save-steps", "200")
+    train += ("--minutes", setup.size(18, 0.0002), "--pause-after", setup.size(8.5, 0.0001))
+    for number, before, more in ((1, (), ()), (2, ("train-1",), ("--resume",))):
+        yield Step(
+            name=f"train-{number}",
+            does="an adapter of rank 32 with 7 masks on all anchors: half of 18 minutes",
+            minutes=9.8,
+            commands=((*train, *more),),
+            needs=(*MEASURING, *TRAINING),
+            after=before,
+            base=True,
+        )
+    asked: Words = ("--checkpoint", str(setup.adapter), "--baseline", setup.base)
+    asked += ("--dtype", "bfloat16", "--runs", str(setup.runs))
+    exact = f"{EXACT}/linear,{EXACT}/tree,{EXACT}/quadratic"
+    questions: Words = ("--questions", str(setup.inputs / "questions.jsonl")) if setup.tiny else ("--limit", "10")
+    questions += ("--decoders", setup.size(f"autoregressive,{exact},sliding_window@0.95", f"{EXACT}/linear"))
+    yield Step(
+        name="spec-bench",
+        does="Spec-Bench with that adapter: tokens per pass and speed-up, by category",
+        minutes=9,
+        commands=(_analysis(setup, "spec-bench", *asked, *questions, "--max-new-tokens", setup.size(256, 4)),),
+        after=("train-2",),
+        base=True,
+        goes_on=True,
+        result=setup.runs / "spec-bench.json",
+    )
+    swept = ",".join(f"sliding_window@{threshold}" for threshold in ("none", 0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
+    prompts: Words = ("--timed", "--batch-size", setup.size(32, 2), "--max-new-tokens", setup.size(512, 4))
+    prompts += ("--decoders", setup.size(f"autoregressive,{swept},{EXACT}/linear", "sliding_window@0.9"))
+    prompts += ("--limit", "2") if setup.tiny else ()
+    yield Step(
+        name="ifeval",
+        does="IFEval with that adapter: instructions followed under each τ and exactly",
+        minutes=9.5,
+        commands=(_analysis(setup, "ifeval", *asked, *prompts),),
+        needs=(*MEASURING, *CHECKERS),
+        after=("train-2",),
+        base=True,
+        goes_on=True,
+        result=setup.runs / "ifeval.json",
+    )
+
+
+def _frontier(setup: Setup) -> Iterator[Step]:
+    decoders = f"{EXACT}/linear,sliding_window@0.95,sliding_window@0.8,sliding_window@none"
+    named: Words = ("--checkpoint", str(setup.adapter), "--dtype", "bfloat16", "--max-new-tokens", setup.size(128, 4))
+    named += ("--decoders", setup.size(decoders, "sliding_window@0.8"))
+    # At least as many problems as the largest batch, and few at batch 1, where generate of transformers is slow.
+    for number, sizes, problems in (("1", "1,2,4", 2), ("2", "8,16,32,64", 11)):
+        some = ("--batch-sizes", setup.size(sizes, "1"), "--problems", setup.size(problems, 1))
+        yield Step(
+            name=f"frontier-{number}",
+            does=f"τ, exact and AR with that adapter at batch {sizes}",
+            minutes=9,
+            commands=(_analysis(setup, "bench", *named, *some),),
+            after=("train-2",),
+            base=True,
+            result=setup.runs / f"frontier-{number}.json",
+        )
+
+
+def _analysis(setup: Setup, command: str, *options: str) -> tuple[str, ...]:
+    return ("-m", "analysis", command, "--device", setup.device, *options, "--json")
