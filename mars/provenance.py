@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ def provenance(command: str, device: str = "cpu") -> dict[str, Any]:
 
 
 def hardware(device: str = "cpu") -> str:
-    """The name of this CUDA device, or of the processor with its number of cores."""
+    """The name of this CUDA device, or of the processor with its number of cores and its units for bfloat16."""
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
-    return f"{_processor()}, {os.cpu_count()} cores"
+    return f"{_processor()}, {os.cpu_count()} cores, {bfloat16_units(_cpu_information())}"
 
 
 def commit() -> str | None:
@@ -54,10 +55,22 @@ def commit() -> str | None:
     return head.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
 
 
+def bfloat16_units(information: Mapping[str, str]) -> str:
+    """What multiplies bfloat16 on this processor, by what /proc/cpuinfo says: speeds differ by several times."""
+    flags = information.get("flags", "").split()
+    if "amx_bf16" in flags:
+        return "AMX"
+    return "AVX512-BF16" if "avx512_bf16" in flags else "neither AMX nor AVX512-BF16"
+
+
+def _cpu_information() -> dict[str, str]:
+    """What /proc/cpuinfo says of the first core; nothing elsewhere than on Linux."""
+    file = Path("/proc/cpuinfo")
+    if not file.is_file():
+        return {}
+    first = file.read_text().partition("\n\n")[0].splitlines()
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+
+
 def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return _cpu_information().get("model name") or platform.processor() or platform.machine()

@@ -27,7 +27,7 @@ from analysis.claims.judging import (
     worst,
 )
 from analysis.stats.intervals import Interval, share
-from analysis.stats.pairs import contrast, paired, paired_difference
+from analysis.stats.pairs import contrast, identical_texts, paired, paired_difference
 
 COLLAPSE = 5.0
 """Points that a model must be behind AR to have collapsed."""
@@ -81,12 +81,16 @@ def _one_token(evidence: Evidence) -> Finding:
         )
     _, run, rival = pairs[0]
     first = runs.points(run, rival, together(len(pairs)))
-    needs = "" if any(role != "start" for role, _, _ in pairs) else "an AR model that saw twice as many conversations"
+    same = [identical_texts(runs.rows(ours), runs.rows(theirs)) for _, ours, theirs in pairs]
+    gated = all(ours.model.base == theirs.model.fingerprint for _, ours, theirs in pairs)
+    alike = gated and all(share.value == 1 for share in same)  # so that more training of AR has nothing to say
+    matched = alike or any(role != "start" for role, _, _ in pairs)
+    needs = "" if matched else "an AR model that saw twice as many conversations"
+    texts = f"every text is AR's ({percent(same[0])}); " if alike else ""
     return Finding(
         comparisons=compared,
-        headline=(
-            f"{runs.name(run.model)}: {points(first)} points; {len(undecided)} of {len(pairs)} comparisons undecided"
-        ),
+        headline=f"{texts}{runs.name(run.model)}: {points(first)} points; "
+        f"{len(undecided)} of {len(pairs)} comparisons undecided",
         runs=[run for _, *both in pairs for run in both],
         why=[*_needed(undecided), *_worse_families(runs, pairs)],
         needs=needs,
@@ -331,7 +335,8 @@ CLAIMS = (
         claimed=_one_token_claimed,
         rule=f"""Each MARS model with the SFT loss is compared with the AR model it started from and with an AR model
             that saw twice as many conversations. It holds if every interval lies above −{MARGIN:g} point and fails if
-            one lies below 0. All intervals are right together in 95 % of cases.""",
+            one lies below 0. All intervals are right together in 95 % of cases. Where every text is that of AR, as
+            with a gated adapter, no second AR model is asked for.""",
         find=_one_token,
     ),
     Claim(

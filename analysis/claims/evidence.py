@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.claims.models import is_real, is_real_bench
 from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
@@ -38,6 +39,8 @@ class Model:
     block_size: int | None
     sft_loss: bool | None
     examples: int | None
+    base: str | None = None
+    """The fingerprint of the model that an adapter runs on, as the runs of that model have it."""
 
     @property
     def is_full_mars(self) -> bool:
@@ -54,6 +57,7 @@ class Run:
     draft: Model | None
     decoder: str
     settings: dict[str, Any]
+    tasks: tuple[str, ...]
     problem_set: Hashable
     n: int
     batch_size: int
@@ -89,13 +93,20 @@ class Run:
 
 
 class GreedyRuns:
-    """The greedy runs of a store whose answers were judged, those on most problems first, with what claims compare."""
+    """The greedy runs of a store whose answers were judged, those on most problems first, with what claims compare.
 
-    def __init__(self, store: RunStore) -> None:
+    Runs of `unjudged` answers say what was written and how fast, not whether it was right. All are of the real models,
+    or of the tiny ones.
+    """
+
+    def __init__(self, store: RunStore, *, real: bool = False) -> None:
         self._store = store
-        self._ar = ArModels(store.entries)
-        greedy = [_run_of(entry) for entry in store.entries if is_plain(entry) and is_judged(entry)]
-        self.all = sorted(greedy, key=lambda run: (-run.n, run.group is not None, run.batch_size, run.id))
+        entries = [entry for entry in store.entries if is_real(entry["model"]["parameters"]) == real]
+        self._ar = ArModels(entries)
+        greedy = [(entry, _run_of(entry)) for entry in entries if is_plain(entry)]
+        ordered = sorted(greedy, key=lambda pair: _order(pair[1]))
+        self.all = [run for entry, run in ordered if is_judged(entry)]
+        self.unjudged = [run for entry, run in ordered if not is_judged(entry)]
         names: dict[str, set[str]] = {}
         for model in self.models(lambda _: True):
             names.setdefault(model.name, set()).add(model.fingerprint)
@@ -208,6 +219,11 @@ class GreedyRuns:
         return next(iter(self.models(lambda model: model.fingerprint == fingerprint)), None)
 
 
+def _order(run: Run) -> tuple[int, bool, int, str]:
+    """Those on most problems first."""
+    return -run.n, run.group is not None, run.batch_size, run.id
+
+
 def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
     """One run of each choice, all on one set of problems, the largest available; the first of each that fits."""
     lists = [list(choice) for choice in choices]
@@ -248,6 +264,7 @@ def _run_of(entry: dict[str, Any]) -> Run:
         model=_model(entry["model"]),
         draft=None if entry["draft"] is None else _model(entry["draft"]),
         settings=settings,
+        tasks=tuple(entry["tasks"]),
         problem_set=problem_set,
         n=entry["problems"] * len(entry["tasks"]),
         **{name: entry[name] for name in same},
@@ -255,7 +272,7 @@ def _run_of(entry: dict[str, Any]) -> Run:
 
 
 def _model(entry: dict[str, Any]) -> Model:
-    return Model(**{name: entry[name] for name in Model.__slots__})
+    return Model(**{name: entry[name] for name in Model.__slots__ if name != "base"}, base=entry.get("base"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +337,16 @@ class Evidence:
     benches: dict[str, dict[str, Any]]
 
 
-def read_evidence(store: RunStore, folder: Path) -> Evidence:
+def read_evidence(store: RunStore, folder: Path, *, real: bool = False) -> Evidence:
     """The runs of a store, the benchmark files beside them in `folder`, and the paper's tables.
+
+    Those of the tiny models, or of the real ones.
 
     Raises:
         ValueError: a table of the paper is missing or damaged.
     """
-    return Evidence(runs=GreedyRuns(store), published=Published(read_published()), benches=_benches(folder))
+    benches = {name: bench for name, bench in _benches(folder).items() if is_real_bench(bench) == real}
+    return Evidence(runs=GreedyRuns(store, real=real), published=Published(read_published()), benches=benches)
 
 
 def _benches(folder: Path) -> dict[str, dict[str, Any]]:

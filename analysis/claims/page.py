@@ -9,10 +9,12 @@ from typing import Any
 
 from analysis.claims.evidence import Published
 from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
+from analysis.claims.models import TO_MEASURE
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters, six benchmarks) and
-four of ours, judged on this repository's small models and problems by the rules below. `python -m analysis claims`
-writes this page from the runs in `{folder}`; `--json` adds the names of the runs."""
+four of ours, judged by the rules below: on this repository's tiny models and problems, and on a pretrained model of 135
+million parameters with its adapter, on real benchmarks. `python -m analysis claims` writes this page from the runs in
+`{folder}`; `--json` adds the names of the runs."""
 
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several at once. Accuracies have Wilson intervals;
 differences of accuracy are paired, with score intervals (Tango 1998); rates and ratios are bootstrapped over problems.
@@ -22,26 +24,58 @@ machine."""
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 
 
-def to_markdown(found: Mapping[Claim, Finding], published: Published, folder: Path, problems: Sequence[str]) -> str:
-    """The whole page. `folder` is that of the runs, `problems` says what is wrong with some of them."""
+def to_markdown(
+    found: Mapping[Claim, Finding],
+    published: Published,
+    folder: Path,
+    problems: Sequence[str],
+    real: Mapping[Claim, Finding] | None = None,
+) -> str:
+    """The whole page: verdicts on the tiny models, and beside them those on the `real` one.
+
+    `folder` is that of the runs, `problems` says what is wrong with some of them.
+    """
+    beside = {claim: (real or {}).get(claim, Finding()) for claim in found}
     overview = [
-        (str(claim.number), _title(claim), _measured(finding), _n(finding), f"**{finding.verdict.value}**")
-        for claim, finding in found.items()
+        (str(claim.number), _title(claim), _cell(finding), _cell(beside[claim])) for claim, finding in found.items()
     ]
     lines = [
         "# The claims, checked",
         "",
         _INTRODUCTION.format(folder=folder.as_posix()),
         "",
-        *_table(("", "claim", "measured [95 % interval]", "n", "verdict"), overview),
+        *_table(("", "claim", "tiny models, 3.5 M [95 % interval]", "a real model, 135 M [95 % interval]"), overview),
         "",
         _METHOD,
     ]
     if problems:
         lines += ["", "Runs that could not be read are left out:", "", *(f"- {problem}" for problem in problems)]
+    lines += _to_measure([claim for claim in found if beside[claim].verdict is ClaimVerdict.MISSING])
     for claim, finding in found.items():
-        lines += ["", *_details(claim, finding, published)]
+        lines += ["", *_details(claim, finding, beside[claim], published)]
     return "\n".join(lines) + "\n"
+
+
+def _cell(finding: Finding) -> str:
+    """The verdict, the measured values and n."""
+    if not finding.comparisons:
+        return f"{finding.verdict.value}"
+    n = _n(finding)
+    return f"**{finding.verdict.value}**: {_measured(finding)}{f' (n = {n})' if n else ''}"
+
+
+def _to_measure(claims: Sequence[Claim]) -> list[str]:
+    """What would measure these claims on the real model, the same command once; folded."""
+    if not claims:
+        return []
+    by_command: dict[str, list[str]] = {}
+    for claim in claims:
+        missing = TO_MEASURE[claim.number]
+        words = f"`{missing.command}`" if missing.command else f"first, {missing.first}"
+        by_command.setdefault(words, []).append(str(claim.number))
+    listed = [f"- {', '.join(numbers)}: {words}" for words, numbers in by_command.items()]
+    summary = f"<summary>What would measure the other {len(claims)} on the real model</summary>"
+    return ["", "<details>", summary, "", *listed, "", "</details>"]
 
 
 def to_json(found: Mapping[Claim, Finding], published: Published) -> list[dict[str, Any]]:
@@ -74,7 +108,7 @@ def _measured(finding: Finding) -> str:
     return "; ".join(part for part in (finding.headline, needs) if part)
 
 
-def _details(claim: Claim, finding: Finding, published: Published) -> list[str]:
+def _details(claim: Claim, finding: Finding, real: Finding, published: Published) -> list[str]:
     """One folded claim. The blank lines make Markdown of what stands inside the element."""
     lines = [
         "<details>",
@@ -83,14 +117,23 @@ def _details(claim: Claim, finding: Finding, published: Published) -> list[str]:
         f"{'We claim' if claim.ours else 'The paper claims'}: {claim.claimed(published)}",
         "",
         f"Rule: {_flowing(claim.rule)}",
+        *_found(finding),
     ]
+    if real.comparisons:
+        lines += ["", f"On the real model: {real.verdict.value}.", *_found(real)]
+    return [*lines, "", "</details>"]
+
+
+def _found(finding: Finding) -> list[str]:
+    """The tables of a finding, what is missing, why, and where it comes from."""
+    lines = []
     for _, rows in groupby(finding.comparisons, key=lambda comparison: [*comparison.compared, *comparison.measured]):
         lines += ["", *_comparisons(list(rows))]
     if finding.needs:
         lines += ["", f"Not measured: {finding.needs}."]
     if finding.verdict in _WHY and finding.why:
         lines += ["", f"{_WHY[finding.verdict]}: {' '.join(finding.why)}"]
-    return [*lines, *_provenance(finding), "", "</details>"]
+    return [*lines, *_provenance(finding)]
 
 
 def _comparisons(rows: Sequence[Comparison]) -> list[str]:

@@ -134,7 +134,7 @@ def _jacobi_claimed(published: Published) -> str:
 def _jacobi(evidence: Evidence) -> Finding:
     """Every number of draft tokens on each AR model; the best is judged."""
     runs, compared, used, headline = evidence.runs, [], [], ""
-    for model in runs.models(lambda model: model.stage == AR):
+    for model in runs.models(lambda model: model.stage in (AR, None)):
         found: dict[int, list[Run]] = {}
         for run in runs.of(model, "jacobi"):
             if pair := on_same_problems([run], runs.one_token(model)):

@@ -35,18 +35,24 @@ def run(options: argparse.Namespace) -> None:
     store = read_runs(folder)
     evidence = read_evidence(store, folder)
     found = judge(evidence)
+    real = judge(read_evidence(store, folder, real=True))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(to_markdown(found, evidence.published, folder, store.problems), encoding="utf-8")
+        page.write_text(to_markdown(found, evidence.published, folder, store.problems, real), encoding="utf-8")
     except OSError as error:
         raise ValueError(f"{page} cannot be written: {error.strerror}") from error
     for problem in store.problems:
         sys.stderr.write(f"left out: {problem}\n")
-    lines = [(f"{claim.number}. {claim.title}", finding.verdict.value) for claim, finding in found.items()]
+    lines = [("claim", "tiny models", "real model")]
+    lines += [
+        (f"{claim.number}. {claim.title}", finding.verdict.value, real[claim].verdict.value)
+        for claim, finding in found.items()
+    ]
     sys.stdout.write(f"{aligned(lines)}\n\n{len(store.entries)} runs, {page}\n")
     if options.json:
         described = {
             "claims": to_json(found, evidence.published),
+            "real": to_json(real, evidence.published),
             "runs": len(store.entries),
             "left_out": list(store.problems),
         }

@@ -62,8 +62,11 @@ class ArModels:
     def baseline_of(self, model: Fields) -> str | None:
         """The fingerprint of the AR model that a model is compared with: of its size, the one with most runs.
 
-        One that has seen twice as many conversations is the compute-matched one, unless there is no other.
+        One that has seen twice as many conversations is the compute-matched one, unless there is no other. An adapter
+        is compared with its base, where that was run.
         """
+        if model.get("base") in {other["fingerprint"] for other in self._models}:
+            return str(model["base"])
         alike = self._alike(model)
         others = [other for other in alike if not _is_twice(other, model)] or alike
         return str(others[0]["fingerprint"]) if others else None

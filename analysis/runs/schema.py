@@ -84,6 +84,9 @@ def _check_model(model: Any, where: str) -> None:
         fits, allowed = _MODEL[name]
         if not fits(model[name]):
             raise ValueError(f"{where}.{name} must be {allowed}, got {model[name]!r}")
+    fits, allowed = _MODEL["fingerprint"]
+    if "base" in model and not fits(model["base"]):
+        raise ValueError(f"{where}.base must be {allowed} where it is there, got {model['base']!r}")
 
 
 def _check_settings(settings: Any) -> None:

@@ -24,6 +24,8 @@ Key = tuple[str, str | None, str, str]
 def describe(source: str) -> dict[str, Any]:
     """The model of an index entry (docs/runs.md). An adapter's hash is that of its own files, its parameters are all.
 
+    `base` is the hash of what an adapter runs on: that of the runs of the base itself. Other models have none.
+
     Raises:
         CheckpointError: one sentence that names the file at fault.
     """
@@ -35,21 +37,27 @@ def describe(source: str) -> dict[str, Any]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{folder} has no *.safetensors: give a folder that holds weights")
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            while part := opened.read(1 << 20):
-                digest.update(part)
     of_base = [] if whole == folder else sorted(whole.glob("*.safetensors"))
     return {
         "name": name,
-        "fingerprint": digest.hexdigest()[:16],
+        "fingerprint": _hash(files),
         "parameters": sum(map(_parameters, [*files, *of_base])),
         "stage": record.get("stage", "mars" if trained else None),
         "block_size": block_size,
         "sft_loss": record.get("sft_loss") if trained else None,
         "examples": record.get("measured", {}).get("examples"),
+        **({"base": _hash(of_base)} if of_base else {}),
     }
+
+
+def _hash(files: Iterable[Path]) -> str:
+    """16 hex digits of what is in the files."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            while part := opened.read(1 << 20):
+                digest.update(part)
+    return digest.hexdigest()[:16]
 
 
 def _parameters(file: Path) -> int:

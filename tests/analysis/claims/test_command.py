@@ -20,7 +20,8 @@ def test_command_writes_the_page(one_token: Any, tmp_path: Path, capsys: pytest.
     arguments = ["claims", "--runs", str(tmp_path / "runs"), "--out", str(page), "--json"]
     assert main(arguments) == 0
     output = capsys.readouterr().out.splitlines()
-    assert output[0].split() == [*f"1. {CLAIMS[0].title}".split(), "holds"]
+    assert output[0].split() == ["claim", "tiny", "models", "real", "model"]
+    assert output[1].split() == [*f"1. {CLAIMS[0].title}".split(), "holds", "not", "measured"]
     described = json.loads(output[-1])
     assert (described["runs"], described["left_out"]) == (3, [])
     first = page.read_text(encoding="utf-8")

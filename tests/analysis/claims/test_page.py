@@ -18,9 +18,15 @@ GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="
 
 @pytest.fixture(scope="module")
 def shipped() -> tuple[Evidence, dict[Claim, Finding]]:
-    """The runs in the repository, judged."""
+    """The runs of tiny models in the repository, judged."""
     evidence = read_evidence(read_runs(RUNS), RUNS)
     return evidence, judge(evidence)
+
+
+@pytest.fixture(scope="module")
+def real() -> dict[Claim, Finding]:
+    """The runs of a real model in the repository, judged."""
+    return judge(read_evidence(read_runs(RUNS), RUNS, real=True))
 
 
 def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_token: Any, exact_runs: Any) -> None:
@@ -30,15 +36,18 @@ def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_
     lines = page.splitlines()
     table = [line for line in lines if line.startswith(tuple(f"| {claim.number} | " for claim in CLAIMS))]
     assert len(table) == len(CLAIMS)
-    assert all(line.count(" | ") == 4 for line in table)
-    summaries = [line for line in lines if line.startswith("<summary>")]
+    assert all(line.count(" | ") == 3 for line in table)
+    summaries = [line for line in lines if line.startswith("<summary>") and "What would" not in line]
     assert [
         f"<summary>{claim.number}. {claim.title.replace('`', '')}: {finding.verdict.value}</summary>"
         for claim, finding in found.items()
     ] == summaries
-    assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS)
+    assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS) + 1
+    assert "- 1, 3, 9: `analysis/plans/real-model.sh smollm2-135m assets/adapters/smollm2-135m-mars`" in lines
+    assert all(line.endswith("| not measured |") for line in table), "there are no runs of a real model"
     assert "- runs/x.parquet: column tokens is missing" in lines
-    assert table[0].endswith("| 600 | **undecided at this n** |")
+    assert " | **undecided at this n**: " in table[0]
+    assert "(n = 600)" in table[0]
     assert " runs on a machine, 2 cores, commit 0000000000: `python -m analysis sweep …`." in page
 
 
@@ -71,15 +80,70 @@ def test_verdicts_and_numbers_stay_the_same(golden: dict[str, Any], shipped: tup
         assert place, f"{number} is missing or out of order"
 
 
-def test_the_page_in_the_repository_is_of_the_runs_in_it(shipped: tuple[Evidence, Any]) -> None:
+def test_the_page_in_the_repository_is_of_the_runs_in_it(
+    shipped: tuple[Evidence, Any], real: dict[Claim, Finding]
+) -> None:
     """`python -m analysis claims` brings it up to date."""
     evidence, found = shipped
     committed = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    assert committed == to_markdown(found, evidence.published, Path("assets/runs"), ())
+    assert committed == to_markdown(found, evidence.published, Path("assets/runs"), (), real)
 
 
-def test_the_overview_fits_on_a_screen_and_reasons_are_short(shipped: tuple[Evidence, Any]) -> None:
+def test_the_overview_fits_on_a_screen_and_reasons_are_short(
+    shipped: tuple[Evidence, Any], real: dict[Claim, Finding]
+) -> None:
     evidence, found = shipped
-    page = to_markdown(found, evidence.published, RUNS, ())
-    assert len(page.partition("<details>")[0].split()) < 550
+    page = to_markdown(found, evidence.published, RUNS, (), real)
+    assert len(page.partition("<details>")[0].split()) < 700
     assert all(len(finding.why) <= 2 for finding in found.values())
+
+
+def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, one_token: Any) -> None:
+    """A gated adapter on its base: the same texts, so no second AR model is asked for; exact texts are compared."""
+    base = {**fabricate.model("base", None, None, None), "parameters": 135_000_000, "fingerprint": "b" * 16}
+    adapter = {**fabricate.model("adapter", "mars", 4, None), "parameters": 150_000_000, "base": "b" * 16}
+    runs = [
+        make(base, tasks=("ifeval",), problems=541),
+        make(adapter, "sliding_window", tasks=("ifeval",), problems=541),
+    ]
+    for threshold, accuracy, gain in ((0.95, 0.88, 1.6), (0.8, 0.8, 2.0)):
+        runs.append(
+            make(
+                adapter,
+                "sliding_window",
+                threshold=threshold,
+                accuracy=accuracy,
+                gain=gain,
+                tasks=("ifeval",),
+                problems=541,
+            )
+        )
+    runs.append(make(adapter, "self_speculative", gain=1.9, layout="tree", tasks=("ifeval",), problems=541))
+    asked = []
+    for model, decoder, gain in ((base, "autoregressive", 1.0), (adapter, "self_speculative", 1.9)):
+        entry, rows = make(
+            model,
+            decoder,
+            gain=gain,
+            speed=gain,
+            group="spec_bench/x",
+            batch_size=1,
+            problems=80,
+            tasks=("spec_bench",),
+        )
+        asked.append(({**entry, "judged": False}, rows.assign(correct=False)))
+    store = fabricate.store([*one_token(0.9), *runs, *asked])
+    tiny, real = (judge(read_evidence(store, ROOT / "nowhere", real=which)) for which in (False, True))
+    verdicts = {claim.number: finding.verdict.value for claim, finding in real.items()}
+    assert (verdicts[1], verdicts[9], verdicts[12]) == ("holds", "holds", "not measured")
+    assert verdicts[3] != "not measured"
+    first, ninth = (next(finding for claim, finding in real.items() if claim.number == n) for n in (1, 9))
+    assert first.headline.startswith("every text is AR's (100.0 % [")
+    assert {run.model.base for run in first.runs} == {None, "b" * 16}
+    assert "spec_bench, batch 1, layout auto: texts 80 of 80" in str(ninth.comparisons[-1])
+    evidence = read_evidence(store, ROOT / "nowhere")
+    page = to_markdown(tiny, evidence.published, Path("runs"), (), real)
+    assert "On the real model: holds." in page
+    row = next(line for line in page.splitlines() if line.startswith("| 1 | "))
+    assert row.count("**") == 4
+    assert "- 2: first, merged adapters" in page

@@ -63,7 +63,12 @@ def test_every_step_is_rehearsed(
     for step in steps:
         if step.result is not None and step.name not in left:
             assert {"command", "commit", "hardware"} <= json.loads(step.result.read_text(encoding="utf-8")).keys()
-    assert (out / "runs" / "index.json").is_file()
+    models = {run["decoder"]: run["model"] for run in json.loads((out / "runs" / "index.json").read_text())["runs"]}
+    assert models["self_speculative"]["base"] == models["autoregressive"]["fingerprint"], (
+        "a run names the adapter's base"
+    )
+    assert models["self_speculative"]["fingerprint"] != models["autoregressive"]["fingerprint"]
+    assert "base" not in models["autoregressive"]
     assert called.count("mars.training") == 2
     before = len(called)
     assert main(arguments) == 0
