@@ -36,7 +36,14 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"training": "training", "generate": "generate", "hub": "hub hub_arguments", "serve": "serve"},
     ],
     "analysis": [
-        {"runs": "runs", "stats": "stats", "decoding": "decoding", "text_table": "text_table", "gpu": "gpu"},
+        {
+            "runs": "runs",
+            "stats": "stats",
+            "decoding": "decoding",
+            "text_table": "text_table",
+            "gpu": "gpu",
+            "recipes": "recipes",
+        },
         {"figures": "figures", "published": "published", "evaluations": "evaluations", "harness": "harness"},
         {"report": "report", "claims": "claims", "benches": "benches", "measured": "measured"},
         {"sweeps": "sweeps"},

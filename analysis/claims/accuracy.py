@@ -338,6 +338,7 @@ CLAIMS = (
             one lies below 0. All intervals are right together in 95 % of cases. Where every text is that of AR, as
             with a gated adapter, no second AR model is asked for.""",
         find=_one_token,
+        recipes=("ablations", "shipped"),
     ),
     Claim(
         number=2,
@@ -347,6 +348,7 @@ CLAIMS = (
             surely by more than with it. It fails if it surely falls by less than with it, or surely by less than
             {MARGIN:g} point.""",
         find=_sft_loss,
+        recipes=("ablations",),
     ),
     Claim(
         number=3,
@@ -357,6 +359,7 @@ CLAIMS = (
             paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
             less. The intervals are right together in 95 % of cases.""",
         find=_frontier,
+        recipes=("ablations", "calibration", "shipped"),
     ),
     Claim(
         number=8,
@@ -365,5 +368,6 @@ CLAIMS = (
         rule=f"""It holds if block diffusion, at its most accurate setting, is surely more than {COLLAPSE:g} points
             behind the AR model, and fails if it is surely less.""",
         find=_collapse,
+        recipes=("ablations",),
     ),
 )

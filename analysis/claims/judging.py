@@ -99,13 +99,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A claim of the paper, or (`ours`) of this project. `rule` states in words how `find` reaches its verdict."""
+    """A claim of the paper, or (`ours`) of this project. `rule` states in words how `find` reaches its verdict.
+
+    `recipes` (analysis/recipes.py) make the runs of the tiny models that it is judged on.
+    """
 
     number: int
     title: str
     claimed: Callable[[Published], str]
     rule: str
     find: Callable[[Evidence], Finding]
+    recipes: tuple[str, ...]
     ours: bool = False
 
 

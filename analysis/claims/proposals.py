@@ -355,6 +355,7 @@ CLAIMS = (
             mode, interpolated between thresholds. It holds if margin and entropy surely differ by less than
             {ALIKE:g} % from probability, and fails if one surely differs by more.""",
         find=_scores,
+        recipes=("ablations",),
     ),
     Claim(
         number=9,
@@ -365,6 +366,7 @@ CLAIMS = (
             point as measured. It fails if a text differs or it surely takes more passes. Wall-clock, against
             the fastest such τ or AR in the same turns, is shown but not judged.""",
         find=_exact,
+        recipes=("smoke", "ablations", "calibration", "shipped"),
         ours=True,
     ),
     Claim(
@@ -375,6 +377,7 @@ CLAIMS = (
             it surely loses accuracy at some τ, or surely adds nothing. The intervals are right together in 95 % of
             cases.""",
         find=_extra,
+        recipes=("ablations", "calibration"),
         ours=True,
     ),
 )

@@ -356,6 +356,7 @@ CLAIMS = (
             and on every other model of this size. It holds if the best cache block size surely beats each AR run, and
             fails if every size is surely slower than each. The intervals are right together in 95 % of cases.""",
         find=_cache,
+        recipes=("shipped",),
     ),
     Claim(
         number=6,
@@ -364,6 +365,7 @@ CLAIMS = (
         rule=f"""It holds if the best number of draft tokens surely gives at most {LITTLE:g} tokens per forward, and
             fails if it surely gives more.""",
         find=_jacobi,
+        recipes=("ablations", "shipped"),
     ),
     Claim(
         number=7,
@@ -372,6 +374,7 @@ CLAIMS = (
         rule="""Each pair runs at its fastest setting in the same turns. It holds if a MARS target, and MARS as draft
             and target, both surely beat AR → AR, and fails if one is surely slower.""",
         find=_speculative,
+        recipes=("speculative",),
     ),
     Claim(
         number=10,
@@ -381,6 +384,7 @@ CLAIMS = (
             surely beats block_cached at every cache block size, and fails if it is surely slower than the best. The
             intervals are right together in 95 % of cases.""",
         find=_waiting,
+        recipes=("shipped",),
         ours=True,
     ),
     Claim(
@@ -391,6 +395,7 @@ CLAIMS = (
             batch size measured, and fails if it is surely slower at one. The intervals are over rounds of the
             benchmark.""",
         find=_baseline,
+        recipes=("bench",),
         ours=True,
     ),
 )

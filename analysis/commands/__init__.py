@@ -51,6 +51,7 @@ COMMANDS: dict[str, Command] = {
     "lm-eval": Command("lm_eval"),
     "measured": Command("measured"),
     "report": Command("report"),
+    "reproduce": Command("reproduce"),
     "spec-bench": Command("spec_bench"),
     "sweep": Command("sweep"),
 }

@@ -10,11 +10,15 @@ from analysis.figures.words import SOURCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """`question` is the one that the figure answers, `reading` how to read it."""
+    """`question` is the one that the figure answers, `reading` how to read it.
+
+    `recipes` (analysis/recipes.py) make the runs that are drawn.
+    """
 
     title: str
     question: str
     reading: str
+    recipes: tuple[str, ...]
 
     def caption(self, note: str = "") -> str:
         """The question, how to read the figure, and a note on the view it is shown in."""
@@ -28,46 +32,54 @@ DESCRIPTIONS = {
         reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
         "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
         "marks. The dashed line is AR on the same problems, with its 95 % band.",
+        recipes=("ablations", "shipped"),
     ),
     "families": Description(
         title="By family of problems",
         question="Which problems lose accuracy?",
         reading="All panels have the same axes. The band is AR on this family.",
+        recipes=("ablations", "shipped"),
     ),
     "equal_accuracy": Description(
         title="Decoders at equal accuracy",
         question="Which decoder writes the most tokens within an accuracy budget?",
         reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
         "a score test on the same problems as AR, corrected for the settings tried.",
+        recipes=("shipped",),
     ),
     "efficiency": Description(
         title="Speed-up against tokens per forward",
         question="How much wall-clock time does a gain in tokens per forward save?",
         reading="On the dashed line, a pass takes as long as one of AR. The further below, the more a wider pass "
         "costs; at a speed-up under 1 the decoder is slower than AR.",
+        recipes=("shipped",),
     ),
     "acceptance": Description(
         title="Acceptance lengths",
         question="How many tokens does a pass accept?",
         reading="The share of passes by the number of tokens that they accepted.",
+        recipes=("shipped",),
     ),
     "ablation": Description(
         title="Block size and SFT loss",
         question="What do larger blocks and the SFT loss change?",
         reading="Models that saw equally many conversations, in one-token mode and at τ = 0.95. Hollow marks are "
         f"published ({SOURCE}): means of six benchmarks, other models.",
+        recipes=("ablations",),
     ),
     "scores": Description(
         title="Probability, margin or entropy",
         question="Does the choice of acceptance score matter?",
         reading="Each line is one score compared with the threshold. Where the lines coincide, the choice does not "
         "matter.",
+        recipes=("ablations",),
     ),
     "caching": Description(
         title="Cache block and batch size",
         question="When is block_cached faster than AR?",
         reading="Its speed-up over AR, with intervals; blue is faster than AR, orange slower. The published map "
         f"({SOURCE}) has a baseline of its own.",
+        recipes=("shipped",),
     ),
     "reliability": Description(
         title="Do the scores mean what they say?",
@@ -75,6 +87,7 @@ DESCRIPTIONS = {
         reading="Right means the token that one-token mode writes there. Each panel is one depth, the number of masks "
         "read. On the dotted diagonal a proposal is right as often as its score says. Bars show the share of proposals "
         f"in each bin; bins of fewer than {FEWEST} are left out.",
+        recipes=("calibration",),
     ),
 }
 """By the names of the functions in `analysis.figures` that draw them."""

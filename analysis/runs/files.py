@@ -77,10 +77,35 @@ def write_run(
         _write_parquet(rows_path(folder, entry["id"]), table)
         if kept is not None:
             _write_parquet(proposals_path(folder, entry["id"]), kept)
-        text = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1, ensure_ascii=False) + "\n"
-        _replace(index, lambda path: Path(path).write_text(text, encoding="utf-8"))
+        _write_index(index, runs)
         if kept is None:
             proposals_path(folder, entry["id"]).unlink(missing_ok=True)
+
+
+def remove_runs(folder: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> int:
+    """Remove runs with their files; returns how many.
+
+    Raises:
+        ValueError: the index cannot be read.
+    """
+    index = folder / INDEX
+    if not index.is_file():
+        return 0
+    with locked(folder):
+        runs = read_index(index)
+        gone = [run for run in runs if isinstance(run, dict) and unwanted(run)]
+        if gone:
+            kept = [run for run in runs if run not in gone]
+            _write_index(index, kept)
+        for run in gone:
+            rows_path(folder, run["id"]).unlink(missing_ok=True)
+            proposals_path(folder, run["id"]).unlink(missing_ok=True)
+    return len(gone)
+
+
+def _write_index(index: Path, runs: list[Any]) -> None:
+    text = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1, ensure_ascii=False) + "\n"
+    _replace(index, lambda path: Path(path).write_text(text, encoding="utf-8"))
 
 
 @contextmanager

@@ -1,0 +1,137 @@
+"""`python -m analysis reproduce`: what each figure and claim rests on, and making it again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.claims import CLAIMS
+from analysis.claims.models import ON_REAL
+from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.recipes import RECIPES, RUNS, Recipe, in_order
+from analysis.runs import read_runs
+from analysis.runs.files import remove_runs
+
+HELP = "list every figure and claim with the command, the hours and the machine behind it, or make some again"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add = parser.add_argument
+    add(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="claim-9, figure-frontier or the name of a recipe; without any: the list",
+    )
+    add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the run store (default: {RUNS})")
+    add("--again", action="store_true", help="first remove the runs that these sweeps made")
+    add("--dry-run", action="store_true", help="print the commands, and run none")
+    add("--json", action="store_true", help="with the list: also print one JSON object, as the last line")
+
+
+def run(options: argparse.Namespace) -> int:
+    """List, or run the commands of what was named, then judge or draw it. Returns the exit code.
+
+    Raises:
+        ValueError: a name is unknown, the list of runs cannot be read, or a command failed.
+    """
+    if not options.names:
+        _list(options)
+        return 0
+    known = _known()
+    if unknown := [name for name in options.names if name not in known]:
+        raise ValueError(f"name must be one of {', '.join(known)}, got {unknown[0]!r}")
+    recipes = in_order(dict.fromkeys(recipe for name in options.names for recipe in known[name]))
+    recipes = [recipe for recipe in recipes if not _is_there(recipe)]
+    commands = [line for recipe in recipes for line in recipe.lines(str(options.runs))]
+    commands += _afterwards(options.names, options.runs)
+    if options.dry_run:
+        sys.stdout.write("".join(f"{command}\n" for command in commands))
+        return 0
+    if options.again:
+        plans = {recipe.plan for recipe in recipes if recipe.plan}
+        removed = remove_runs(options.runs, lambda entry: entry.get("plan") in plans)
+        sys.stderr.write(f"removed {removed} runs of {', '.join(sorted(plans)) or 'no plan'}\n")
+    options.runs.mkdir(parents=True, exist_ok=True)
+    for command in commands:
+        _call(command)
+    return 0
+
+
+def _is_there(recipe: Recipe) -> bool:
+    """Whether the models that a recipe trains are there: training them is hours of work."""
+    return recipe.name == "ablation-models" and Path("runs/ablations/mars-b16/model.safetensors").is_file()
+
+
+def _known() -> dict[str, tuple[str, ...]]:
+    """The recipes behind each name."""
+    claims = {f"claim-{claim.number}": (*claim.recipes, *ON_REAL[claim.number].recipes) for claim in CLAIMS}
+    figures = {f"figure-{name}": description.recipes for name, description in DESCRIPTIONS.items()}
+    return {**claims, **figures, **{name: (name,) for name in RECIPES}}
+
+
+def _afterwards(names: Sequence[str], runs: Path) -> list[str]:
+    """What judges and draws from the runs."""
+    own = runs == Path(RUNS)
+    made = {
+        "claim-": ("claims", "docs/claims.md" if own else str(runs / "claims.md")),
+        "figure-": ("report", "runs/report" if own else str(runs / "report")),
+    }
+    return [
+        shlex.join(["python", "-m", "analysis", command, "--runs", str(runs), "--out", out])
+        for start, (command, out) in made.items()
+        if any(name.startswith(start) for name in names)
+    ]
+
+
+def _call(command: str) -> None:
+    """Run a line of the shell, `python` being this one."""
+    shell = shutil.which("bash")
+    if shell is None:
+        raise ValueError("bash was not found: run the commands of --dry-run yourself")
+    sys.stderr.write(f"$ {command}\n")
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run([shell, "-o", "pipefail", "-c", command], env={**os.environ, "PATH": places}, check=False)
+    if done.returncode:
+        raise ValueError(f"this command ended with exit code {done.returncode}: {command}")
+
+
+def _list(options: argparse.Namespace) -> None:
+    there: dict[str, int] = {}
+    for entry in read_runs(options.runs).entries:
+        there[str(entry["plan"])] = there.get(str(entry["plan"]), 0) + 1
+    behind = _known()
+    rows = [("name", "what", "recipes")]
+    rows += [(f"claim-{claim.number}", claim.title, ", ".join(behind[f"claim-{claim.number}"])) for claim in CLAIMS]
+    rows += [(f"figure-{name}", each.title, ", ".join(each.recipes)) for name, each in DESCRIPTIONS.items()]
+    sys.stdout.write(_left(rows) + "\n\n")
+    lines = [("recipe", "hours", "machine", "runs here", "what it makes")]
+    for name, recipe in RECIPES.items():
+        count = str(there.get(recipe.plan, 0)) if recipe.plan else "–"
+        lines.append((name, f"about {recipe.hours:g}", recipe.machine, count, recipe.makes))
+    sys.stdout.write(_left(lines) + "\n\n")
+    for name, recipe in RECIPES.items():
+        sys.stdout.write("".join(f"{name}: {line}\n" for line in recipe.lines(str(options.runs))))
+    if options.json:
+        described = {name: list(recipes) for name, recipes in behind.items()}
+        found = {
+            name: {"hours": recipe.hours, "machine": recipe.machine, "commands": recipe.lines(str(options.runs))}
+            for name, recipe in RECIPES.items()
+        }
+        sys.stdout.write(json.dumps({"names": described, "recipes": found}) + "\n")
+
+
+def _left(rows: Sequence[tuple[str, ...]]) -> str:
+    """Columns aligned to the left, but for the last, which is as long as it is."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    )

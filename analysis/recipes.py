@@ -1,0 +1,123 @@
+"""What made the runs that figures and claims rest on: commands, the hours they take, and the machine. No torch here.
+
+Figures (`analysis/figures/catalogue.py`) and claims (`analysis/claims`) name the recipes of this table.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+RUNS = "assets/runs"
+BASE, ADAPTER = "smollm2-135m", "assets/adapters/smollm2-135m-mars"
+_IDLE = "two idle CPU cores"
+_BENCHED = (
+    "--decoders sliding_window,sliding_window/b5,block_cached/c8,block_cached/c16,block_cached/c32,"
+    "self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 --markdown --json"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Commands of a shell, in order, `{runs}` being the run store; about so many hours on this machine.
+
+    `plan` is the name that its runs have as their plan; `after` are recipes that have to be there first.
+    """
+
+    name: str
+    makes: str
+    commands: tuple[str, ...]
+    hours: float
+    machine: str
+    plan: str | None = None
+    after: tuple[str, ...] = ()
+
+    def lines(self, runs: str = RUNS) -> list[str]:
+        """The commands on this run store."""
+        return [command.format(runs=shlex.quote(runs)) for command in self.commands]
+
+
+def _sweep(name: str, makes: str, hours: float, machine: str, *after: str) -> Recipe:
+    command = f"python -m analysis sweep analysis/plans/{name}.toml --runs {{runs}}"
+    return Recipe(name=name, makes=makes, commands=(command,), hours=hours, machine=machine, plan=name, after=after)
+
+
+def _ifeval(name: str, makes: str, hours: float, options: str) -> Recipe:
+    return Recipe(
+        name=name,
+        makes=makes,
+        commands=(f"python -m analysis ifeval {options} --runs {{runs}}",),
+        hours=hours,
+        machine=_IDLE,
+    )
+
+
+_ALL = (
+    _sweep("smoke", "a few settings of the shipped models", 0.05, "two CPU cores"),
+    Recipe(
+        name="ablation-models",
+        makes="the models that differ in one part of their training, in runs/ablations",
+        commands=("bash analysis/plans/ablations.sh",),
+        hours=6,
+        machine="one CPU core; several are faster",
+    ),
+    _sweep("ablations", "block sizes, the SFT loss, scores, block diffusion", 0.5, "two CPU cores", "ablation-models"),
+    _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, "two CPU cores", "ablation-models"),
+    _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4, _IDLE),
+    _sweep("speculative", "the paper's pairs of draft and target, on the clock", 0.1, _IDLE),
+    Recipe(
+        name="bench",
+        makes="the decoders against generate of transformers, on the clock",
+        commands=(f"python -m analysis bench {_BENCHED} | tail -n 1 > {{runs}}/bench-cpu.json",),
+        hours=0.3,
+        machine=_IDLE,
+    ),
+    Recipe(
+        name="real-model",
+        makes="a pretrained model with its adapter: Spec-Bench, and IFEval under each τ and exactly",
+        commands=(f"RUNS={{runs}} PYTHON=python analysis/plans/real-model.sh {BASE} {ADAPTER}",),
+        hours=8,
+        machine=_IDLE,
+    ),
+    _ifeval(
+        "real-caches",
+        "block caches against a cursor per row on the pretrained model, on the clock",
+        4,
+        f"--checkpoint {ADAPTER} --baseline {BASE} --timed --batch-size 4 --decoders autoregressive,"
+        "sliding_window@0.95,block_cached@0.95/c8,block_cached@0.95/c16,block_cached@0.95/c32",
+    ),
+    _ifeval(
+        "real-jacobi",
+        "Jacobi decoding of the pretrained model",
+        1,
+        f"--checkpoint {BASE} --decoders autoregressive,jacobi/k4",
+    ),
+    Recipe(
+        name="real-bench",
+        makes="the pretrained model's decoders against generate of transformers, on the clock",
+        commands=(f"python -m analysis bench --checkpoint {ADAPTER} --json | tail -n 1 > {{runs}}/bench-135m.json",),
+        hours=3,
+        machine=_IDLE,
+    ),
+    Recipe(
+        name="gpu",
+        makes="all that waits for a GPU (docs/gpu.md)",
+        commands=("python -m analysis gpu --out runs/gpu",),
+        hours=1.5,
+        machine="a GPU",
+    ),
+)
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _ALL}
+
+
+def in_order(names: Iterable[str]) -> list[Recipe]:
+    """These recipes and those that have to be there first, each once, in the order of the table."""
+    wanted: set[str] = set()
+    ask = list(names)
+    while ask:
+        name = ask.pop()
+        if name not in wanted:
+            wanted.add(name)
+            ask += RECIPES[name].after
+    return [recipe for recipe in _ALL if recipe.name in wanted]

@@ -1,0 +1,93 @@
+"""`python -m analysis reproduce`: one table of what figures and claims rest on, and runs made again from it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.claims import CLAIMS, judge, read_evidence
+from analysis.claims.models import ON_REAL
+from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.recipes import RECIPES, in_order
+from analysis.runs import read_runs
+from analysis.runs.files import remove_runs
+
+ROOT = Path(__file__).parents[3]
+RUNS = ROOT / "assets" / "runs"
+
+
+def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
+    for recipes in (
+        *(claim.recipes for claim in CLAIMS),
+        *(each.recipes for each in ON_REAL.values()),
+        *(each.recipes for each in DESCRIPTIONS.values()),
+    ):
+        assert set(recipes) <= RECIPES.keys()
+    assert ON_REAL.keys() == {claim.number for claim in CLAIMS}
+    assert all(bool(each.recipes) != bool(each.first) for each in ON_REAL.values())
+    for recipe in RECIPES.values():
+        for place in re.findall(r"analysis/plans/\S+", " ".join(recipe.commands)):
+            assert (ROOT / place).is_file()
+
+
+def test_claims_name_the_plans_that_made_their_runs() -> None:
+    evidence = read_evidence(read_runs(RUNS), RUNS)
+    for claim, finding in judge(evidence).items():
+        made_by = {plan for run in finding.runs for plan in re.findall(r"plans/(\w+)\.toml", run.command)}
+        assert made_by <= {RECIPES[name].plan for name in claim.recipes}, claim.title
+        assert made_by or finding.commands
+
+
+def test_the_list_has_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--runs", str(RUNS), "--json"]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(printed.splitlines()[-1])
+    names = {*(f"claim-{claim.number}" for claim in CLAIMS), *(f"figure-{name}" for name in DESCRIPTIONS), *RECIPES}
+    assert found["names"].keys() == names
+    assert all(line["hours"] > 0 and line["machine"] and line["commands"] for line in found["recipes"].values())
+    assert main(["reproduce", "figure-nonsense"]) == 2
+    assert "name must be one of claim-1," in capsys.readouterr().err
+
+
+def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [recipe.name for recipe in in_order(["calibration"])] == ["ablation-models", "calibration"]
+    assert main(["reproduce", "claim-7", "--dry-run", "--runs", "some where"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "python -m analysis sweep analysis/plans/speculative.toml --runs 'some where'",
+        "python -m analysis claims --runs 'some where' --out 'some where/claims.md'",
+    ]
+
+
+@pytest.mark.slow
+def test_the_runs_of_a_plan_are_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a copy of the plan's runs, from which one was removed."""
+    store = tmp_path / "runs"
+    shutil.copytree(RUNS, store)
+    remove_runs(store, lambda entry: entry["plan"] != "smoke")
+    before = {entry["id"]: entry for entry in read_runs(store).entries}
+    lost = next(run for run, entry in before.items() if entry["decoder"] == "jacobi")
+    assert remove_runs(store, lambda entry: entry["id"] == lost) == 1
+    assert not (store / f"{lost}.parquet").exists()
+    assert main(["reproduce", "smoke", "--runs", str(store)]) == 0
+    again = read_runs(store)
+    assert {entry["id"] for entry in again.entries} == before.keys()
+    assert not again.problems
+    texts = again.rows(lost)["text"] == read_runs(RUNS).rows(lost)["text"]
+    assert texts.mean() > 0.95, "in float32 the texts are those of the run that was removed"
+
+
+def test_again_removes_the_runs_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "runs"
+    shutil.copytree(RUNS, store)
+    called: list[str] = []
+    monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
+    assert main(["reproduce", "smoke", "--again", "--runs", str(store)]) == 0
+    assert called == [f"python -m analysis sweep analysis/plans/smoke.toml --runs {store}"]
+    kept = read_runs(store)
+    assert {entry["plan"] for entry in kept.entries} == {"ablations", "calibration", "shipped", "speculative"}
+    assert not kept.problems
