@@ -63,7 +63,7 @@ class IFEval:
         Raises:
             ValueError: a decoder cannot run its checkpoint.
         """
-        size = CHUNK * self.batch_size
+        size = self._chunk
         for place, first in enumerate(range(0, len(self.prompts), size)):
             turn = place % len(lanes)
             for lane in [*lanes[turn:], *lanes[:turn]]:
@@ -76,6 +76,15 @@ class IFEval:
             lane.label: {prompt.key: Turn.from_dict(journal[_key(lane, prompt)]) for prompt in self.prompts}
             for lane in lanes
         }
+
+    def turn(self, place: int) -> int:
+        """The turn in which a lane answers the prompt at this place."""
+        return place // self._chunk
+
+    @property
+    def _chunk(self) -> int:
+        """Prompts that a lane answers before it is the turn of the next."""
+        return CHUNK * self.batch_size
 
     def _ask(
         self,

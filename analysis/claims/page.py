@@ -19,7 +19,8 @@ million parameters with its adapter, on real benchmarks. `python -m analysis cla
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several at once. Accuracies have Wilson intervals;
 differences of accuracy are paired, with score intervals (Tango 1998); rates and ratios are bootstrapped over problems.
 "Surely" means the whole interval. Wall-clock is compared only between runs that took turns on an otherwise idle
-machine."""
+machine; where a run tells its turns, the interval of a speed-up is over turns (Student's t of the logarithms) and so
+holds what the machine varies by as well as the problems."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 

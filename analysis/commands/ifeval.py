@@ -19,7 +19,7 @@ from analysis.benchmarks.ifeval_run import METRIC, TASK, Figures, IFEval, figure
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import fingerprint
 from analysis.commands.lanes import add_lane_options, load_lanes, run_provenance
-from analysis.commands.shared import described_run, machine
+from analysis.commands.shared import described_run, drift_note, machine
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.harness.journal import Journal
 from analysis.runs import read_runs
@@ -115,6 +115,9 @@ def _measure(ifeval: IFEval, checkers: Checkers, folder: Path, provenance: Mappi
                 answered = ifeval.answers(missing, journal, bar.update)
             for lane in missing:
                 rows[lane.label] = rows_of(ifeval.prompts, answered[lane.label], checkers.followed)
+                if ifeval.timed:
+                    rows[lane.label]["turn"] = [ifeval.turn(place) for place in range(len(ifeval.prompts))]
+                    notes += drift_note(lane.label, rows[lane.label])
                 write_run(folder, {**entries[lane.label], **provenance}, rows[lane.label])
         journal.remove()
     return Measured(rows=rows, ids=[str(entry["id"]) for entry in entries.values()], notes=notes)

@@ -6,10 +6,14 @@ import shlex
 import sys
 from typing import Any
 
+import pandas as pd
 import torch
 
+from analysis.stats.turns import drift
 from mars.provenance import hardware, provenance
 
+SURE = 0.01
+"""The p-value under which a drift is told of."""
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
 
 
@@ -29,6 +33,20 @@ def machine(dtype: str, device: torch.device) -> str:
     """Where it ran, for people."""
     threads = "" if device.type == "cuda" else f", torch threads: {torch.get_num_threads()}"
     return f"{dtype}, {hardware(str(device))}{threads}"
+
+
+def drift_note(name: str, rows: pd.DataFrame) -> list[str]:
+    """A sentence where a timed run surely got slower or faster over its turns; the run is kept as it is."""
+    found = drift(rows)
+    if found is None or found.p_value >= SURE:
+        return []
+    way = "slower" if found.percent > 0 else "faster"
+    return [
+        (
+            f"{name} got {abs(found.percent):.0f} % {way} from its first turn to its last (p = {found.p_value:.2g}); "
+            "nothing is left out."
+        )
+    ]
 
 
 def described_run(dtype: str, device: torch.device) -> dict[str, Any]:

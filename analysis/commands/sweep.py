@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from analysis.commands.shared import drift_note
 from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.plan import SweepPlan, read_plan
@@ -104,6 +105,8 @@ def _print(swept: Swept, options: argparse.Namespace) -> None:
         lines.append((row["id"], str(row["n"]), f"{row['accuracy']:.1%}", *rates))
     if swept.run:
         sys.stdout.write(aligned(lines) + "\n\n")
+    for run in swept.run:
+        sys.stdout.write("".join(f"{note}\n" for note in drift_note(run, store.rows(run))))
     sys.stdout.write(f"{len(swept.run)} run, {len(swept.skipped)} were there, in {swept.seconds:.0f} s")
     sys.stdout.write(f"; {len(swept.left)} wait for other processes\n" if swept.left else "\n")
     if options.json:

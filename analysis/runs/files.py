@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from analysis.runs.schema import SCHEMA, check_entry
-from analysis.runs.tables import PROPOSALS, ROWS, check_proposals, check_rows
+from analysis.runs.tables import PROPOSALS, check_proposals, check_rows, rows_schema
 
 INDEX = "index.json"
 LOCK = ".lock"
@@ -62,7 +62,7 @@ def write_run(
         check_entry(entry)
     except ValueError as error:
         raise ValueError(f"entry.{error}") from error
-    table = _table(rows, ROWS)
+    table = _table(rows, rows_schema(rows.columns))
     checked = check_rows(table, entry)
     kept = None if proposals is None else _table(proposals, PROPOSALS)
     if kept is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ ROWS = pa.schema(
         pa.field("text", pa.string()),
     ]
 )
+TURN = pa.field("turn", pa.int64())
+"""A further column of timed runs: rows of one number were decoded between two turns of other runs."""
 PROPOSALS = pa.schema(
     [
         pa.field("task", pa.string()),
@@ -34,15 +36,21 @@ PROPOSALS = pa.schema(
 )
 
 
+def rows_schema(names: Collection[str]) -> pa.Schema:
+    """The columns of rows, with the turn where it is among the names."""
+    return ROWS.append(TURN) if TURN.name in names else ROWS
+
+
 def check_rows(table: pa.Table, entry: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of a run as a frame.
 
     Raises:
         ValueError: a column is missing, of another type or holds what it may not, or problems are missing.
     """
-    frame = _frame(table, ROWS)
-    for name in ("number", "tokens", "passes", "seconds", "model_seconds"):
-        _check_numbers(frame[name])
+    frame = _frame(table, rows_schema(table.schema.names))
+    for name in ("number", "tokens", "passes", "seconds", "model_seconds", TURN.name):
+        if name in frame:
+            _check_numbers(frame[name])
     if wrong := set(frame["finish_reason"]) - {"stop", "length"}:
         raise ValueError(f"column finish_reason must hold stop or length, got {min(wrong)!r}")
     if (_flattened(table.column("acceptance_lengths")).to_numpy(zero_copy_only=False) < 0).any():

@@ -105,7 +105,9 @@ class Work:
             if len(done) < job.chunks:
                 return False
             lines = [done[number] for number in range(job.chunks)]
-            rows = pd.DataFrame([row for line in lines for row in line["rows"]])
+            rows = pd.DataFrame([{**row, "turn": line["chunk"]} for line in lines for row in line["rows"]])
+            if not job.setting["timed"]:
+                rows = rows.drop(columns="turn")
             proposals = None
             if job.proposals:
                 found = [proposal for line in lines for proposal in line["proposals"]]

@@ -1,0 +1,59 @@
+"""Speed-ups over turns: the machine is in the interval, and a drift is reported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.stats.pairs import speed_up
+from analysis.stats.turns import drift, over_turns
+
+TURNS, EACH = 12, 30
+
+
+def _rows(seed: int, speed: float, machine: float = 0.0, slope: float = 0.0) -> pd.DataFrame:
+    """Problems with tokens of their own; each turn is slower or faster by a draw, and by a slope over the turns."""
+    tokens = np.random.default_rng(0).integers(20, 60, TURNS * EACH)
+    factor = np.exp(np.random.default_rng(seed).normal(0, machine, TURNS) + slope * np.arange(TURNS))
+    turn = np.repeat(np.arange(TURNS), EACH)
+    seconds = tokens / speed * factor[turn] * np.exp(np.random.default_rng(seed + 1).normal(0, 0.05, len(tokens)))
+    return pd.DataFrame(
+        {"task": "x", "number": np.arange(len(tokens)), "tokens": tokens, "seconds": seconds, "turn": turn}
+    )
+
+
+def test_the_interval_holds_the_machine() -> None:
+    quiet = over_turns(_rows(1, 150.0), _rows(11, 100.0))
+    rough = over_turns(_rows(1, 150.0, machine=0.1), _rows(11, 100.0, machine=0.1))
+    assert quiet is not None
+    assert rough is not None
+    assert quiet.gain.value == pytest.approx(1.5, rel=0.02)
+    assert quiet.machine < 1 < quiet.problems < 2
+    assert 8 < rough.machine < 22, "the standard deviation of a ratio of two draws of 10 %"
+    by_problems = speed_up(_rows(1, 150.0, machine=0.1), _rows(11, 100.0, machine=0.1))
+    assert rough.gain.high - rough.gain.low > 2 * (by_problems.high - by_problems.low)
+
+
+def test_an_interval_is_right_as_often_as_it_says() -> None:
+    found = [over_turns(_rows(seed, 150.0, machine=0.1), _rows(seed + 500, 100.0, machine=0.1)) for seed in range(100)]
+    right = sum(each is not None and each.gain.low <= 1.5 <= each.gain.high for each in found)
+    assert 90 <= right <= 99
+
+
+def test_a_drift_is_reported() -> None:
+    rising = drift(_rows(1, 100.0, machine=0.01, slope=0.02))
+    assert rising is not None
+    assert rising.percent == pytest.approx(100 * (np.exp(0.02 * (TURNS - 1)) - 1), abs=4)
+    assert rising.p_value < 0.001
+    steady = drift(_rows(1, 100.0, machine=0.01))
+    assert steady is not None
+    assert steady.p_value > 0.01
+
+
+def test_without_turns_there_is_nothing_to_say() -> None:
+    rows = _rows(1, 100.0)
+    assert over_turns(rows.drop(columns="turn"), rows) is None
+    assert over_turns(rows[rows["turn"] < 3], rows[rows["turn"] < 3]) is None
+    assert over_turns(rows[rows["turn"] > 0], rows) is None
+    assert drift(rows.drop(columns="turn")) is None
