@@ -17,13 +17,17 @@ FAMILY_MEASURES = (PER_FORWARD,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A figure of the report; `points` are the numbers drawn, one row a mark. The caption says how to read it."""
+    """A figure of the report; `points` are the numbers drawn, one row a mark. The caption says how to read it.
+
+    Figures of one `chapter` follow each other.
+    """
 
     name: str
     title: str
     caption: str
     points: pd.DataFrame
     figure: go.Figure
+    chapter: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from analysis.figures import template
 from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
 from analysis.report.evidence import Evidence, Section
 
-PAGE = "report.html"
+PAGE = "index.html"
+"""What a server of static files, such as GitHub Pages, shows for the folder."""
 TITLE = "MARS Lens: the evidence"
 COLUMNS = (
     *("model", "decoder", "threshold", "batch size", "n", "accuracy (%)", "tokens per forward", "speed-up over AR"),
@@ -94,6 +95,7 @@ def _shown(section: Section) -> dict[str, str | bool]:
     return {
         "name": section.name,
         "title": section.title,
+        "chapter": section.chapter,
         "caption": " ".join(section.caption.split()),
         "counts": _counts(section.points),
         "has_numbers": bool(len(section.points)),

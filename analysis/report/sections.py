@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import figures
 from analysis.figures.catalogue import DESCRIPTIONS
-from analysis.figures.words import PUBLISHED, SOURCE
+from analysis.figures.words import SOURCE
 from analysis.report.evidence import Evidence, Section, of_shown, usual
 
 POINTS = 2.0
@@ -19,7 +20,7 @@ _HISTOGRAM_THRESHOLDS = (0.95, 0.7)
 
 def sections(evidence: Evidence) -> list[Section]:
     """All figures, in the order of the page; one for which there are no runs says so."""
-    return [build(evidence) for build in _SECTIONS]
+    return [replace(build(evidence), chapter=chapter) for chapter, builds in _STORY.items() for build in builds]
 
 
 def _section(
@@ -39,20 +40,6 @@ def _frontier(evidence: Evidence) -> Section:
         "frontier",
         suffix=": the decoders in tokens per forward",
         note="Exact decoders write what one-token mode writes.",
-        points=figures.frontier_points(rows),
-        figure=figures.frontier(rows),
-    )
-
-
-def _training(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
-    rows = rows[rows["decoder"].isin(["sliding_window", "block_diffusion"])]
-    return _section(
-        "training",
-        "frontier",
-        suffix=": block sizes and the SFT loss",
-        note="One line per model: MARS of different block sizes, with and without the SFT loss, and block diffusion. "
-        "Brackets give thousands of conversations seen, where models share a name.",
         points=figures.frontier_points(rows),
         figure=figures.frontier(rows),
     )
@@ -97,18 +84,6 @@ def _efficiency(evidence: Evidence) -> Section:
     )
 
 
-def _equal_accuracy(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
-    rows = rows[of_shown(rows)]
-    return _section(
-        "equal-accuracy",
-        "equal_accuracy",
-        suffix=f": within {POINTS:g} points of AR",
-        points=figures.equal_accuracy_points(rows, points=POINTS),
-        figure=figures.equal_accuracy(rows, points=POINTS),
-    )
-
-
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
     rows = usual(evidence.table)
     return _section(
@@ -139,16 +114,6 @@ def _ablation(evidence: Evidence) -> Section:
         "ablation",
         points=figures.ablation_points(rows),
         figure=figures.ablation(rows),
-    )
-
-
-def _scores(evidence: Evidence) -> Section:
-    rows = evidence.table[(evidence.table["source"] != PUBLISHED) & (evidence.table["settings.extra_proposal"] != True)]  # noqa: E712
-    return _section(
-        "scores",
-        "scores",
-        points=figures.scores_points(rows),
-        figure=figures.scores(rows),
     )
 
 
@@ -185,7 +150,11 @@ def _reliability(evidence: Evidence) -> Section:
     )
 
 
-_SECTIONS: tuple[Callable[[Evidence], Section], ...] = (
-    *(_frontier, _training, _beside_published, _speed, _efficiency, _equal_accuracy, _equal_accuracy_speed),
-    *(_families, _ablation, _scores, _caching, _acceptance, _reliability),
-)
+_STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
+    "What a pass costs": (_efficiency,),
+    "What masks know": (_reliability, _acceptance),
+    "Exact decoding against a threshold": (_frontier, _equal_accuracy_speed, _families),
+    "Beside the paper": (_beside_published, _ablation),
+    "When not to use it": (_speed, _caching),
+}
+"""The figures by chapter: ten at most, for a page that is read from the top."""

@@ -52,7 +52,7 @@ def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: floa
     sides = (candidate, baseline)
     if not all(COLUMN in rows for rows in sides):
         return None
-    ours, theirs = (dict(rows.groupby(COLUMN)) for rows in sides)
+    ours, theirs = (dict(iter(rows.groupby(COLUMN))) for rows in sides)
     if ours.keys() != theirs.keys() or len(ours) < FEWEST:
         return None
     gains = np.array([_speed(ours[number]) - _speed(theirs[number]) for number in ours])
