@@ -48,7 +48,7 @@ def build(
         sharing.build(comparing.history, shared)
         masthead.know(bar, tabs)
         deep_link.connect(page, bar, comparing)
-        step.keep(kept, comparing.ended, comparing.history)
+        comparing.keep(kept)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)
     return page

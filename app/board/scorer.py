@@ -1,13 +1,12 @@
-"""From a plan to the value of the page's score board: wait for device and checkpoints, then let the lanes write."""
+"""From a plan to the lines that a score board reads: wait for device and checkpoints, then let the lanes write."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from uuid import uuid4
 
 from app.board import messages, scoring
 from app.board.lane import BoardLane
@@ -16,22 +15,13 @@ from app.board.standing import baseline_of
 from app.compare import lane_request, stream
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
-from app.compare.pace import Step, frames
+from app.compare.pace import Step
 from app.compare.runner import Runner
 from app.models.sentences import complete, failure, without_paths
-from app.scheduling.admission import BusyError
 from app.scheduling.sessions import LiveRun
 from mars.tasks import Problem
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The board's value so far, and whether it goes on."""
-
-    value: str
-    running: bool
 
 
 class Scorer:
@@ -40,26 +30,20 @@ class Scorer:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    def score(self, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> Iterator[View]:
-        """Views of one board, from the queue to the closing state; the last one is not running.
+    def start(self, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
+        """Start one board, from the queue to the closing state; its identity, as of a run of `Runner`.
 
         It is the live run of `session`: the slider, which stands at `threshold`, acts on the lanes that follow it, and
         what the session ran before is stopped.
+
+        Raises:
+            BusyError: the queue is full.
         """
-        identity, value = uuid4().hex, ""
-        try:
-            live = LiveRun(self._runner.queue.join(), threshold)
-        except BusyError as error:
-            yield View(stream.line(stream.refusal(identity, str(error))), running=False)
-            return
-        self._runner.sessions.begin(session, live)
-        try:
-            for text in frames(self._steps(identity, plan, choices, live), live):
-                value += text
-                yield View(value, running=True)
-            yield View(value, running=False)
-        finally:
-            self._runner.sessions.end(session, live)
+
+        def write(identity: str, live: LiveRun) -> Iterator[Step]:
+            return self._steps(identity, plan, choices, live)
+
+        return self._runner.begin(session, LiveRun(self._runner.queue.join(), threshold), write)
 
     def _steps(self, identity: str, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
         asked, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")

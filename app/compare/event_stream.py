@@ -1,38 +1,41 @@
-"""What a live run has written, for the page that fetches it: new lines only, and none of them through Gradio.
+"""The lines that live runs write, for the pages that read them as server-sent events (`app/server/run_events.py`).
 
-Gradio sends the whole of a growing value through its queue, its comparison with the value before, and the update of all
-components on both sides. That work took a tenth of the time from models on the same processor. The page asks for what
-is new instead, and where nobody asks, in a program or behind a proxy that lets nothing else through, Gradio sends it.
+They stay a while after the end of their run, so that a page which lost its connection can go on where it stopped.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
-from app.compare.pace import Pacing, frame_seconds
+from app.runs.run import Run
 
-FOLLOWED_SECONDS = 2.5
-"""A page that has not asked for so long is gone, hidden, or cannot."""
-PATIENCE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 0.5  # a run that waits in line has news now and then
+FOLLOWED_SECONDS = 15.0
+"""A run that no page has read for so long is stopped."""
+KEPT_SECONDS = 120.0
+MOST_KEPT = 64
+QUIET_SECONDS = 15.0
+"""A page that reads hears something at least this often, so that nobody takes its connection for dead."""
 
 
 class EventStream:
-    """The lines of one run. One thread puts, others fetch."""
+    """The lines of one run of `session`. One thread writes, any number of pages follow."""
 
-    def __init__(self, identity: str, pacing: Pacing, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, identity: str, session: str, now: Callable[[], float] = time.monotonic) -> None:
         self.identity = identity
-        self._pacing = pacing
+        self.session = session
+        self.closed: float | None = None
         self._now = now
         self._changed = threading.Condition()
         self._texts: list[str] = []
         self._ends: list[int] = []
-        self._had = 0
-        self._asked: float | None = None
-        self._put = now()
+        self._result: Run | None = None
+        self._wakes: list[Callable[[], None]] = []
+        self._left = now()
 
     @property
     def text(self) -> str:
@@ -41,61 +44,109 @@ class EventStream:
             return "".join(self._texts)
 
     @property
-    def again_seconds(self) -> float:
-        """When to ask again: after a picture, or where nothing has come for a while, half as long as that."""
-        return max(frame_seconds(self._pacing), min(LONGEST_PAUSE_SECONDS, (self._now() - self._put) / 2))
+    def lines(self) -> int:
+        """How many there are."""
+        return self._ends[-1] if self._ends else 0
 
     @property
-    def followed(self) -> bool:
-        """Whether a page fetches the lines, so that nothing else need send them."""
-        return self._asked is not None and self._now() - self._asked <= FOLLOWED_SECONDS
+    def abandoned(self) -> bool:
+        """Whether no page has followed for FOLLOWED_SECONDS."""
+        with self._changed:
+            return not self._wakes and self._now() - self._left > FOLLOWED_SECONDS
 
     def put(self, text: str) -> None:
         """Append whole lines."""
         with self._changed:
-            self._put = self._now()
             self._texts.append(text)
-            self._ends.append(self._lines() + text.count("\n"))
+            self._ends.append(self.lines + text.count("\n"))
+            self._wake()
 
-    def fetch(self, after: int) -> str:
-        """The lines behind the first `after`, which the page has by now; nothing where it has all."""
+    def close(self, result: Run | None = None) -> None:
+        """The run is over: no line comes any more."""
         with self._changed:
-            self._asked = self._now()
+            self._result = result
+            self.closed = self._now()
+            self._wake()
+
+    def result(self, timeout_seconds: float) -> Run | None:
+        """The run when it is over, for which this waits; None if it then goes on, or had no pass."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.closed is not None, timeout_seconds)
+            return self._result
+
+    def behind(self, after: int) -> str:
+        """The lines behind the first `after`."""
+        with self._changed:
             place = bisect_right(self._ends, after)
             texts = self._texts[place:]
             if texts and (within := after - (self._ends[place - 1] if place else 0)):
                 texts[0] = texts[0].split("\n", within)[within]
-            self._had = max(self._had, min(after, self._lines()))
-            self._changed.notify_all()
             return "".join(texts)
 
-    def emptied(self) -> bool:
-        """Whether the page that follows says that it has all lines; waits a little for it."""
-        with self._changed:
-            return self.followed and self._changed.wait_for(lambda: self._had == self._lines(), PATIENCE_SECONDS)
+    async def follow(self, after: int) -> AsyncIterator[tuple[int, str]]:
+        """The lines behind the first `after` as they come, up to the end: how many there are with these, and these.
 
-    def _lines(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        Empty text comes where nothing else has come for QUIET_SECONDS.
+        """
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the server has shut down
+                loop.call_soon_threadsafe(woken.set)
+
+        with self._changed:
+            self._wakes.append(wake)
+        try:
+            while True:
+                woken.clear()
+                over = self.closed is not None
+                if text := self.behind(after):
+                    after += text.count("\n")
+                    yield after, text
+                elif over:
+                    return
+                else:
+                    try:
+                        await asyncio.wait_for(woken.wait(), QUIET_SECONDS)
+                    except TimeoutError:
+                        yield after, ""
+        finally:
+            with self._changed:
+                self._wakes.remove(wake)
+                self._left = self._now()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        for wake in self._wakes:
+            wake()
 
 
 class EventStreams:
-    """The event streams of all live runs, by the identity of the run: nobody can guess it, only its page is told."""
+    """The event streams of live runs, by the identity of the run: nobody can guess it, only its page is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._lock = threading.Lock()
         self._streams: dict[str, EventStream] = {}
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def open(self, identity: str, pacing: Pacing) -> EventStream:
-        """An event stream for a run that begins."""
-        event_stream = self._streams[identity] = EventStream(identity, pacing)
+    def open(self, identity: str, session: str) -> EventStream:
+        """An event stream for a run that begins; those of runs that ended long ago are forgotten."""
+        event_stream = EventStream(identity, session, self._now)
+        with self._lock:
+            self._forget()
+            self._streams[identity] = event_stream
         return event_stream
 
     def find(self, identity: str) -> EventStream | None:
-        """The event stream of a live run."""
+        """The event stream of a run that goes on, or ended a short while ago."""
         return self._streams.get(identity)
 
-    def close(self, event_stream: EventStream) -> None:
-        """The run is over, and nobody needs its lines from here."""
-        self._streams.pop(event_stream.identity, None)
+    def _forget(self) -> None:
+        now = self._now()
+        over = [found for found in self._streams.values() if found.closed is not None]
+        late = [found for found in over if found.closed is not None and now - found.closed > KEPT_SECONDS]
+        for found in {*late, *over[: max(0, len(over) - MOST_KEPT)]}:
+            del self._streams[found.identity]

@@ -1,17 +1,18 @@
-"""From a question to the value of the page's stage: wait for checkpoints and device, compare, keep the result."""
+"""From a question to the lines that its page reads: wait for checkpoints and device, compare, keep the result."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import uuid4
 
 from app.compare import lane_request, stream
 from app.compare.comparison import Entry, Question, compare, enter, finished
-from app.compare.event_stream import EventStreams
+from app.compare.event_stream import EventStream, EventStreams
 from app.compare.lane import Lane
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
@@ -19,30 +20,22 @@ from app.compare.pace import Step, frames
 from app.models.manager import ModelError, Models
 from app.models.sentences import complete, failure, without_paths
 from app.runs.run import Run
-from app.scheduling.admission import AdmissionQueue, BusyError
+from app.scheduling.admission import AdmissionQueue
 from app.scheduling.limits import USUAL_LIMITS, Limits
 from app.scheduling.sessions import LiveRun, Sessions
 from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
+RESULT_SECONDS = 10.0
 READY = "Choose an example or write a prompt, then press Run."
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The stage's value so far, whether the run goes on, and the run once it is over.
-
-    The value is None where the page has fetched all of it.
-    """
-
-    value: str | None
-    running: bool
-    result: Run | None = None
-
-
 class Runner:
-    """Runs comparisons for any number of sessions on one device."""
+    """Runs comparisons for any number of sessions on one device, each in a thread of its own.
+
+    `event_streams` has what they write.
+    """
 
     def __init__(
         self, models: Models, queue: AdmissionQueue, sessions: Sessions, limits: Limits = USUAL_LIMITS
@@ -68,55 +61,79 @@ class Runner:
         return self._queue.counts()
 
     def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
-        """Values of the idle stage: at once while the chosen checkpoints load, then again when they are there.
+        """Values of the idle stage: again and again while the chosen checkpoints load, and last when they are there.
 
         `threshold` is where the slider stands.
         """
-        value = _value(
-            stream.opening(uuid4().hex, [request.card(threshold) for request in lane_request.requested(lanes)])
-        )
+        cards = [request.card(threshold) for request in lane_request.requested(lanes)]
+        opening = stream.opening(uuid4().hex, cards)
         try:
             for sentence in self._loaded(lane_request.checkpoint_names(lanes)):
                 if sentence:
-                    value += _value(self._waiting(lanes), stream.state("loading", sentence))
-                    yield value
+                    yield _value(opening, self._waiting(lanes), stream.state("loading", sentence))
             with ExitStack() as stack:
                 cards = [
                     request.card(threshold) for request in lane_request.with_checkpoints(lanes, self.models, stack)
                 ]
         except ModelError as error:
-            yield value + _value(stream.state("failed", str(error)))
+            yield _value(opening, stream.state("failed", str(error)))
             return
         problem = _problem(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
         yield _value(stream.opening(uuid4().hex, cards), state)
 
-    def run(
-        self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float
-    ) -> Iterator[Picture]:
-        """Pictures of one comparison, from the queue to the closing state; the last one is not running.
+    def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
+        """Start one comparison, from the queue to the closing state; its identity.
 
-        While the page fetches its lines (`event_streams`), there are none in between.
+        Raises:
+            BusyError: the queue is full.
         """
-        identity, ran = uuid4().hex, list[Lane]()
-        try:
-            live = LiveRun(self._queue.join(), question.threshold, passes_per_second)
-        except BusyError as error:
-            yield Picture(stream.line(stream.refusal(identity, str(error))), running=False)
-            return
+        ran = list[Lane]()
+
+        def write(identity: str, live: LiveRun) -> Iterator[Step]:
+            return self._steps(identity, question, lanes, live, ran)
+
+        def keep(identity: str) -> Run | None:
+            return self._result(identity, question, ran)
+
+        return self.begin(session, LiveRun(self._queue.join(), question.threshold, passes_per_second), write, keep)
+
+    def begin(
+        self,
+        session: str,
+        live: LiveRun,
+        write: Callable[[str, LiveRun], Iterator[Step]],
+        keep: Callable[[str], Run | None] = lambda identity: None,
+    ) -> str:
+        """Make `live` the run of `session`, and write its steps in a thread; the identity of its event stream.
+
+        It stops when no page follows for a while. `keep` makes what is left of it.
+        """
         self.sessions.begin(session, live)
-        event_stream = self.event_streams.open(identity, live)
+        event_stream = self.event_streams.open(uuid4().hex, session)
+        steps = write(event_stream.identity, live)
+        threading.Thread(target=self._write, args=(event_stream, live, steps, keep), name="run", daemon=True).start()
+        return event_stream.identity
+
+    def result(self, session: str, identity: str) -> Run | None:
+        """What is left of a run of this session that has just ended."""
+        event_stream = self.event_streams.find(identity)
+        return event_stream.result(RESULT_SECONDS) if event_stream and event_stream.session == session else None
+
+    def _write(
+        self, event_stream: EventStream, live: LiveRun, steps: Iterator[Step], keep: Callable[[str], Run | None]
+    ) -> None:
+        result = None
         try:
-            for text in frames(self._steps(identity, question, lanes, live, ran), live):
+            for text in frames(_while_followed(steps, event_stream, live), live):
                 event_stream.put(text)
-                if not event_stream.followed:
-                    yield Picture(event_stream.text, running=True)
             live.ticket.leave()
-            result = self._result(identity, question, ran)
-            yield Picture(None if event_stream.emptied() else event_stream.text, running=False, result=result)
+            result = keep(event_stream.identity)
+        except Exception:  # noqa: BLE001 - the page has read all lines; it gets no document
+            _log.exception("a run could not be kept")
         finally:
-            self.event_streams.close(event_stream)
-            self.sessions.end(session, live)
+            self.sessions.end(session=event_stream.session, run=live)
+            event_stream.close(result)
 
     def _result(self, identity: str, question: Question, ran: list[Lane]) -> Run | None:
         return finished(identity, question, ran) if any(lane.records for lane in ran) else None
@@ -127,7 +144,7 @@ class Runner:
         try:
             requests = lane_request.requested(lanes)
             cards = [request.card(live.threshold, question.earlier.get(request.key, ())) for request in requests]
-            yield Step((stream.opening(identity, cards, live=True),))
+            yield Step((stream.opening(identity, cards),))
             for told in self.ready(lane_request.checkpoint_names(lanes), live):
                 loading = told is not None and told["state"] == "loading"
                 yield Step((*([self._waiting(lanes)] if loading else []), *([told] if told else [])))
@@ -146,7 +163,7 @@ class Runner:
     ) -> Iterator[Step]:
         with ExitStack() as stack:
             entries, cards = self._entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
-            yield Step((stream.opening(identity, cards, live=True),))
+            yield Step((stream.opening(identity, cards),))
             if not entries:
                 raise ModelError(_problem(cards))
             ran.extend(entry.lane for entry in entries)
@@ -204,6 +221,13 @@ class Runner:
             late = [name for name in request.choice.checkpoints if not self.models.wait(name, 0.0)]
             found[request.key] = self.models.progress(late[0]) if late else None
         return stream.waiting(found)
+
+
+def _while_followed(steps: Iterator[Step], event_stream: EventStream, live: LiveRun) -> Iterator[Step]:
+    for step in steps:
+        if event_stream.abandoned:
+            live.stop()
+        yield step
 
 
 def _problem(cards: list[stream.Card]) -> str:

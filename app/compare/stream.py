@@ -1,4 +1,4 @@
-"""What travels to the page while a run goes on: lines of JSON, one a message, only ever appended.
+"""What travels to the page about a run: lines of JSON, one a message, only ever appended.
 
 Every message has a `kind`; the browser's `stage.js` draws them in order. Floats are rounded for the page only. The
 types are the schema: the code that makes a message is checked against them, and a test checks those of real runs.
@@ -67,16 +67,20 @@ class Card(TypedDict):
 
 
 @with_config(STRICT)
-class Opening(TypedDict):
-    """The first message of a run's value: a new `id` tells the page to start afresh with these lanes.
+class Follow(TypedDict):
+    """A run has begun; the page reads its lines by this id (`app.server.run_events`)."""
 
-    `live` says that more can be fetched by this id (`app.compare.event_stream`).
-    """
+    kind: Literal["follow"]
+    id: str
+
+
+@with_config(STRICT)
+class Opening(TypedDict):
+    """The first message of a run, or of lanes that are introduced: the page starts afresh with these lanes."""
 
     kind: Literal["open"]
     id: str
     lanes: list[Card]
-    live: bool
 
 
 @with_config(STRICT)
@@ -90,7 +94,7 @@ class Recording(TypedDict):
 
 @with_config(STRICT)
 class Refusal(TypedDict):
-    """The only message of a value that says why nothing runs; what the page shows stays."""
+    """Nothing runs, and why; what the page shows stays."""
 
     kind: Literal["refusal"]
     id: str
@@ -216,7 +220,8 @@ class SpeedUp(TypedDict):
 
 
 Message = Annotated[
-    Opening
+    Follow
+    | Opening
     | Refusal
     | Inactive
     | Status
@@ -240,9 +245,14 @@ def line(message: Mapping[str, object]) -> str:
     return text.replace("<", "\\u003c") + "\n"
 
 
-def opening(identity: str, lanes: Sequence[Card], live: bool = False) -> Opening:
-    """A run begins."""
-    return {"kind": "open", "id": identity, "lanes": list(lanes), "live": live}
+def follow(identity: str) -> Follow:
+    """A run has begun."""
+    return {"kind": "follow", "id": identity}
+
+
+def opening(identity: str, lanes: Sequence[Card]) -> Opening:
+    """The lanes of a run, or of what could be run."""
+    return {"kind": "open", "id": identity, "lanes": list(lanes)}
 
 
 def refusal(identity: str, sentence: str) -> Refusal:

@@ -19,7 +19,7 @@ API = "/gradio_api"
 _ROUTES = (
     ("GET HEAD", r"/|/config/?|/healthz|/theme\.css|/robots\.txt|/favicon\.ico|/manifest\.json|/logout"),
     ("GET HEAD", r"/(assets|static|svelte)/[!-~]{1,200}"),
-    ("GET", r"/pictures/[0-9a-f]{32}"),
+    ("GET", r"/runs/[0-9a-f]{32}/events"),
     ("POST", r"/login/?"),
     ("GET", rf"{API}/(user|login_check|token|app_id|info|startup-events)/?"),
     ("GET", rf"{API}/(openapi\.json|theme\.css|queue/data|queue/status|heartbeat/[\w-]{{1,64}})"),

@@ -89,12 +89,12 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any],
 
     from app.browser import scripts
     from app.compare import recorded
-    from app.server import health, pictures
+    from app.server import health, run_events
     from app.server.gate import Gate
     from app.server.rules import LARGEST_BODY
 
     run = scripts.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
-    routes = [health.route(runner), *scripts.routes(), run, pictures.route(runner.event_streams), *more]
+    routes = [health.route(runner), *scripts.routes(), run, run_events.route(runner.event_streams), *more]
     _, url, _ = blocks.launch(
         server_name=site.host,
         server_port=site.port,

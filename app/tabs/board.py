@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -62,34 +61,33 @@ class Board:
         """Connect every event."""
         shown = [self.view, self.score, self.stop]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.lane_inputs]
-        run: dict[str, Any] = {"concurrency_limit": None, **QUIET}
+        run: dict[str, Any] = {"queue": False, **QUIET}
         self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
         self.view.submit(self._again, lanes, shown, **run)
+        self.view.select(self._ended, None, shown[1:], queue=False, **QUIET)
         self.stop.click(self._stop, queue=False, **QUIET)
 
-    def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> Iterator[tuple[Any, ...]]:
-        yield from self._fill({"task": task, "count": count, "first": problems.new_seed()}, lanes, request)
+    def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> tuple[Any, ...]:
+        return self._start({"task": task, "count": count, "first": problems.new_seed()}, lanes, request)
 
-    def _again(self, event: gr.EventData, request: gr.Request, *lanes: Any) -> Iterator[tuple[Any, ...]]:
-        yield from self._fill(event._data, lanes, request)
+    def _again(self, event: gr.EventData, request: gr.Request, *lanes: Any) -> tuple[Any, ...]:
+        return self._start(event._data, lanes, request)
 
-    def _fill(self, asked: object, lanes: tuple[Any, ...], request: gr.Request) -> Iterator[tuple[Any, ...]]:
+    def _start(self, asked: object, lanes: tuple[Any, ...], request: gr.Request) -> tuple[Any, ...]:
         threshold, limit, *values = lanes
         try:
             found: dict[str, Any] = checked(dict[str, Any], asked, "The problems")
             which = {key: value for key, value in found.items() if key in _ASKED}
             plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
             choices = self._comparing.read_lanes(*values)
-            slider = threshold_of(threshold)
+            identity = self._scorer.start(str(request.session_hash), plan, choices, threshold_of(threshold))
         except ValueError as error:
-            yield stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip()
-            return
-        buttons: tuple[Any, ...] = (gr.update(interactive=False), gr.update(interactive=True))
-        for view in self._scorer.score(str(request.session_hash), plan, choices, slider):
-            if not view.running:
-                buttons = (gr.update(interactive=True), gr.update(interactive=False))
-            yield view.value, *buttons
-            buttons = (gr.skip(), gr.skip())
+            return stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip()
+        return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
+
+    def _ended(self) -> tuple[Any, ...]:
+        """The page has read the end of a board."""
+        return gr.update(interactive=True), gr.update(interactive=False)
 
     def _stop(self, request: gr.Request) -> None:
         self._comparing.runner.sessions.stop(str(request.session_hash))

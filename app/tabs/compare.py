@@ -14,10 +14,10 @@ from app.compare import problems, stream
 from app.compare.comparison import Question
 from app.compare.lane_choice import LANE_KEYS, PRESETS, LaneChoice
 from app.compare.recorded import RECORDED
-from app.compare.runner import Picture, Runner
+from app.compare.runner import Runner
 from app.models.pairs import Pair
 from app.models.sentences import complete
-from app.runs.run import Run
+from app.runs.run import Run, to_json
 from app.scheduling.sessions import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab, lane_row, threshold
 from app.tabs.lane_row import LaneRow
@@ -51,7 +51,7 @@ def build(page: gr.Blocks, runner: Runner, pairs: Sequence[Pair], note: str = ""
 class Tab:
     """The components of the tab, and the functions behind them.
 
-    `history` holds the finished runs, the newest last; `ended` are the events after which it may have grown.
+    `history` holds the finished runs, the newest last.
     """
 
     def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
@@ -137,11 +137,9 @@ class Tab:
         """Connect every event; `settle` comes after those that set the controls, when the page is loaded and later."""
         self.asking.wire()
         asked = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs]
-        answered = [self.stage, self.run, self.stop, self.history]
-        self.ended = [
-            button.click(act, asked, answered, concurrency_limit=None, **QUIET)
-            for button, act in ((self.run, self._run), (self.follow, self._follow_up))
-        ]
+        started = [self.stage, self.run, self.stop]
+        for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
+            button.click(act, asked, started, queue=False, **QUIET)
         self.stop.click(self._stop, queue=False, **QUIET)
         self.threshold.input(self.steer, self.threshold, self.reading, queue=False, trigger_mode="always_last", **QUIET)
         self.pace.input(self._set_pace, self.pace, queue=False, trigger_mode="always_last", **QUIET)
@@ -154,6 +152,11 @@ class Tab:
         self._introduce_after(self.settings.submit(**fits).then)
         self.settings.select(**fits)
         page.unload(self._leave)
+
+    def keep(self, kept: Component) -> None:
+        """Give each run that has ended to `kept`, as a document."""
+        ended = [self.run, self.stop, self.history, kept]
+        self.stage.submit(self._ended, self.history, ended, queue=False, **QUIET)
 
     def offer(self, board: Component) -> None:
         """Let the choice of models act on the whole tab, of which `board` is the section for scores."""
@@ -229,14 +232,14 @@ class Tab:
         except ValueError as error:
             yield _refusal(error)
 
-    def _run(self, request: gr.Request, *asked: Any) -> Iterator[tuple[Any, ...]]:
-        yield from self._answer(request, False, *asked)
+    def _run(self, request: gr.Request, *asked: Any) -> tuple[Any, ...]:
+        return self._start(request, False, *asked)
 
-    def _follow_up(self, request: gr.Request, *asked: Any) -> Iterator[tuple[Any, ...]]:
+    def _follow_up(self, request: gr.Request, *asked: Any) -> tuple[Any, ...]:
         """The prompt as the next turn of the conversation that the last run was, in every lane on its own answers."""
-        yield from self._answer(request, True, *asked)
+        return self._start(request, True, *asked)
 
-    def _answer(
+    def _start(
         self,
         request: gr.Request,
         follows: bool,
@@ -247,7 +250,8 @@ class Tab:
         problem: Problem | None,
         history: list[Run],
         *lanes: Any,
-    ) -> Iterator[tuple[Any, ...]]:
+    ) -> tuple[Any, ...]:
+        """The run that the stage is to follow, and the buttons; or why there is none."""
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.read_lanes(*lanes)
@@ -258,16 +262,19 @@ class Tab:
                 "limits": self.runner.limits,
             }
             question = _following(history, len(choices), asked) if follows else _first(problem, asked)
+            identity = self.runner.start(str(request.session_hash), question, choices, pace)
         except ValueError as error:
-            yield _refusal(error), gr.skip(), gr.skip(), gr.skip()
-            return
-        buttons: tuple[Any, ...] = (gr.update(interactive=False), gr.update(interactive=True))
-        for picture in self.runner.run(str(request.session_hash), question, choices, pace):
-            if not picture.running:
-                buttons = (gr.update(interactive=True), gr.update(interactive=False))
-            value = gr.skip() if picture.value is None else picture.value
-            yield value, *buttons, _kept(history, picture)
-            buttons = (gr.skip(), gr.skip())
+            return _refusal(error), gr.skip(), gr.skip()
+        return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
+
+    def _ended(self, history: list[Run], event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
+        """The page has read the end of a run, whose identity it sends: the buttons, and the run if it had a pass."""
+        buttons = gr.update(interactive=True), gr.update(interactive=False)
+        identity = event._data if isinstance(event._data, str) else ""
+        run = self.runner.result(str(request.session_hash), identity)
+        if run is None or any(run.id == other.id for other in history):
+            return *buttons, gr.skip(), gr.skip()
+        return *buttons, [*history, run][-KEPT_RUNS:], to_json(run)
 
     def _stop(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))
@@ -300,7 +307,3 @@ def _following(history: Sequence[Run], lanes: int, asked: dict[str, Any]) -> Que
 def _refusal(error: ValueError) -> str:
     sentence = complete(str(error))
     return stream.line(stream.refusal(uuid4().hex, sentence[:1].upper() + sentence[1:]))
-
-
-def _kept(history: list[Run], picture: Picture) -> Any:
-    return [*history, picture.result][-KEPT_RUNS:] if picture.result else gr.skip()

@@ -6,14 +6,14 @@ What the tab asks travels as an event, and the answer as its component's value, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
 from app.browser import bundle
 from app.runs import replay as replays
-from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
+from app.runs.run import MAX_BYTES, RunFileError, read, to_json
 from app.runs.shared import SharedRuns
 from app.runs.shipped import shipped
 from app.tabs.parts import QUIET
@@ -27,12 +27,6 @@ def keeper() -> gr.HTML:
         apply_default_css=False,
         elem_classes="lens-kept",
     )
-
-
-def keep(kept: gr.HTML, ended: Sequence[Any], history: gr.State) -> None:
-    """After each of the events `ended`, give the newest run of `history` to the keeper."""
-    for event in ended:
-        event.then(_newest, history, kept, **QUIET)
 
 
 def build(shared: SharedRuns | None = None) -> None:
@@ -106,7 +100,3 @@ def answer(asked: object, shared: SharedRuns | None = None) -> dict[str, Any]:
         except RunFileError as error:
             reply = {"problem": str(error)}
     return {"ticket": ticket if isinstance(ticket, int) else None, **reply}
-
-
-def _newest(history: list[Run]) -> Any:
-    return to_json(history[-1]) if history else gr.skip()

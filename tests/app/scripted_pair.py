@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from mars.training.tokenizer import train_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from app.compare.runner import Picture
+    from app.runs.run import Run
 
 AR_REPLY = "Let us think. Oslo: 2 * 6 = 12.\nCharleston: 3 * 12 = 36. Together 36 + 12 + 6 = 54.\n#### 54"
 MARS_REPLY = "Let us think. Oslo: 2 * 6 = 12.\nCharleston: 3 * 12 = 36. Together 36 + 12 + 6 = 48.\n#### 48"
@@ -102,17 +102,17 @@ class Scriptorium:
         return Runner(models, AdmissionQueue(places, line), Sessions(), limits)
 
 
-def _keep(run: Callable[..., Iterator[Picture]], results: Path) -> Callable[..., Iterator[Picture]]:
-    def kept(*arguments: Any) -> Iterator[Picture]:
-        for picture in run(*arguments):
-            if picture.result:
-                lanes = [
-                    {"key": lane.key, "text": lane.text, "records": [to_json(record) for record in lane.records]}
-                    for lane in picture.result.lanes
-                ]
-                with results.open("a") as file:
-                    file.write(json.dumps(lanes) + "\n")
-            yield picture
+def _keep(result: Callable[..., Run | None], results: Path) -> Callable[..., Run | None]:
+    def kept(*arguments: Any) -> Run | None:
+        run = result(*arguments)
+        if run is not None:
+            lanes = [
+                {"key": lane.key, "text": lane.text, "records": [to_json(record) for record in lane.records]}
+                for lane in run.lanes
+            ]
+            with results.open("a") as file:
+                file.write(json.dumps(lanes) + "\n")
+        return run
 
     return kept
 
@@ -124,7 +124,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     from app.server.openai import Endpoint
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
-    runner.run = _keep(runner.run, results)
+    runner._result = _keep(runner._result, results)
     shared = SharedRuns(chosen.keep_shared) if chosen.keep_shared else None
     blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared)
     endpoint = Endpoint(runner, ("ar", "mars"), chosen.site.keys) if chosen.site.openai else None

@@ -32,7 +32,9 @@ def set_pace(tab: Page, name: str) -> None:
 
 def run(tab: Page, pace: str = "Real time") -> None:
     set_pace(tab, pace)
+    before = tab.get_attribute(".lens-stage", "data-run")
     tab.click("#run")
+    tab.wait_for_selector(f".lens-stage:not([data-run='{before}'])")
 
 
 def finish(tab: Page, state: str = "done") -> None:
@@ -278,7 +280,8 @@ def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
 def test_a_prompt_that_cannot_run_gets_a_sentence(served: Any, visit: Visit, prompt: str, sentence: str) -> None:
     tab = visit(served.url)
     tab.fill("#prompt textarea", prompt)
-    run(tab)
+    set_pace(tab, "Real time")
+    tab.click("#run")
     tab.wait_for_selector("[data-state=failed]")
     assert status(tab).startswith(sentence)
     tab.fill("#prompt textarea", "How many sheep?")

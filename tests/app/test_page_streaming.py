@@ -1,9 +1,14 @@
-"""How a run gets into the page: by the page's own asking, or where that fails by Gradio; and nothing without a run."""
+"""How a run gets into the page: as events of one answer, which may break off; and nothing comes without a run."""
 
 from __future__ import annotations
 
+import re
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,7 +22,57 @@ window.frames_asked = 0;
 const frame = window.requestAnimationFrame.bind(window);
 window.requestAnimationFrame = (draw) => { window.frames_asked++; return frame(draw); };
 """
-Open = Callable[["BrowserContext"], "Page"]
+Open = Callable[..., "Page"]
+
+
+class Wire:
+    """What lies between the page and the server at `upstream`: it passes everything on until it is cut."""
+
+    def __init__(self, upstream: str) -> None:
+        self._place = urlsplit(upstream)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/"
+        self.sent: list[bytes] = []
+        self._asked: dict[socket.socket, bytes] = {}
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self, part: str) -> None:
+        """Break off the connections whose last request has this in it."""
+        for sock, request in list(self._asked.items()):
+            if part.encode() in request:
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Take no more."""
+        self._listening.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                browser, _ = self._listening.accept()
+                server = socket.create_connection((str(self._place.hostname), self._place.port or 80))
+                threading.Thread(target=self._pump, args=(browser, server, browser), daemon=True).start()
+                threading.Thread(target=self._pump, args=(server, browser, None), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, asking: socket.socket | None) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if asking:
+                    self.sent.append(data)
+                    self._asked[asking] = data
+                target.sendall(data)
+        for sock in (source, target):
+            self._asked.pop(sock, None)
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+
+
+@pytest.fixture
+def wire(served: Any) -> Iterator[Wire]:
+    made = Wire(served.url)
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -32,9 +87,9 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
 def open_page(served: Any) -> Open:
     """The page in a new tab of a context, ready."""
 
-    def open_page(context: BrowserContext) -> Page:
+    def open_page(context: BrowserContext, url: str = served.url) -> Page:
         tab = context.new_page()
-        tab.goto(served.url)
+        tab.goto(url)
         tab.wait_for_selector("[data-state=idle]")
         tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
         if tab.get_attribute(".lens-settings-button", "aria-expanded") == "false":
@@ -63,25 +118,42 @@ def test_an_idle_page_comes_to_rest(context: BrowserContext, open_page: Open) ->
     pytest.fail("the page is drawn again and again")
 
 
-def test_the_page_asks_for_what_is_new(context: BrowserContext, open_page: Open) -> None:
+def test_a_run_comes_as_the_events_of_one_answer(context: BrowserContext, open_page: Open) -> None:
     tab = open_page(context)
     asked: list[Any] = []
-    tab.on("response", lambda answer: asked.append(answer) if "/pictures/" in answer.url else None)
+    tab.on("response", lambda answer: asked.append(answer) if "/runs/" in answer.url else None)
     run(tab, "Readable")
-    answers = [answer for answer in asked if answer.status == 200]
-    assert sum('"kind":"pass"' in answer.text() for answer in answers) > 5
-    assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
+    [answer] = asked
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("pace", ["Readable", "Real time"])
-@pytest.mark.parametrize("lets_through", [True, False])
-def test_by_either_way_every_token_is_there_once(
-    context: BrowserContext, open_page: Open, served: Any, pace: str, lets_through: bool
-) -> None:
-    if not lets_through:
-        context.route("**/pictures/**", lambda route: route.abort())
-    tab = open_page(context)
-    run(tab, pace)
+def drawn(tab: Page, served: Any) -> None:
     for lane in served.last_run():
         tokens = sum(record.rows[0].accepted for record in lane.records)
         assert tab.locator(f"[data-lane={lane.key}] .lens-token").count() == tokens
+
+
+@pytest.mark.parametrize("pace", ["Readable", "Real time"])
+def test_every_token_is_there_once(context: BrowserContext, open_page: Open, served: Any, pace: str) -> None:
+    tab = open_page(context)
+    run(tab, pace)
+    drawn(tab, served)
+
+
+def test_a_run_goes_on_where_its_connection_was_lost(
+    context: BrowserContext, open_page: Open, served: Any, wire: Wire
+) -> None:
+    tab = open_page(context, wire.url)
+    tab.locator("#pace label", has_text="Readable").click()
+    tab.click("#run")
+    tab.wait_for_selector("[data-lane=b] .lens-pass >> nth=2")
+    wire.cut("/runs/")
+    tab.wait_for_selector(".lens-status:text-is('The connection was lost. Reconnecting …')")
+    tab.wait_for_selector(".lens-stage[data-state=done]")
+    tab.wait_for_selector("#run:enabled")
+    drawn(tab, served)
+    first, again = (sent for sent in wire.sent if b"GET /runs/" in sent)
+    assert b"last-event-id" not in first.lower()
+    assert re.search(rb"last-event-id: [1-9]\d*\r\n", again.lower())

@@ -15,6 +15,7 @@ import httpx
 API = "gradio_api/"
 PATIENCE_SECONDS = 300.0
 FULL_SPEED, READABLE = 0.0, 12.0
+ENDED = ("done", "stopped", "failed")
 
 
 class LostError(Exception):
@@ -47,45 +48,6 @@ class Shown:
         return shown
 
 
-class Follower:
-    """Fetches what a run writes, as the page does; `meanwhile` is called once, when the first passes are there."""
-
-    def __init__(self, http: httpx.Client, value: str, meanwhile: Callable[[], None]) -> None:
-        self._http = http
-        self._path = f"pictures/{json.loads(value.splitlines()[0])['id']}"
-        self._text = value
-        self._meanwhile = meanwhile
-        self._over = threading.Event()
-        self._failed: Exception | None = None
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
-
-    def end(self) -> str:
-        """All that was fetched, once there is no more.
-
-        Raises:
-            LostError: the lines could not be fetched.
-        """
-        self._over.set()
-        self._thread.join(PATIENCE_SECONDS)
-        if self._failed:
-            raise LostError("the lines of a run could not be fetched") from self._failed
-        return self._text
-
-    def _follow(self) -> None:
-        called = False
-        try:
-            while not self._over.is_set():
-                answer = self._http.get(self._path, params={"after": self._text.count("\n")}).raise_for_status()
-                self._text += answer.text
-                if not called and '"kind":"pass"' in self._text:
-                    called = True
-                    self._meanwhile()
-                self._over.wait(int(answer.headers.get("x-lens-again", 1000)) / 1000)
-        except (httpx.HTTPError, ValueError) as error:
-            self._failed = error
-
-
 class Visitor:
     """One session at the page at `url`; a context manager, whose end closes the page."""
 
@@ -116,30 +78,24 @@ class Visitor:
         Raises:
             LostError: the run failed, or its end never came.
         """
-        event = self._event("run", "click")
-        given = {"prompt": prompt, "threshold": threshold, "pace": pace}
-        data = [self._given(component, given) for component in event["inputs"]]
-        self._post("queue/join", {"data": data, "fn_index": event["id"], "session_hash": self.session})
-        follower: Follower | None = None
-        for message in self._messages(f"queue/data?session_hash={self.session}"):
-            if message["msg"] == "process_generating" and follower is None:
-                follower = Follower(self._http, message["output"]["data"][0], meanwhile)
-            if message["msg"] == "process_completed":
-                if not message["success"]:
-                    raise LostError(f"the run failed: {message['output']}")
-                fetched = follower.end() if follower else ""
-                value = message["output"]["data"][0]
-                return Shown.of(value if isinstance(value, str) else fetched)
-        raise LostError("the stream ended before the run did")
+        answer = json.loads(self._start(prompt, threshold, pace))
+        if answer["kind"] == "refusal":
+            return Shown(state="refused", sentence=answer["sentence"])
+        text, called = "", False
+        for line in self._lines(answer["id"]):
+            text += line + "\n"
+            if not called and '"kind":"pass"' in line:
+                called = True
+                meanwhile()
+        shown = Shown.of(text)
+        if shown.state not in ENDED:
+            raise LostError("the stream ended before the run did")
+        return shown
 
     def start_and_leave(self, prompt: str, threshold: float) -> None:
-        """Press Run, look at a few pictures, and cut the connection."""
-        event = self._event("run", "click")
-        data = [
-            self._given(part, {"prompt": prompt, "threshold": threshold, "pace": READABLE}) for part in event["inputs"]
-        ]
-        self._post("queue/join", {"data": data, "fn_index": event["id"], "session_hash": self.session})
-        for number, _ in enumerate(self._messages(f"queue/data?session_hash={self.session}")):
+        """Press Run, read a few lines, and cut the connection."""
+        answer = json.loads(self._start(prompt, threshold, READABLE))
+        for number, _ in enumerate(self._lines(answer["id"]) if answer["kind"] == "follow" else ()):
             if number == 5:
                 return
 
@@ -160,6 +116,22 @@ class Visitor:
             raise LostError(f"generate ended as {answer.get('state')}")
         return str(answer["text"])
 
+    def _start(self, prompt: str, threshold: float, pace: float) -> str:
+        """The stage's value after a press of Run."""
+        event = self._event("run", "click")
+        given = {"prompt": prompt, "threshold": threshold, "pace": pace}
+        data = [self._given(component, given) for component in event["inputs"]]
+        body = {"data": data, "fn_index": event["id"], "session_hash": self.session}
+        return str(self._post("run/predict", body)["data"][0])
+
+    def _lines(self, identity: str) -> Iterator[str]:
+        """What a run writes, as its page reads it."""
+        with self._http.stream("GET", f"runs/{identity}/events") as response:
+            response.raise_for_status()
+            for line in response.iter_lines():
+                if line.startswith("data: "):
+                    yield line.removeprefix("data: ")
+
     def _event(self, elem_id: str, kind: str) -> dict[str, Any]:
         wanted = [self._ids[elem_id], kind]
         found: dict[str, Any] = next(event for event in self._events if wanted in event["targets"])
@@ -172,12 +144,6 @@ class Visitor:
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = self._http.post(API + path, json=body).raise_for_status().json()
         return answer
-
-    def _messages(self, path: str) -> Iterator[dict[str, Any]]:
-        with self._http.stream("GET", API + path) as response:
-            for line in response.iter_lines():
-                if line.startswith("data: "):
-                    yield json.loads(line.removeprefix("data: "))
 
     def _stay(self) -> None:
         with _heartbeat(self._http.base_url, self.session):

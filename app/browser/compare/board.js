@@ -1,14 +1,15 @@
-// The score board: reads the growing value, line by line, and draws it. The value starts anew with every board.
+// The score board: follows the run that its value names, and draws it message by message.
 
 import { clear, kept, make, offerFile, put } from "../shared/dom.js";
-import { Lines } from "../shared/messages.js";
+import { hearLines } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, OVER, problemCsv } from "./board-model.js";
 import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
+import { RunFeed } from "./feed.js";
 
 class Board {
-  // `again` hears {count, task, first} of a board whose problems are wanted once more.
-  constructor(root, again) {
+  // `again` hears {count, task, first} of a board whose problems are wanted once more, `ended` that one is over.
+  constructor(root, { again, ended }) {
     this.root = root;
     this.status = make("p", "board-status", "Choose how many problems and of which family, then press Score.");
     this.status.setAttribute("role", "status");
@@ -27,16 +28,31 @@ class Board {
     put(this.body, this.grid.root, this.problem.root);
     put(root, put(make("div", "board-news"), this.status, this.bar), this.body);
     this.body.hidden = this.bar.hidden = true;
-    this.lines = new Lines((message) => this.hear(message));
+    this.ended = ended;
+    this.sentence = this.status.textContent;
+    this.feed = new RunFeed({
+      hear: (message) => this.hear(message),
+      told: (sentence) => {
+        this.status.textContent = sentence ?? this.sentence;
+      },
+      lost: (sentence) => this.state({ state: "failed", sentence }),
+    });
     this.model = null;
   }
 
+  // The value: what to follow, or why nothing runs.
   read(value) {
-    this.lines.read(value);
+    hearLines(value, (message) => this.hear(message));
   }
 
   hear(message) {
     this[message.kind](message);
+  }
+
+  follow({ id }) {
+    if (this.followed === id) return;
+    this.followed = id;
+    this.feed.follow(id);
   }
 
   open(message) {
@@ -73,8 +89,12 @@ class Board {
 
   state(message) {
     this.root.dataset.board = message.state;
-    this.status.textContent = message.sentence;
+    this.sentence = this.status.textContent = message.sentence;
     this.bar.hidden = OVER.includes(message.state);
+    if (this.feed.run && OVER.includes(message.state)) {
+      this.feed.follow(null);
+      this.ended();
+    }
     if (!this.model) return;
     this.model.state = message;
     if (!OVER.includes(message.state)) return;
@@ -132,7 +152,7 @@ function describe(model) {
 function lastBoard() {
   try {
     const messages = JSON.parse(kept(LAST_BOARD));
-    const trial = new Board(make("div"), () => {});
+    const trial = new Board(make("div"), {});
     messages.forEach((message) => trial.hear(message));
     return messages;
   } catch {
@@ -140,14 +160,14 @@ function lastBoard() {
   }
 }
 
-export function mountBoard({ element, props, watch, submit }) {
-  const board = new Board(element.querySelector(".board"), submit);
+export function mountBoard({ element, props, watch, tell, submit }) {
+  const board = new Board(element.querySelector(".board"), { again: submit, ended: () => tell("select") });
   window.addEventListener("pagehide", () => {
     if (board.model && !OVER.includes(board.model.state.state)) keepBoard(board.model);
   });
   const before = lastBoard();
-  if (props.value) board.read(props.value);
-  else if (before) before.forEach((message) => board.hear(message));
+  if (before) before.forEach((message) => board.hear(message));
+  board.read(props.value);
   watch("value", () => board.read(props.value));
   board.root.dataset.ready = "true";
 }

@@ -1,50 +1,45 @@
 // The live run as it comes: what it has written, and when to draw it.
 
 import { ours } from "../shared/dom.js";
+import { hearLines } from "../shared/messages.js";
 
 const DRAWING_GAP = 250; // milliseconds
 
-// Fetches what a live run has written, a picture at a time, until the run or its page goes on to something else. Where
-// that fails, the value of the component brings the lines.
+const RECONNECTING = "The connection was lost. Reconnecting …";
+const LOST = "The server no longer has this run. Press the button to start again.";
+
+// Reads the lines of a live run, several at once, until somebody follows another one or none. The browser connects again
+// by itself and says how many lines it has. `told` hears a sentence while there is no connection, and null once there is;
+// `lost` hears why no more will come, and is to follow none then.
 export class RunFeed {
-  constructor(lines, drawn) {
-    this.lines = lines;
-    this.drawn = drawn;
+  constructor({ hear, drawn = () => {}, told, lost }) {
+    Object.assign(this, { hear, drawn, told, lost });
     this.run = null;
+    this.source = null;
   }
 
   follow(run) {
     if (run === this.run) return;
+    this.source?.close();
+    this.source = null;
     this.run = run;
-    if (run) this.next(run);
+    if (run) this.connect(run);
   }
 
-  async next(run) {
-    while (run === this.run) {
-      const began = performance.now();
-      const after = this.lines.heard;
-      const answer = await this.ask(run, after);
+  connect(run) {
+    const source = new EventSource(ours(`runs/${run}/events`));
+    this.source = source;
+    source.onopen = () => this.told(null);
+    source.onmessage = ({ data }) => {
       if (run !== this.run) return;
-      if (!answer) return this.follow(null);
-      if (answer.text) {
-        this.lines.more(after, answer.text);
-        this.drawn();
-      }
-      if (run !== this.run) return this.ask(run, this.lines.heard); // it has ended: nobody need send anything again
-      await new Promise((resolve) => setTimeout(resolve, Math.max(0, began + answer.again - performance.now())));
-    }
-  }
-
-  // The lines behind the first `after`, and after how many milliseconds to ask again; null where there is no such run, or
-  // something else answers for it.
-  async ask(run, after) {
-    try {
-      const answer = await fetch(ours(`pictures/${run}?after=${after}`));
-      const again = Number(answer.headers.get("x-lens-again"));
-      return answer.status === 200 && again > 0 ? { text: await answer.text(), again } : null;
-    } catch {
-      return null;
-    }
+      hearLines(data, this.hear);
+      this.drawn();
+    };
+    source.onerror = () => {
+      if (run !== this.run) return;
+      if (source.readyState !== EventSource.CLOSED) return this.told(RECONNECTING);
+      return this.lost(LOST);
+    };
   }
 }
 

@@ -1,7 +1,7 @@
 // The recorded run that the stage plays before anything is run, and how texts of any run part.
 
 import { make } from "../shared/dom.js";
-import { Lines } from "../shared/messages.js";
+import { hearLines } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { LaneView, letterOf } from "./lane.js";
 
@@ -33,7 +33,7 @@ export class Recorded {
       difference: (message) => differ(this.lanes, message),
       agreement: ({ lane, baseline, tokens }) => this.lanes.get(lane).agrees(`Same text as ${this.lanes.get(baseline).lane.title}`, tokens),
     };
-    new Lines((message) => hear[message.kind]?.(message)).read(text);
+    hearLines(text, (message) => hear[message.kind]?.(message));
     for (const view of this.lanes.values()) {
       const { tokensPerForward } = view.counters.state.counts;
       view.head(decimals(tokensPerForward, 1), "tokens a pass");

@@ -1,12 +1,12 @@
-// The stage: draws lines of JSON, which come in its growing value and, of a live run, from the feed. The value starts anew
-// with every run. All lines that come at once go into the page at once, and nothing is measured for them; charts and
+// The stage: draws messages. Its value introduces the lanes, or says which live run to follow; the feed brings what that
+// run writes. All messages that come at once go into the page at once, and nothing is measured for them; charts and
 // "lens:counts" follow with the next frame. Before anything is run it plays a recorded run, and a run that is over can be
 // replayed.
 
 import { pageAddress } from "../shared/address.js";
 import { keep, kept, make, ours, put } from "../shared/dom.js";
 import { keeper } from "../shared/keeper.js";
-import { Lines } from "../shared/messages.js";
+import { hearLines } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
 import { FrameTimer, RunFeed } from "./feed.js";
@@ -23,8 +23,10 @@ const DETAILS_KEY = "mars-lens:details";
 const FEW = 2; // lanes for which a projector has room
 
 class Stage {
-  constructor(root, recorded) {
+  // `ended` hears the identity of a run of which no more will come.
+  constructor(root, recorded, ended) {
     this.root = root;
+    this.ended = ended;
     this.facts = new WeakMap();
     this.tips = new WeakMap();
     this.lanes = new Map();
@@ -41,8 +43,13 @@ class Stage {
     this.pointer = new Pointer(this, new TokenCard(root));
     this.tip = new Tip(root, this.tips);
     this.frames = new FrameTimer(() => this.draw());
-    this.lines = new Lines((message) => this[message.kind]?.(message));
-    this.feed = new RunFeed(this.lines, () => this.picture());
+    this.sentence = "";
+    this.feed = new RunFeed({
+      hear: (message) => this.hear(message),
+      drawn: () => this.picture(),
+      told: (sentence) => this.say(sentence ?? this.sentence),
+      lost: (sentence) => this.state({ state: "failed", sentence }),
+    });
     this.show = null; // the recorded run while it is in view
     this.few = false;
     this.refitted = false; // whether the lanes that come next are other ones only because a projector has less room
@@ -51,9 +58,25 @@ class Stage {
     if (recorded) this.fetchRecorded(recorded);
   }
 
+  // Lanes are introduced again and again while they load, and not while a run is followed.
   read(value) {
-    this.lines.read(value);
+    hearLines(value, (message) => {
+      const known = message.kind === "open" && message.id === this.root.dataset.run;
+      if (!known && (!this.feed.run || message.kind === "follow")) this.hear(message);
+    });
     this.picture();
+  }
+
+  hear(message) {
+    this[message.kind]?.(message);
+  }
+
+  follow({ id }) {
+    if (this.root.dataset.run === id) return; // the value was read twice
+    this.root.dataset.run = id;
+    this.state({ state: "loading", sentence: "Starting …" });
+    this.leaveRecorded();
+    this.feed.follow(id);
   }
 
   // What the lines that came at once say together.
@@ -70,7 +93,7 @@ class Stage {
     this.tip.close();
     const before = this.chosen;
     this.chosen = JSON.stringify(message.lanes.map(({ settings }) => settings));
-    if (message.live || (before && before !== this.chosen && !this.refitted)) this.leaveRecorded();
+    if (before && before !== this.chosen && !this.refitted) this.leaveRecorded();
     this.refitted = false;
     this.lanes.clear();
     this.track.replaceChildren();
@@ -85,7 +108,6 @@ class Stage {
     this.looked = { lane: this.looked.lane };
     if (!this.show) this.fit();
     this.root.dataset.run = message.id;
-    this.feed.follow(message.live ? message.id : null);
   }
 
   // Show as many lanes as fit: for a projector two, unless somebody has asked for three.
@@ -121,9 +143,21 @@ class Stage {
     const wrote = [...this.lanes.values()].every(({ passes }) => passes.length);
     document.querySelector(".lens-stop-or-follow")?.classList.toggle("over", wrote && (state === "done" || state === "stopped"));
     if (!BEFORE.has(state)) this.leaveRecorded();
-    if (ENDED.has(state)) this.feed.follow(null);
-    this.foot.status.textContent = sentence;
+    this.sentence = sentence;
+    this.say(sentence);
     if (!this.show) this.replay.ended(ENDED.has(state));
+    if (ENDED.has(state)) this.close();
+  }
+
+  // The run that is followed is over.
+  close() {
+    const { run } = this.feed;
+    this.feed.follow(null);
+    if (run) this.ended(run);
+  }
+
+  say(sentence) {
+    this.foot.status.textContent = sentence;
   }
 
   refusal({ sentence }) {
@@ -247,8 +281,8 @@ class Stage {
   }
 }
 
-export function mountStage({ element, props, watch }) {
-  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded);
+export function mountStage({ element, props, watch, submit }) {
+  const stage = new Stage(element.querySelector(".lens-stage"), props.recorded, submit);
   stage.read(props.value);
   // In a task of its own: Gradio has done enough in this one.
   watch("value", () => setTimeout(() => stage.read(props.value)));

@@ -1,17 +1,17 @@
 import json
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from app.board.messages import Message
 from app.board.plan import Plan
-from app.board.scorer import Scorer, View
+from app.board.scorer import Scorer
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.scheduling.admission import AdmissionQueue
+from app.scheduling.admission import AdmissionQueue, BusyError
 from app.scheduling.sessions import LiveRun, Sessions
 from mars.checkpoint import Checkpoint
 from mars.schema import checked
@@ -21,6 +21,7 @@ AR = LaneChoice(checkpoint="ar", decoder="autoregressive")
 MARS = LaneChoice(checkpoint="mars")
 BROKEN = LaneChoice(checkpoint="broken")
 MakeRunner = Callable[..., Runner]
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -43,43 +44,66 @@ def make_runner(make_scholar: Callable[..., Checkpoint]) -> MakeRunner:
     return runner
 
 
-def score(runner: Runner, *choices: LaneChoice, session: str = "me") -> Iterator[View]:
-    return Scorer(runner).score(session, PLAN, choices, 0.8)
+def start(runner: Runner, *choices: LaneChoice, session: str = "me") -> str:
+    return Scorer(runner).start(session, PLAN, choices, 0.8)
 
 
-def read(view: View) -> list[dict[str, Any]]:
+def written(runner: Runner, identity: str) -> str:
+    """What a board has written so far."""
+    found = runner.event_streams.find(identity)
+    assert found is not None
+    return found.text
+
+
+def over(runner: Runner, identity: str) -> str:
+    """A board, once it is over."""
+    found = runner.event_streams.find(identity)
+    assert found is not None
+    assert found.result(PATIENCE_SECONDS) is None
+    assert found.closed is not None
+    return found.text
+
+
+def score(runner: Runner, *choices: LaneChoice) -> str:
+    return over(runner, start(runner, *choices))
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def read(value: str) -> list[dict[str, Any]]:
     """The messages, which are what the schema says."""
-    found = [json.loads(line) for line in view.value.splitlines()]
+    found = [json.loads(line) for line in value.splitlines()]
     for message in found:
         checked(Message, message)
     return found
 
 
-def of_kind(view: View, kind: str) -> list[dict[str, Any]]:
-    return [message for message in read(view) if message["kind"] == kind]
+def of_kind(value: str, kind: str) -> list[dict[str, Any]]:
+    return [message for message in read(value) if message["kind"] == kind]
 
 
-def last(views: Iterator[View]) -> View:
-    return list(views)[-1]
-
-
-def closing(view: View) -> tuple[str, str]:
-    message = of_kind(view, "state")[-1]
+def closing(value: str) -> tuple[str, str]:
+    message = of_kind(value, "state")[-1]
     return message["state"], message["sentence"]
 
 
-def test_the_value_only_grows_and_ends_with_the_scores(make_runner: MakeRunner) -> None:
+def test_a_board_ends_with_the_scores(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    views = list(score(runner, AR, MARS))
-    assert all(later.value.startswith(earlier.value) for earlier, later in pairwise(views))
-    assert [view.running for view in views][-2:] == [True, False]
-    assert closing(views[-1]) == ("done", "Done. AR: 2 of 5 right. MARS: 2 of 5 right.")
+    identity = start(runner, AR, MARS)
+    found = over(runner, identity)
+    assert read(found)[0]["id"] == identity
+    assert closing(found) == ("done", "Done. AR: 2 of 5 right. MARS: 2 of 5 right.")
     assert not runner.sessions.running("me")
     assert runner.queue.counts()["active"] == 0
 
 
 def test_the_problems_come_first_with_their_known_answers(make_runner: MakeRunner) -> None:
-    opening = read(last(score(make_runner(), AR, MARS)))[0]
+    opening = read(score(make_runner(), AR, MARS))[0]
     assert [lane["family"] for lane in opening["lanes"]] == ["ar", "masks"]
     assert [lane["key"] for lane in opening["lanes"]] == ["a", "b"]
     assert [(p["prompt"], p["seed"], p["task"]) for p in opening["problems"]] == [
@@ -89,20 +113,19 @@ def test_the_problems_come_first_with_their_known_answers(make_runner: MakeRunne
 
 
 def test_the_baseline_is_the_lane_that_writes_one_token_a_pass(make_runner: MakeRunner) -> None:
-    view = last(score(make_runner(), MARS, AR))
-    assert of_kind(view, "met")[0]["baseline"] == "b"
-    rows = {row["lane"]: row for row in of_kind(view, "score")}
+    found = score(make_runner(), MARS, AR)
+    assert of_kind(found, "met")[0]["baseline"] == "b"
+    rows = {row["lane"]: row for row in of_kind(found, "score")}
     assert rows["a"]["pairs"] == {"n": 5, "both": 1, "onlyBaseline": 1, "onlyThis": 1, "p": 1.0}
 
 
 def test_a_lane_with_a_threshold_of_its_own_does_not_follow_the_slider(make_runner: MakeRunner) -> None:
     own = LaneChoice(checkpoint="mars", follows=False, threshold=0.99)
     runner = make_runner()
-    views = []
-    for view in score(runner, MARS, own):
+    with runner.queue.lock("cpu"):
+        identity = start(runner, MARS, own)
         runner.sessions.set_threshold("me", None)
-        views.append(view)
-    rows = {row["lane"]: row for row in of_kind(views[-1], "score")}
+    rows = {row["lane"]: row for row in of_kind(over(runner, identity), "score")}
     assert rows["a"]["threshold"] is None
     assert rows["b"]["threshold"] == 0.99
     assert not rows["b"]["turned"]
@@ -110,87 +133,83 @@ def test_a_lane_with_a_threshold_of_its_own_does_not_follow_the_slider(make_runn
 
 def test_a_lane_that_cannot_write_says_why_and_the_others_go_on(make_runner: MakeRunner) -> None:
     masks = LaneChoice(checkpoint="ar", decoder="sliding_window")
-    view = last(score(make_runner(), AR, BROKEN, masks))
-    problems = [lane["problem"] for lane in of_kind(view, "met")[0]["lanes"]]
+    found = score(make_runner(), AR, BROKEN, masks)
+    problems = [lane["problem"] for lane in of_kind(found, "met")[0]["lanes"]]
     assert problems[0] is None
     assert problems[1] == "config.json of broken is missing."
     assert "not trained to fill masks" in problems[2]
-    assert closing(view) == ("done", "Done. AR: 2 of 5 right.")
+    assert closing(found) == ("done", "Done. AR: 2 of 5 right.")
 
 
 def test_without_a_lane_that_can_write_the_board_fails_with_the_sentence(make_runner: MakeRunner) -> None:
-    state, sentence = closing(last(score(make_runner(), BROKEN)))
+    state, sentence = closing(score(make_runner(), BROKEN))
     assert state == "failed"
     assert sentence.startswith("No lane can write. MARS: ")
 
 
 def test_a_draft_is_paired_with_its_target(make_runner: MakeRunner) -> None:
     drafted = LaneChoice(checkpoint="ar", decoder="speculative", draft="mars")
-    view = last(score(make_runner(), drafted))
-    assert closing(view) == ("done", "Done. Draft model: 2 of 5 right.")
+    found = score(make_runner(), drafted)
+    assert closing(found) == ("done", "Done. Draft model: 2 of 5 right.")
 
 
 def test_a_board_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    first, second = score(runner, AR, session="first"), score(runner, AR, session="second")
-    next(first)
-    for view in second:
-        if of_kind(view, "state"):
-            break
-    assert closing(view) == ("queued", "Waiting for the device: 1 run is ahead of yours.")
-    assert closing(last(first))[0] == "done"
-    assert closing(last(second))[0] == "done"
+    with runner.queue.lock("cpu"):
+        first, second = start(runner, AR, session="first"), start(runner, AR, session="second")
+        until(lambda: of_kind(written(runner, second), "state"))
+        told = "queued", "Waiting for the device: 1 run is ahead of yours."
+        assert closing(written(runner, second)) == told
+    assert closing(over(runner, first))[0] == "done"
+    assert closing(over(runner, second))[0] == "done"
 
 
 def test_a_full_line_refuses_with_a_sentence(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1, line=0)
-    first = score(runner, AR, session="first")
-    next(first)
-    [refused] = score(runner, AR, session="second")
-    assert read(refused)[0]["sentence"].startswith("The app is busy")
-    assert not refused.running
-    first.close()
+    with runner.queue.lock("cpu"):
+        first = start(runner, AR, session="first")
+        with pytest.raises(BusyError, match=r"^The app is busy"):
+            start(runner, AR, session="second")
+    over(runner, first)
 
 
 def test_a_new_board_of_the_session_stops_what_it_ran_before(make_runner: MakeRunner) -> None:
     runner = make_runner()
     before = LiveRun(runner.queue.join(), 0.9)
     runner.sessions.begin("me", before)
-    assert closing(last(score(runner, AR)))[0] == "done"
+    assert closing(score(runner, AR))[0] == "done"
     assert before.stopped
 
 
-def test_stopping_keeps_what_there_is(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "app.compare.pace.HURRIED_FRAME_SECONDS", 0.0
-    )  # the board would be over before the second picture
+def test_stopping_keeps_what_there_is(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    views = score(runner, AR, MARS)
-    for view in views:
-        if of_kind(view, "writing"):
-            break
-    runner.sessions.stop("me")
-    assert closing(last(views))[0] == "stopped"
+    with runner.queue.lock("cpu"):
+        identity = start(runner, AR, MARS)
+        until(lambda: of_kind(written(runner, identity), "open"))
+        runner.sessions.stop("me")
+    found = over(runner, identity)
+    assert closing(found)[0] == "stopped"
+    assert len(of_kind(found, "open")[0]["problems"]) == PLAN.count
 
 
 def test_a_board_that_is_stopped_in_line_never_begins(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    first, second = score(runner, AR, session="first"), score(runner, AR, session="second")
-    next(first)
-    next(second)
-    runner.sessions.stop("second")
-    assert closing(last(second)) == ("stopped", "Stopped before the first pass.")
-    first.close()
+    with runner.queue.lock("cpu"):
+        first, second = start(runner, AR, session="first"), start(runner, AR, session="second")
+        until(lambda: of_kind(written(runner, second), "state"))
+        runner.sessions.stop("second")
+        assert closing(over(runner, second)) == ("stopped", "Stopped before the first pass.")
+    over(runner, first)
 
 
-def test_an_abandoned_board_frees_its_place_and_its_checkpoints(make_runner: MakeRunner) -> None:
+def test_a_board_whose_page_is_closed_frees_its_place_and_its_checkpoints(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    views = score(runner, AR, MARS)
-    for view in views:
-        if of_kind(view, "writing"):
-            break
-    views.close()
-    assert runner.queue.counts()["active"] == 0
+    with runner.queue.lock("cpu"):
+        identity = start(runner, AR, MARS)
+        until(lambda: any(runner.models._users.values()))
+        runner.sessions.leave("me")
+        assert runner.queue.counts()["active"] == 0
+    over(runner, identity)
     assert not any(runner.models._users.values())
     assert not runner.sessions.running("me")
 
@@ -203,9 +222,9 @@ def test_a_failure_in_a_pass_is_told_without_its_words(
 
     runner = make_runner()
     monkeypatch.setattr(runner.models.get("ar").engine, "open", fail)
-    state, sentence = closing(last(score(runner, AR)))
+    state, sentence = closing(score(runner, AR))
     assert state == "failed"
     assert "secret" not in sentence
     assert "secret" in caplog.text
     monkeypatch.undo()
-    assert closing(last(score(runner, AR)))[0] == "done"
+    assert closing(score(runner, AR))[0] == "done"

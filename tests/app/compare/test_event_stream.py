@@ -1,22 +1,15 @@
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from app.compare import event_stream
-from app.compare.event_stream import FOLLOWED_SECONDS, LONGEST_PAUSE_SECONDS, EventStream, EventStreams
-from app.compare.pace import FRAME_SECONDS, HURRIED_FRAME_SECONDS
-
-
-@dataclass
-class Steered:
-    passes_per_second: float = 0.0
-    stopped: bool = False
-
-    def rest(self, seconds: float) -> None:
-        raise AssertionError("nothing waits for a picture here")
+from app.compare.event_stream import FOLLOWED_SECONDS, KEPT_SECONDS, MOST_KEPT, EventStream, EventStreams
 
 
 @dataclass
@@ -33,70 +26,105 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def line(clock: Clock) -> EventStream:
-    made = EventStream("run", Steered(), clock)
+def written(clock: Clock) -> EventStream:
+    made = EventStream("run", "me", clock)
     for text in ("one\ntwo\n", "three\n", "four\nfive\nsix\n"):
         made.put(text)
     return made
 
 
+async def read(found: AsyncIterator[tuple[int, str]]) -> list[tuple[int, str]]:
+    return [each async for each in found]
+
+
 @pytest.mark.parametrize("after", range(8))
-def test_what_is_behind_the_lines_that_the_page_has(line: EventStream, after: int) -> None:
-    assert line.fetch(after) == "".join(line.text.splitlines(keepends=True)[after:])
+def test_a_page_that_comes_again_gets_what_it_lacks(written: EventStream, after: int) -> None:
+    written.close()
+    rest = "".join(written.text.splitlines(keepends=True)[after:])
+    assert written.behind(after) == rest
+    assert asyncio.run(read(written.follow(after))) == ([(6, rest)] if rest else [])
 
 
 def test_only_a_newline_ends_a_line(clock: Clock) -> None:
-    made = EventStream("run", Steered(), clock)
+    made = EventStream("run", "me", clock)
     made.put('"a\u2028b\x85c"\nsecond\n')
-    assert made.fetch(1) == "second\n"
+    assert made.behind(1) == "second\n"
 
 
-def test_nobody_follows_who_has_not_asked_for_a_while(line: EventStream, clock: Clock) -> None:
-    assert not line.followed
-    line.fetch(0)
+def test_pages_that_follow_hear_each_line_once_as_it_comes(written: EventStream) -> None:
+    async def listen() -> list[list[tuple[int, str]]]:
+        heard: list[list[tuple[int, str]]] = [[], []]
+
+        async def page(number: int, after: int) -> None:
+            async for each in written.follow(after):
+                heard[number].append(each)
+                if each[0] == 6:
+                    await asyncio.to_thread(written.put, "seven\n") if number else None
+                if each[0] == 7:
+                    written.close()
+
+        await asyncio.gather(page(0, 0), page(1, 5))
+        return heard
+
+    first, second = asyncio.run(asyncio.wait_for(listen(), 30))
+    assert "".join(text for _, text in first) == written.text
+    assert second == [(6, "six\n"), (7, "seven\n")]
+
+
+def test_a_page_hears_something_where_nothing_comes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "QUIET_SECONDS", 0.01)
+    made = EventStream("run", "me", clock)
+
+    async def listen() -> tuple[int, str]:
+        async for each in made.follow(0):
+            return each
+        raise AssertionError("the run is over")
+
+    assert asyncio.run(listen()) == (0, "")
+
+
+def test_a_run_is_abandoned_when_nobody_has_followed_for_a_while(written: EventStream, clock: Clock) -> None:
+    async def listen() -> None:
+        page: Any = written.follow(0)
+        await anext(page)
+        clock.now += 10 * FOLLOWED_SECONDS
+        assert not written.abandoned
+        await page.aclose()
+
     clock.now += FOLLOWED_SECONDS
-    assert line.followed
+    assert not written.abandoned
+    asyncio.run(listen())
+    clock.now += FOLLOWED_SECONDS
+    assert not written.abandoned
     clock.now += 0.1
-    assert not line.followed
+    assert written.abandoned
 
 
-def test_a_page_that_follows_has_a_moment_to_fetch_the_end(line: EventStream) -> None:
-    assert not line.emptied()  # nobody follows
-    line.fetch(0)
-    other = threading.Timer(0.05, line.fetch, [6])
+def test_what_is_left_of_a_run_is_waited_for(written: EventStream) -> None:
+    run: Any = object()
+    other = threading.Timer(0.05, written.close, [run])
     other.start()
-    assert line.emptied()
+    assert written.result(30) is run
     other.join()
+    assert EventStream("other", "me").result(0.01) is None
 
 
-@pytest.mark.parametrize("after", [0, 5])
-def test_what_was_sent_is_not_yet_there(line: EventStream, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    monkeypatch.setattr(event_stream, "PATIENCE_SECONDS", 0.01)
-    line.fetch(after)
-    assert not line.emptied()
+def test_lines_stay_a_while_after_the_end_of_their_run(clock: Clock) -> None:
+    streams = EventStreams(clock)
+    over, live = streams.open("over", "me"), streams.open("live", "me")
+    over.close()
+    clock.now += KEPT_SECONDS
+    streams.open("next", "me")
+    assert streams.find("over") is over
+    clock.now += 0.1
+    streams.open("last", "me")
+    assert streams.find("over") is None
+    assert streams.find("live") is live
 
 
-def test_nobody_has_lines_that_are_yet_to_come(line: EventStream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "PATIENCE_SECONDS", 0.01)
-    line.fetch(100)
-    assert line.emptied()
-    line.put("seven\n")
-    assert not line.emptied()
-
-
-@pytest.mark.parametrize(("pace", "frame"), [(0.0, HURRIED_FRAME_SECONDS), (12.0, FRAME_SECONDS)])
-def test_the_page_asks_again_when_there_may_be_another_picture(clock: Clock, pace: float, frame: float) -> None:
-    made = EventStream("run", Steered(pace), clock)
-    for quiet, again in ((0.0, frame), (0.08, frame), (0.6, 0.3), (60.0, LONGEST_PAUSE_SECONDS)):
-        made.put("line\n")
-        clock.now += quiet
-        assert made.again_seconds == pytest.approx(again)
-
-
-def test_a_wire_is_there_while_its_run_goes_on() -> None:
-    event_streams = EventStreams()
-    made = event_streams.open("run", Steered())
-    assert event_streams.find("run") is made
-    event_streams.close(made)
-    assert event_streams.find("run") is None
-    assert len(event_streams) == 0
+def test_no_more_than_some_stay(clock: Clock) -> None:
+    streams = EventStreams(clock)
+    for number in range(2 * MOST_KEPT):
+        streams.open(str(number), "me").close()
+    assert len(streams) == MOST_KEPT + 1
+    assert streams.find("0") is None

@@ -1,22 +1,65 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from app.compare import event_stream
 from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
-from app.compare.runner import Picture, Runner
+from app.compare.runner import Runner
+from app.runs.run import Run
+from app.scheduling.admission import BusyError
 
 AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
 EXACT = LaneChoice(checkpoint="mars", decoder="self_speculative")
 PAIR = [AR, MARS]
 MakeRunner = Callable[..., Runner]
+PATIENCE_SECONDS = 60.0
+USED = {"ar": 1, "mars": 1}
+"""How often the checkpoints of a run are in use, from the moment when it may make its first pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run wrote, and what is left of it."""
+
+    value: str
+    result: Run | None
+
+
+def start(runner: Runner, session: str = "me", lanes: Sequence[LaneChoice] = PAIR) -> str:
+    return runner.start(session, ask(), lanes, 0.0)
+
+
+def lines(runner: Runner, identity: str) -> str:
+    found = runner.event_streams.find(identity)
+    assert found is not None
+    return found.text
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def over(runner: Runner, identity: str) -> Written:
+    """A run, once it is over."""
+    found = runner.event_streams.find(identity)
+    assert found is not None
+    result = found.result(PATIENCE_SECONDS)
+    assert found.closed is not None
+    return Written(found.text, result)
+
+
+def written(runner: Runner, lanes: Sequence[LaneChoice] = PAIR, question: Question | None = None) -> Written:
+    return over(runner, runner.start("me", question or ask(), lanes, 0.0))
 
 
 def ask(threshold: float | None = 0.9) -> Question:
@@ -33,117 +76,127 @@ def states(value: str) -> list[str]:
     return [state for state in told if state != "loading"]
 
 
-def test_the_value_only_grows_and_the_last_picture_keeps_the_run(make_runner: MakeRunner) -> None:
+def test_a_run_is_written_to_its_stream_and_kept(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    pictures = list(runner.run("me", ask(), PAIR, 0.0))
-    for earlier, later in pairwise(pictures):
-        assert later.value.startswith(earlier.value)
-    assert [picture.running for picture in pictures][-2:] == [True, False]
-    assert states(pictures[-1].value) == ["running", "done"]
-    result = pictures[-1].result
-    assert result is not None
-    assert [lane.key for lane in result.lanes] == ["a", "b"]
+    identity = start(runner)
+    run = over(runner, identity)
+    assert [message["id"] for message in read(run.value) if message["kind"] == "open"] == [identity] * 2
+    assert states(run.value) == ["running", "done"]
+    assert run.result is not None
+    assert run.result.id == identity
+    assert [lane.key for lane in run.result.lanes] == ["a", "b"]
     assert not runner.sessions.running("me")
+    assert runner.load()["active"] == 0
 
 
-def test_while_the_page_fetches_the_lines_nothing_else_sends_them(make_runner: MakeRunner) -> None:
+def test_only_the_session_that_ran_it_gets_what_is_left_of_a_run(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    pictures = runner.run("me", ask(), PAIR, 0.0)
-    first = next(pictures)
-    identity = read(first.value)[0]["id"]
-    event_stream = runner.event_streams.find(identity)
-    assert event_stream is not None
-    event_stream.fetch(0)
-
-    def follow() -> None:  # the page says again and again how much it has
-        while runner.event_streams.find(identity) is not None:
-            event_stream.fetch(event_stream.text.count("\n"))
-            time.sleep(0.01)
-
-    reader = threading.Thread(target=follow)
-    reader.start()
-    [last] = pictures
-    assert (last.value, last.running, last.result is not None) == (None, False, True)
-    assert states(event_stream.text) == ["running", "done"]
-    reader.join(60)
-    assert len(runner.event_streams) == 0
-
-
-def test_a_run_that_nobody_fetches_has_all_of_its_value(make_runner: MakeRunner) -> None:
-    last = list(make_runner().run("me", ask(), PAIR, 0.0))[-1]
-    assert states(last.value) == ["running", "done"]
-    assert [message["live"] for message in read(last.value) if message["kind"] == "open"] == [True, True]
+    identity = start(runner)
+    run = over(runner, identity)
+    assert runner.result("me", identity) is run.result
+    assert runner.result("somebody else", identity) is None
+    assert runner.result("me", "no run") is None
 
 
 def test_every_run_has_its_own_identity(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    first, second = (list(runner.run("me", ask(), PAIR, 0.0))[-1].value.splitlines()[0] for _ in range(2))
-    assert first != second
+    assert start(runner) != start(runner)
+
+
+def test_a_new_run_of_a_session_stops_the_one_before(make_runner: MakeRunner) -> None:
+    runner = make_runner()
+    with runner.queue.lock("cpu"):
+        first = start(runner)
+        until(lambda: runner.models._users == USED)
+        second = start(runner)
+    assert states(over(runner, first).value)[-1] == "stopped"
+    assert states(over(runner, second).value)[-1] == "done"
+
+
+def test_a_run_that_no_page_follows_is_stopped(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = make_runner(places=1)
+    with runner.queue.lock("cpu"):
+        first, second = start(runner, "first"), start(runner, "second")
+        until(lambda: runner.models._users == USED)
+        until(lambda: "queued" in states(lines(runner, second)))
+        monkeypatch.setattr(event_stream, "FOLLOWED_SECONDS", 0.0)
+    assert states(over(runner, first).value)[-1] == "stopped"
+    assert states(over(runner, second).value)[-1] == "stopped"  # one that waits in line, too
+    assert runner.load() == {"active": 0, "waiting": 0, "places": 1}
 
 
 def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    first = runner.run("first", ask(), PAIR, 0.0)
-    second = runner.run("second", ask(), PAIR, 0.0)
-    next(first)
-    waiting = _until(second, "queued")
-    assert read(waiting)[-1]["sentence"] == "Waiting for the device: 1 run is ahead of yours."
-    assert states(list(first)[-1].value) == ["running", "done"]
-    assert states(list(second)[-1].value) == ["queued", "running", "done"]
+    with runner.queue.lock("cpu"):
+        first, second = start(runner, "first"), start(runner, "second")
+        until(lambda: "queued" in states(lines(runner, second)))
+        assert read(lines(runner, second))[-1]["sentence"] == "Waiting for the device: 1 run is ahead of yours."
+    assert states(over(runner, first).value) == ["running", "done"]
+    assert states(over(runner, second).value) == ["queued", "running", "done"]
 
 
 def test_a_run_that_finds_the_line_full_is_refused_and_what_runs_goes_on(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1, line=0)
-    first = runner.run("first", ask(), PAIR, 0.0)
-    next(first)
-    [refused] = runner.run("second", ask(), PAIR, 0.0)
-    assert read(refused.value)[0]["sentence"].startswith("The app is busy and its queue is full (0 waiting).")
-    assert not refused.running
-    assert not runner.sessions.running("second")
-    assert states(list(first)[-1].value) == ["running", "done"]
+    with runner.queue.lock("cpu"):
+        first = start(runner, "first")
+        with pytest.raises(BusyError, match=r"^The app is busy and its queue is full \(0 waiting\)\."):
+            start(runner, "second")
+        assert not runner.sessions.running("second")
+    assert states(over(runner, first).value) == ["running", "done"]
 
 
 def test_a_name_that_is_not_offered_is_refused(make_runner: MakeRunner) -> None:
     runner = make_runner()
     hostile = [AR, LaneChoice(checkpoint="../../etc")]
-    for value in (list(runner.run("me", ask(), hostile, 0.0))[-1].value, list(runner.introduce(hostile))[-1]):
+    for value in (written(runner, hostile).value, list(runner.introduce(hostile))[-1]):
         assert states(value) == ["failed"]
         assert "There is no checkpoint" in read(value)[-1]["sentence"]
 
 
 def test_checkpoints_stay_loaded_while_a_run_uses_them(make_runner: MakeRunner) -> None:
     runner = make_runner()
-    pictures = runner.run("me", ask(), PAIR, 1.0)  # slow enough that the first picture is not the last
-    while "running" not in states(next(pictures).value):
-        pass
-    assert runner.models._users == {"ar": 1, "mars": 1}
-    runner.sessions.set_pace("me", 0.0)
-    list(pictures)
+    with runner.queue.lock("cpu"):
+        identity = start(runner)
+        until(lambda: runner.models._users == USED)
+    over(runner, identity)
     assert not any(runner.models._users.values())
 
 
 def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    first, second = runner.run("first", ask(), PAIR, 0.0), runner.run("second", ask(), PAIR, 0.0)
-    next(first)
-    _until(second, "queued")
-    runner.sessions.stop("second")
-    last = list(second)[-1]
-    assert states(last.value) == ["queued", "stopped"]
-    assert last.result is None
-    first.close()
+    with runner.queue.lock("cpu"):
+        first, second = start(runner, "first"), start(runner, "second")
+        until(lambda: "queued" in states(lines(runner, second)))
+        runner.sessions.stop("second")
+        run = over(runner, second)
+    assert states(run.value) == ["queued", "stopped"]
+    assert run.result is None
+    over(runner, first)
 
 
-def test_an_abandoned_run_frees_its_place(make_runner: MakeRunner) -> None:
+def test_a_run_whose_page_is_closed_frees_its_place(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
-    first = runner.run("first", ask(), PAIR, 0.0)
-    next(first)
-    first.close()
-    assert states(list(runner.run("second", ask(), PAIR, 0.0))[-1].value) == ["running", "done"]
+    with runner.queue.lock("cpu"):
+        start(runner, "first")
+        until(lambda: runner.models._users == USED)
+        runner.sessions.leave("first")
+        assert runner.load()["active"] == 0
+    assert states(written(runner).value) == ["running", "done"]
+
+
+def test_a_run_that_cannot_be_kept_is_over_all_the_same(
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = make_runner()
+    monkeypatch.setattr("app.compare.runner.finished", partial(_fail, KeyError("x")))
+    run = written(runner)
+    assert (states(run.value)[-1], run.result) == ("done", None)
+    assert "a run could not be kept" in caplog.text
+    assert not runner.sessions.running("me")
 
 
 def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: MakeRunner) -> None:
-    value = list(make_runner().run("me", ask(), [AR, LaneChoice(checkpoint="broken")], 0.0))[-1].value
+    value = written(make_runner(), [AR, LaneChoice(checkpoint="broken")]).value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert lanes[0]["problem"] is None
     assert lanes[1]["problem"] == "config.json of broken is missing: give a folder that a training run wrote."
@@ -152,16 +205,14 @@ def test_a_broken_checkpoint_says_why_and_the_other_lane_writes(make_runner: Mak
 
 
 def test_two_broken_checkpoints_fail_with_the_sentence(make_runner: MakeRunner) -> None:
-    last = list(
-        make_runner().run("me", ask(), [replace(AR, checkpoint="broken"), LaneChoice(checkpoint="broken")], 0.0)
-    )[-1]
+    last = written(make_runner(), [replace(AR, checkpoint="broken"), LaneChoice(checkpoint="broken")])
     assert "config.json of broken is missing" in read(last.value)[-1]["sentence"]
     assert states(last.value) == ["failed"]
     assert last.result is None
 
 
 def test_a_lane_that_cannot_write_says_why_and_the_others_do(make_runner: MakeRunner) -> None:
-    value = list(make_runner().run("me", ask(), [AR, replace(MARS, checkpoint="ar"), EXACT], 0.0))[-1].value
+    value = written(make_runner(), [AR, replace(MARS, checkpoint="ar"), EXACT]).value
     lanes = [message for message in read(value) if message["kind"] == "open"][-1]["lanes"]
     assert "ar was not trained to fill masks" in lanes[1]["problem"]
     assert [lane["family"] for lane in lanes] == ["ar", "masks", "exact"]
@@ -174,7 +225,7 @@ def test_a_context_too_short_for_one_lane_leaves_the_others(
 ) -> None:
     runner = make_runner()
     monkeypatch.setattr(runner.models.get("mars").engine, "context_length", 64)
-    last = list(runner.run("me", Question(prompt="sheep " * 99, threshold=0.9, max_new_tokens=16), PAIR, 0.0))[-1]
+    last = written(runner, question=Question(prompt="sheep " * 99, threshold=0.9, max_new_tokens=16))
     lanes = [message for message in read(last.value) if message["kind"] == "open"][-1]["lanes"]
     assert "tokens long for mars" in lanes[1]["problem"]
     assert states(last.value)[-1] == "done"
@@ -182,14 +233,14 @@ def test_a_context_too_short_for_one_lane_leaves_the_others(
 
 def test_a_second_checkpoint_drafts(make_runner: MakeRunner) -> None:
     drafted = LaneChoice(checkpoint="mars", decoder="speculative", draft="markup")
-    last = list(make_runner().run("me", ask(), [AR, drafted], 0.0))[-1]
+    last = written(make_runner(), [AR, drafted])
     assert last.result is not None
     assert last.result.lanes[1].text.endswith("#### 48")
     assert {record.phase for record in last.result.lanes[1].records} == {"prefill", "draft", "verify"}
 
 
 def test_there_is_room_for_three_lanes(make_runner: MakeRunner) -> None:
-    last = list(make_runner().run("me", ask(), [AR] * 4, 0.0))[-1]
+    last = written(make_runner(), [AR] * 4)
     assert read(last.value)[-1]["sentence"] == "There must be 1 to 3 lanes, got 4."
 
 
@@ -211,24 +262,22 @@ def test_a_failure_in_a_pass_is_told_and_the_next_run_works(
     runner = make_runner()
     with monkeypatch.context() as patch:
         patch.setattr(runner.models.get("mars").engine, "open", partial(_fail, error))
-        last = list(runner.run("me", ask(), PAIR, 0.0))[-1]
+        last = written(runner)
     assert states(last.value)[-1] == "failed"
     assert read(last.value)[-1]["sentence"].startswith(sentence)
     assert type(error).__name__ in caplog.text
-    assert states(list(runner.run("me", ask(), PAIR, 0.0))[-1].value)[-1] == "done"
+    assert states(written(runner).value)[-1] == "done"
 
 
 def test_a_slow_load_is_told(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, gate = make_runner(), threading.Event()
     load = runner.models._load
     monkeypatch.setattr(runner.models, "_load", lambda source: gate.wait(30) and load(source))
-    pictures = runner.run("me", ask(), PAIR, 0.0)
-    seen = next(pictures).value
-    while "loading" not in seen:
-        seen = next(pictures).value
-    assert read(seen)[-1]["sentence"] == "Loading ar …"
+    identity = start(runner)
+    until(lambda: '"loading"' in lines(runner, identity))
+    assert read(lines(runner, identity))[-1]["sentence"] == "Loading ar …"
     gate.set()
-    assert states(list(pictures)[-1].value) == ["running", "done"]
+    assert states(over(runner, identity).value) == ["running", "done"]
 
 
 def test_the_idle_stage_introduces_the_lanes(make_runner: MakeRunner) -> None:
@@ -243,13 +292,6 @@ def test_the_idle_stage_says_which_checkpoint_is_broken(make_runner: MakeRunner)
     value = list(make_runner().introduce([AR, LaneChoice(checkpoint="broken")]))[-1]
     assert states(value) == ["failed"]
     assert "config.json of broken is missing" in read(value)[-1]["sentence"]
-
-
-def _until(pictures: Iterator[Picture], state: str) -> str:
-    for picture in pictures:
-        if state in states(picture.value):
-            return picture.value
-    raise AssertionError(f"the run never was {state}")
 
 
 def _fail(error: Exception, *arguments: Any, **options: Any) -> Any:

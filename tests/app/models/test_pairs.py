@@ -66,7 +66,9 @@ def test_the_lanes_share_the_weights_of_the_base_and_the_exact_one_keeps_its_tex
     runner = runner_of(chosen)
     lanes = [make(**chosen.choice) for make in PRESETS.values()]
     asked = Question(prompt="Tom has 3 apples", threshold=0.95, max_new_tokens=24)
-    run = [picture.result for picture in runner.run("me", asked, lanes, FULL_SPEED)][-1]
+    event_stream = runner.event_streams.find(runner.start("me", asked, lanes, FULL_SPEED))
+    assert event_stream is not None
+    run = event_stream.result(300)
     assert run is not None
     texts = {lane.key: lane.text for lane in run.lanes}
     assert list(texts) == ["a", "b", "c"]

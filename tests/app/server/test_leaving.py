@@ -121,8 +121,8 @@ def connection(page: Any, request: str) -> Iterator[socket.socket]:
         )  # resets, says no word
 
 
-def join(page: Any, session: str) -> None:
-    """Press Run in this session, slowly; all else is as the page begins."""
+def start(page: Any, session: str) -> str:
+    """Press Run in this session, slowly; all else is as the page begins. The address of the run's lines."""
     found = httpx.get(page.url + "config", timeout=60).json()
     values = {part["id"]: part["props"].get("value") for part in found["components"]}
     ids = {part["props"].get("elem_id"): part["id"] for part in found["components"]}
@@ -130,29 +130,28 @@ def join(page: Any, session: str) -> None:
     event = next(event for event in found["dependencies"] if [ids["run"], "click"] in event["targets"])
     data = [values[part] for part in event["inputs"]]
     body = {"data": data, "fn_index": event["id"], "session_hash": session}
-    assert httpx.post(page.url + "gradio_api/queue/join", json=body, timeout=60).status_code == 200
+    answer = httpx.post(page.url + "gradio_api/run/predict", json=body, timeout=60).raise_for_status()
+    return f"/runs/{json.loads(answer.json()['data'][0])['id']}/events"
 
 
 @pytest.mark.browser
 def test_a_killed_heartbeat_frees_the_run(narrow: Any) -> None:
     with connection(narrow, "GET /gradio_api/heartbeat/abc"):
-        join(narrow, "abc")
+        start(narrow, "abc")
         wait_for(narrow, active=1)
     wait_for(narrow, active=0)
 
 
 @pytest.mark.browser
-def test_a_killed_event_stream_frees_the_run(narrow: Any) -> None:
-    join(narrow, "def")
-    with connection(narrow, "GET /gradio_api/queue/data?session_hash=def"):
+def test_a_run_that_nobody_reads_any_more_is_freed(narrow: Any) -> None:
+    with connection(narrow, f"GET {start(narrow, 'def')}"):
         wait_for(narrow, active=1)
     wait_for(narrow, active=0)
 
 
 @pytest.mark.browser
 def test_a_program_that_hangs_up_leaves_the_line(narrow: Any) -> None:
-    join(narrow, "first")
-    with connection(narrow, "GET /gradio_api/queue/data?session_hash=first"):
+    with connection(narrow, f"GET {start(narrow, 'first')}"):
         wait_for(narrow, active=1)
         called = httpx.post(narrow.url + "gradio_api/call/v2/generate", json={"prompt": "How many?"}, timeout=60)
         event = json.loads(called.text)["event_id"]

@@ -26,7 +26,7 @@ HERE = "http://here.example"
         ("POST", f"{API}/call/generate"),
         ("GET", f"{API}/call/generate/0a1b"),
         ("GET", f"{API}/heartbeat/a1b2c3"),
-        ("GET", f"/pictures/{'0a' * 16}?after=7"),
+        ("GET", f"/runs/{'0a' * 16}/events?after=7"),
     ],
 )
 def test_what_the_page_uses_passes(ask: Ask, method: str, path: str) -> None:
@@ -51,12 +51,13 @@ def test_what_the_page_uses_passes(ask: Ask, method: str, path: str) -> None:
         f"{API}/runs",
         f"{API}/mcp/",
         f"{API}/heartbeat/{'x' * 65}",
-        "/pictures",
-        "/pictures/",
-        f"/pictures/{'0a' * 17}",
-        f"/pictures/{'0G' * 16}",
-        f"/pictures/{'0a' * 16}/..",
-        f"/pictures/../{'0a' * 16}",
+        "/runs",
+        "/runs/",
+        f"/runs/{'0a' * 16}",
+        f"/runs/{'0a' * 17}/events",
+        f"/runs/{'0G' * 16}/events",
+        f"/runs/{'0a' * 16}/events/..",
+        f"/runs/../{'0a' * 16}/events",
         "/monitoring",
         "/monitoring/summary",
         "/docs",
@@ -79,7 +80,7 @@ def test_uploads_and_mcp_are_there_where_they_are_wanted(ask: Ask) -> None:
 
 def test_a_method_that_an_address_does_not_take_is_refused(ask: Ask) -> None:
     assert ask("PUT", "/config").status_code == 405
-    assert ask("POST", f"/pictures/{'0a' * 16}").status_code == 405
+    assert ask("POST", f"/runs/{'0a' * 16}/events").status_code == 405
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,19 @@ sheet.replaceSync(%s);
 const style = document.createElement("style");
 style.textContent = [...sheet.cssRules].map((rule) => rule.cssText).join("\\n");
 document.head.append(style);
+window.ended = [];
 const mounted = (selector, body) => {
   const props = { value: "" };
   const watchers = [];
   const element = document.querySelector(selector);
-  new Function("element", "props", "watch", "trigger", body)(element, props, (_, act) => watchers.push(act), () => {});
+  const trigger = (name, detail) => ended.push([name, detail]);
+  new Function("element", "props", "watch", "trigger", body)(element, props, (_, act) => watchers.push(act), trigger);
   const set = (value) => {
     props.value = value;
     watchers.forEach((act) => act());
     return new Promise((read) => setTimeout(read));
   };
-  return { set, add: (text) => set(props.value + text) };
+  return { set };
 };
 window.told = [];
 document.addEventListener("lens:counts", (event) => told.push(event.detail));
@@ -87,20 +89,20 @@ def mount(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., Pa
 
 
 class Play:
-    """The messages of a run, and what puts them into the value of a stage."""
+    """The messages of a run, and what hands them to a stage by its value."""
 
     def __init__(self, standins: ModuleType) -> None:
         self.lane, self.token, self.passed = standins.card, standins.Token, standins.passed
 
     @staticmethod
     def feed(tab: Page, *messages: Message) -> None:
-        """Let the value grow."""
-        tab.evaluate("text => value.add(text)", "".join(map(stream.line, messages)))
+        """Hand on messages that come at once."""
+        tab.evaluate("text => value.set(text)", "".join(map(stream.line, messages)))
 
     @staticmethod
-    def start(tab: Page, *lanes: Message, identity: str = "run", live: bool = False) -> None:
-        """A value that starts anew."""
-        messages = stream.opening(identity, lanes, live), stream.state("running", "They write.")
+    def start(tab: Page, *lanes: Message, identity: str = "run") -> None:
+        """Other lanes, which write."""
+        messages = stream.opening(identity, lanes), stream.state("running", "They write.")
         tab.evaluate("text => value.set(text)", "".join(map(stream.line, messages)))
 
     def finish(self, tab: Page, *keys: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.compare import stream
+from app.server.run_events import event
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -38,12 +39,15 @@ def test_word_of_the_counts_goes_round_once_for_many_updates_and_the_keeper_has_
     mount: Mount, play: Any
 ) -> None:
     tab = mount()
-    play.start(tab, play.lane("a", "ar"), play.lane("b", "masks", block_size=8))
+    play.start(tab, play.lane("a", "ar"), play.lane("b", "masks", block_size=8), identity="before")
     tab.wait_for_timeout(600)  # until a beat is over
     updates = [stream.line(play.passed("b", number, [play.token("x")], threshold=0.9)) for number in range(1, 41)]
-    tab.evaluate("texts => { told.length = 0; texts.forEach(value.add); }", updates)
+    updates += [stream.line(stream.lane_end("b", "stop", "")), stream.line(stream.state("done", "Done."))]
+    body = "".join(event(number, line) for number, line in enumerate(updates, 1))
+    tab.context.route("**/events", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+    tab.evaluate("told.length = 0")
+    play.feed(tab, stream.follow("run"))
     tab.wait_for_function("told.length > 0")
-    play.finish(tab, "a", "b")
     tab.wait_for_timeout(600)
     told = tab.evaluate("told")
     assert [(each["lane"], each["counts"]["passes"]) for each in told] == [("b", 40)]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from app.compare.event_stream import EventStream, EventStreams
+from app.server import run_events
+
+TEXT = '{"kind":"state"}\n{"text":"\ud800 é"}\n'
+RETRY = f"retry: {run_events.RETRY_MILLISECONDS}\n\n"
+
+
+@pytest.fixture
+def event_streams() -> EventStreams:
+    return EventStreams()
+
+
+@pytest.fixture
+def run(event_streams: EventStreams) -> EventStream:
+    found = event_streams.open("run", "me")
+    found.put(TEXT)
+    return found
+
+
+@pytest.fixture
+def client(event_streams: EventStreams) -> TestClient:
+    return TestClient(Starlette(routes=[run_events.route(event_streams)]))
+
+
+def test_lines_go_out_as_events_that_nobody_keeps(client: TestClient, run: EventStream) -> None:
+    run.close()
+    answer = client.get("/runs/run/events")
+    # what is no character is shown as one
+    assert answer.text == f'{RETRY}id: 2\ndata: {{"kind":"state"}}\ndata: {{"text":"? é"}}\n\n'
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_what_comes_later_is_an_event_of_its_own_and_the_end_ends_the_answer(
+    client: TestClient, run: EventStream
+) -> None:
+    def write() -> None:
+        run.put("3\n")
+        run.close()
+
+    later = threading.Timer(0.2, write)
+    later.start()
+    assert client.get("/runs/run/events").text.endswith("\n\nid: 3\ndata: 3\n\n")
+    later.join()
+
+
+@pytest.mark.parametrize("by_header", [True, False])
+def test_a_connection_that_was_lost_goes_on_behind_the_last_line(
+    client: TestClient, run: EventStream, by_header: bool
+) -> None:
+    run.close()
+    path, headers = ("/runs/run/events", {"last-event-id": "1"}) if by_header else ("/runs/run/events?after=1", {})
+    assert client.get(path, headers=headers).text == f'{RETRY}id: 2\ndata: {{"text":"? é"}}\n\n'
+
+
+def test_who_has_all_of_a_run_that_is_over_is_told_to_stay_away(client: TestClient, run: EventStream) -> None:
+    run.close()
+    answer = client.get("/runs/run/events", headers={"last-event-id": "2"})
+    assert (answer.status_code, answer.content) == (204, b"")
+
+
+def test_a_run_that_never_was_has_nothing(client: TestClient, run: EventStream) -> None:
+    assert run.identity == "run"
+    answer = client.get("/runs/other/events")
+    assert (answer.status_code, answer.content) == (204, b"")
+
+
+@pytest.mark.parametrize("after", ["-1", "1.5", "x", "1" * 10, "²", "<b>"])
+def test_a_number_that_is_none_is_refused(client: TestClient, run: EventStream, after: str) -> None:
+    assert client.get("/runs/run/events", params={"after": after}).status_code == 422
+    assert client.get("/runs/run/events", headers={"last-event-id": after.encode()}).status_code == 422
+    run.close()
