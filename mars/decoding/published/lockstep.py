@@ -1,4 +1,4 @@
-"""Rows of one engine that wait for each other: what decoders need whose rows do not come and go as in a pool.
+"""Rows of one engine that take each step together and wait for each other, as in the paper.
 
 A row has a limit: when its response is that long it waits, and is not recorded, until its decoder moves the limit. It
 rides along all the same: rows of a pass are neighbours in the cache, so it reads one of its tokens again and what comes

@@ -19,9 +19,9 @@ from typing import ClassVar
 import torch
 
 from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
-from mars.decoding.lockstep import LockstepRow
 from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.paths import group_of, joined
+from mars.decoding.published.lockstep import LockstepRow
 from mars.engine.masks import verification_tree
 from mars.engine.window import Window
 from mars.records import Phase, Source

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
 from mars.decoding.method import slots_of
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
 from mars.decoding.sliding_window import SlidingWindow
 from mars.engine import Engine
 from mars.records import ForwardPass, RowPass

@@ -26,11 +26,11 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.autoregressive import Autoregressive
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
 from mars.decoding.method import Method
 from mars.decoding.pair import Pair
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
+from mars.decoding.published.verify import Verify, VerifyAndContinue
 from mars.decoding.sliding_window import SlidingWindow
-from mars.decoding.verify import Verify, VerifyAndContinue
 from mars.engine import Engine
 from mars.records import FinishReason, ForwardPass, RowPass
 
