@@ -87,12 +87,12 @@ def _record(options: argparse.Namespace) -> int:
     lanes = [_write(lane, prompt, options.device, options.takes) for lane in specified]
     for lane in lanes:
         lane.right = problems.is_right(problem, lane.text) if problem else None
-    asked = RunQuestion(
+    question = RunQuestion(
         prompt=prompt,
         max_new_tokens=options.max_new_tokens,
         problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
     )
-    run = keep(uuid4().hex, asked, lanes, title=options.title, note=options.note)
+    run = keep(uuid4().hex, question, lanes, title=options.title, note=options.note)
     options.output.write_text(to_json(run) + "\n", encoding="utf-8")
     for kept in run.lanes:
         verdict = {True: ", right", False: ", wrong", None: ""}[kept.right]

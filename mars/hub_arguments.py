@@ -57,22 +57,22 @@ def read_config(
     Raises:
         ValueError: an option is unknown, or asks for what these decoders do not do.
     """
-    asked = {name: value for name, value in options.items() if not _neutral(name, value)}
-    refused = [name for name in asked if name not in SUPPORTED]
+    passed = {name: value for name, value in options.items() if not _neutral(name, value)}
+    refused = [name for name in passed if name not in SUPPORTED]
     if refused:
         raise ValueError(f"custom_generate of MARS does not take {', '.join(refused)}: leave it out, or see its README")
     base = model.generation_config if given is None else given
     config = copy.deepcopy(base)
     for name in SUPPORTED:
-        if name in asked:
-            setattr(config, name, asked[name])
+        if name in passed:
+            setattr(config, name, passed[name])
         elif getattr(config, name, None) is None:
             setattr(config, name, getattr(model.generation_config, name, None))
     changing = [*CHANGES_TEXT, *(["top_k"] if config.do_sample else [])]
     ignored = [name for name in changing if not _neutral(name, getattr(base, name, None))]
     if ignored:
         _log.warning("not applied, although the generation config sets it: %s", ", ".join(ignored))
-    bounded = "max_length" in asked or (config.max_length or DEFAULT_NEW_TOKENS) != DEFAULT_NEW_TOKENS
+    bounded = "max_length" in passed or (config.max_length or DEFAULT_NEW_TOKENS) != DEFAULT_NEW_TOKENS
     return config, bounded
 
 

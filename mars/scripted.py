@@ -37,12 +37,12 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class _ScriptedRow:
-    """A cached row: slot -> (token, position). `asked` is the position that predictions were last wanted from."""
+    """A cached row: slot -> (token, position). `predicted` is the position that predictions were last wanted from."""
 
     number: int | None = None
     tokens: dict[int, tuple[int, int]] = field(default_factory=dict)
     prompt_length: int | None = None
-    asked: int = -1
+    predicted: int = -1
 
 
 class ScriptedModel:
@@ -157,8 +157,8 @@ class ScriptedRows:
         for index in range(window.rows):
             kept = range(window.columns - window.keep, window.columns)
             real = [column for column in kept if slots[index][column]]
-            asked = positions[index][real[0]] if real else None
-            row = self._write(window.first + index, ids[index], slots[index], positions[index], asked)
+            predicted = positions[index][real[0]] if real else None
+            row = self._write(window.first + index, ids[index], slots[index], positions[index], predicted)
             predicted = [[math.nan] * self._model.vocab_size] * (window.keep - len(real))
             predicted += [self._predict(row, visible[index][column], positions[index][column]) for column in real]
             logits.append(predicted)
@@ -175,25 +175,25 @@ class ScriptedRows:
         self._begun += 1
 
     def _write(
-        self, place: int, ids: list[int], slots: list[int], positions: list[int], asked: int | None
+        self, place: int, ids: list[int], slots: list[int], positions: list[int], predicted: int | None
     ) -> _ScriptedRow:
         columns = list(zip(slots, ids, positions, strict=True))
         row = self._rows[place]
-        if row.number is None or (row.tokens and self._begins(row, columns, asked)):
+        if row.number is None or (row.tokens and self._begins(row, columns, predicted)):
             row = self._rows[place] = _ScriptedRow(number=self._begun)
             self._begun += 1
         row.tokens.update((slot, (token, position)) for slot, token, position in columns if slot)
-        if asked is not None:
-            row.asked = asked
-            row.prompt_length = asked + 1 if row.prompt_length is None else row.prompt_length
+        if predicted is not None:
+            row.predicted = predicted
+            row.prompt_length = predicted + 1 if row.prompt_length is None else row.prompt_length
         return row
 
-    def _begins(self, row: _ScriptedRow, columns: list[tuple[int, int, int]], asked: int | None) -> bool:
+    def _begins(self, row: _ScriptedRow, columns: list[tuple[int, int, int]], predicted: int | None) -> bool:
         """Whether these columns belong to another row than the one whose tokens are in this place."""
         if not any(slot == 1 for slot, _, _ in columns):
             return False
-        known = [(slot, token) for slot, token, _ in columns if 0 < slot <= row.asked + 1]
-        again = asked is not None and 0 <= row.asked < asked
+        known = [(slot, token) for slot, token, _ in columns if 0 < slot <= row.predicted + 1]
+        again = predicted is not None and 0 <= row.predicted < predicted
         return not again or any(row.tokens[slot][0] != token for slot, token in known)
 
     def _predict(self, row: _ScriptedRow, visible: list[bool], position: int) -> list[float]:

@@ -59,16 +59,16 @@ def converse(lane: BenchmarkLane, questions: Sequence[Question], places: int, tu
     checkpoint = lane.checkpoint
     said: list[list[Message]] = [[] for _ in questions]
     found: list[list[Turn]] = [[] for _ in questions]
-    for turn, asked in _rounds(questions):
+    for turn, numbers in _rounds(questions):
         if turn == turns:
             break
-        for number in asked:
+        for number in numbers:
             said[number].append(_user(questions[number].turns[turn]))
-        prompts = [checkpoint.encode_chat(said[number]) for number in asked]
+        prompts = [checkpoint.encode_chat(said[number]) for number in numbers]
         ended = answers(checkpoint.engine, lane.spec.decoder, lane.settings, prompts, places, new_ends=lambda: never)
         for place, answer in ended:
-            found[asked[place]].append(Turn.of(answer, checkpoint))
-        for number in asked:
+            found[numbers[place]].append(Turn.of(answer, checkpoint))
+        for number in numbers:
             said[number].append(_assistant(found[number][-1].text))
     return [tuple(answered) for answered in found]
 
@@ -113,10 +113,12 @@ def acceptance(
     service = Service(checkpoint.engine, places, longest + settings.max_new_tokens + LOOKAHEAD)
     said: list[list[Message]] = [[] for _ in questions]
     counts = {question.number: (0, 0) for question in questions}
-    for turn, asked in _rounds(questions):
-        for number in asked:
+    for turn, numbers in _rounds(questions):
+        for number in numbers:
             said[number].append(_user(questions[number].turns[turn]))
-        streams = {number: service.submit(decoder, checkpoint.encode_chat(said[number]), settings) for number in asked}
+        streams = {
+            number: service.submit(decoder, checkpoint.encode_chat(said[number]), settings) for number in numbers
+        }
         for number, stream in streams.items():
             records = list(stream)
             tally = Tally.of(records)

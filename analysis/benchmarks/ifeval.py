@@ -83,14 +83,14 @@ def load_checkers() -> Checkers:
     def followed(prompt: Prompt, text: str) -> tuple[bool, ...]:
         if unknown := [name for name in prompt.instructions if name not in known]:
             raise ValueError(f"prompt {prompt.key}: there is no check of the instruction {unknown[0]!r}")
-        asked = utils.InputExample(
+        example = utils.InputExample(
             key=prompt.key,
             instruction_id_list=list(prompt.instructions),
             prompt=prompt.text,
             kwargs=[dict(each) for each in prompt.arguments],
         )
         with _seeded(prompt.key):
-            return tuple(map(bool, utils.test_instruction_following_strict(asked, text).follow_instruction_list))
+            return tuple(map(bool, utils.test_instruction_following_strict(example, text).follow_instruction_list))
 
     harness, nltk, detector = (f"{name} {version(name)}" for name in ("lm_eval", "nltk", "langdetect"))
     return Checkers(followed=followed, by=f"{harness}, strict; {nltk} with {table}; {detector}, seed 0")

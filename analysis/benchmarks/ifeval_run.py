@@ -154,7 +154,7 @@ def figures(
             "task": TASK,
             "number": [prompt.key for prompt in prompts],
             "followed": [sum(each) for each in judged],
-            "asked": [len(each) for each in judged],
+            "given": [len(each) for each in judged],
         }
     )
     right = int(rows["correct"].sum())
@@ -163,9 +163,9 @@ def figures(
         n=len(rows),
         followed=right,
         prompts=share(right, len(rows)),
-        instructions_n=int(counts["asked"].sum()),
+        instructions_n=int(counts["given"].sum()),
         instructions_followed=int(counts["followed"].sum()),
-        instructions=ratio_of_sums(counts, "followed", "asked"),
+        instructions=ratio_of_sums(counts, "followed", "given"),
         tokens_per_forward=tokens_per_forward(rows),
         tokens_per_second=tokens_per_second(rows),
         difference=None if baseline is None else paired_difference(rows, baseline),

@@ -22,14 +22,14 @@ from mars.options import add_decoding_options, decoding_settings
 if TYPE_CHECKING:
     from analysis.harness.entry import Setting
     from analysis.harness.evaluation import Evaluation
-    from analysis.harness.tasks import Asking
+    from analysis.harness.tasks import TaskOptions
     from mars.checkpoint import Checkpoint
 
 HELP = "tasks of EleutherAI's lm-evaluation-harness, with tokens per forward beside the accuracy"
 DEFAULT_RUNS = "runs/lm-eval"
 _OF_TASKS = {"max_new_tokens": "max_gen_toks", "temperature": "temperature", "top_p": "top_p"}
 """Options that override what a task says, and the harness's words for them."""
-_ASKED = (
+_FIELDS = (
     *("include_path", "limit", "num_fewshot", "fewshot_seed", "apply_chat_template", "fewshot_as_multiturn"),
     *("system_instruction", "metric", "confirm_run_unsafe_code"),
 )
@@ -80,14 +80,14 @@ def run(options: argparse.Namespace) -> None:
     from analysis.harness.tasks import load_tasks
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    asking = _asking(options)
-    loaded = load_tasks(asking)
+    task_options = _task_options(options)
+    loaded = load_tasks(task_options)
     checkpoint = load(options)
     setting = _setting(options, checkpoint)
     described = described_run(checkpoint.dtype, checkpoint.engine.device)
     provenance = {name: value for name, value in described.items() if name not in ("dtype", "device")}
     evaluation = evaluate(
-        checkpoint, setting, asking, loaded, options.runs, {**provenance, "processes": 1, "plan": None}
+        checkpoint, setting, task_options, loaded, options.runs, {**provenance, "processes": 1, "plan": None}
     )
     sys.stdout.write(to_table(evaluation.findings) + "\n")
     sys.stdout.write("".join(f"{note}\n" for note in _notes(evaluation, options)))
@@ -116,17 +116,17 @@ def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSe
     return decoding_settings(argparse.Namespace(**{**defaults, **given}), block_size)
 
 
-def _asking(options: argparse.Namespace) -> Asking:
-    from analysis.harness.tasks import Asking
+def _task_options(options: argparse.Namespace) -> TaskOptions:
+    from analysis.harness.tasks import TaskOptions
 
     generation = {word: getattr(options, name) for name, word in _OF_TASKS.items()}
     generation = {word: value for word, value in generation.items() if value is not None}
     if "temperature" in generation:
         generation["do_sample"] = generation["temperature"] > 0
-    return Asking(
+    return TaskOptions(
         tasks=tuple(name.strip() for name in options.tasks.split(",")),
         generation=generation,
-        **{name: getattr(options, name) for name in _ASKED},
+        **{name: getattr(options, name) for name in _FIELDS},
     )
 
 

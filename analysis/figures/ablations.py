@@ -82,7 +82,7 @@ def _alike(rows: pd.DataFrame) -> pd.DataFrame:
     if counts.empty:
         return rows
     examples, tasks = counts.idxmax()
-    return rows[(rows["model.examples"] == examples) & rows["tasks"].map(lambda asked: asked == tasks)]
+    return rows[(rows["model.examples"] == examples) & rows["tasks"].map(lambda each: each == tasks)]
 
 
 def _look(number: int, base: str, loss: bool) -> Look:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analysis.harness.tasks import Asking, Planned
+from analysis.harness.tasks import Planned, TaskOptions
 from analysis.runs.schema import setting_hash
 from mars import decoders
 from mars.config import DecodingSettings
@@ -29,17 +29,17 @@ class Setting:
     dtype: str
     device: str
 
-    def journal_name(self, asking: Asking) -> str:
+    def journal_name(self, options: TaskOptions) -> str:
         """A file name of its own for every command that asks for something else."""
-        told = json.dumps([asdict(self), asdict(asking)], default=str, sort_keys=True)
+        told = json.dumps([asdict(self), asdict(options)], default=str, sort_keys=True)
         return f".lm-eval-{hashlib.sha256(told.encode()).hexdigest()[:10]}.jsonl"
 
 
-def setting_entry(setting: Setting, plan: Planned, asking: Asking) -> dict[str, Any]:
+def setting_entry(setting: Setting, plan: Planned, options: TaskOptions) -> dict[str, Any]:
     """The id and the setting of a task's run; what is missing is the provenance."""
-    if plan.asked is None:
+    if plan.request is None:
         raise ValueError(f"task {plan.name} writes nothing, so that there is no run of it")
-    settings = plan.asked.settings
+    settings = plan.request.settings
     if not _takes_threshold(setting):
         settings = replace(settings, threshold=None)
     fields = {
@@ -49,7 +49,7 @@ def setting_entry(setting: Setting, plan: Planned, asking: Asking) -> dict[str, 
         "settings": asdict(settings),
         "tasks": [plan.name],
         "problems": plan.problems,
-        "seed": asking.fewshot_seed,
+        "seed": options.fewshot_seed,
         "batch_size": setting.batch_size,
         "dtype": setting.dtype,
         "device": setting.device,

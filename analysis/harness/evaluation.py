@@ -15,7 +15,7 @@ from analysis.harness.entry import Setting, setting_entry
 from analysis.harness.findings import Finding, found, recalled
 from analysis.harness.journal import Journal
 from analysis.harness.model import MarsLM
-from analysis.harness.tasks import Asking, Planned, planned
+from analysis.harness.tasks import Planned, TaskOptions, planned
 from analysis.runs import read_runs
 from analysis.runs.files import write_run
 from mars.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ class Evaluation:
 def evaluate(
     checkpoint: Checkpoint,
     setting: Setting,
-    asking: Asking,
+    options: TaskOptions,
     loaded: tuple[TaskManager, Mapping[str, Task]],
     folder: Path,
     provenance: Mapping[str, Any],
@@ -51,15 +51,15 @@ def evaluate(
     """
     manager, tasks = loaded
     store = read_runs(folder)
-    with Journal(folder / setting.journal_name(asking)) as journal:
+    with Journal(folder / setting.journal_name(options)) as journal:
         resumed = len(journal)
         lm = MarsLM(checkpoint, setting.decoder, setting.settings, batch_size=setting.batch_size, journal=journal)
-        plans = [planned(name, task, asking, lm) for name, task in tasks.items()]
-        entries = {plan.name: setting_entry(setting, plan, asking) for plan in plans if plan.asked is not None}
+        plans = [planned(name, task, options, lm) for name, task in tasks.items()]
+        entries = {plan.name: setting_entry(setting, plan, options) for plan in plans if plan.request is not None}
         there = {entry["id"] for entry in store.entries}
         stored = {name: entry["id"] for name, entry in entries.items() if entry["id"] in there}
         missing = [plan for plan in plans if plan.name not in stored]
-        results = _ask(lm, missing, asking, manager) if missing else {}
+        results = _ask(lm, missing, options, manager) if missing else {}
         new = [found(plan, results, journal) for plan in missing]
         for finding in new:
             if finding.storable:
@@ -73,20 +73,20 @@ def evaluate(
     )
 
 
-def _ask(lm: MarsLM, plans: Sequence[Planned], asking: Asking, manager: TaskManager) -> dict[str, Any]:
+def _ask(lm: MarsLM, plans: Sequence[Planned], options: TaskOptions, manager: TaskManager) -> dict[str, Any]:
     """What the harness makes of these tasks, every sample included."""
     results: dict[str, Any] = lm_eval.simple_evaluate(
         model=lm,
         tasks=[plan.task for plan in plans],
         task_manager=manager,
-        num_fewshot=asking.num_fewshot,
-        limit=asking.limit,
+        num_fewshot=options.num_fewshot,
+        limit=options.limit,
         bootstrap_iters=0,
-        system_instruction=asking.system_instruction,
-        apply_chat_template=asking.apply_chat_template,
-        fewshot_as_multiturn=asking.apply_chat_template and asking.fewshot_as_multiturn,
-        gen_kwargs=dict(asking.generation) if asking.generation else None,
-        fewshot_random_seed=asking.fewshot_seed,
-        confirm_run_unsafe_code=asking.confirm_run_unsafe_code,
+        system_instruction=options.system_instruction,
+        apply_chat_template=options.apply_chat_template,
+        fewshot_as_multiturn=options.apply_chat_template and options.fewshot_as_multiturn,
+        gen_kwargs=dict(options.generation) if options.generation else None,
+        fewshot_random_seed=options.fewshot_seed,
+        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
     )
     return results

@@ -71,7 +71,7 @@ def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Findin
         score=float(results["results"][plan.name][plan.metric]),
         correct=sum(map(int, values)) if judged else None,
     )
-    return finding if plan.asked is None else _with_rows(finding, samples, values, journal)
+    return finding if plan.request is None else _with_rows(finding, samples, values, journal)
 
 
 def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:

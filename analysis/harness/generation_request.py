@@ -31,10 +31,10 @@ def read_request(generation_kwargs: Mapping[str, Any], base: DecodingSettings, e
     Raises:
         ValueError: a key is unknown, or has a value that no decoder here can follow.
     """
-    asked = dict(normalize_gen_kwargs(dict(generation_kwargs), DEFAULT_TOKENS))
-    until = tuple(handle_stop_sequences(asked.pop("until"), eos=end))
-    changes = {"max_new_tokens": asked.pop("max_gen_toks"), **_drawing(asked)}
-    for key, value in asked.items():
+    options = dict(normalize_gen_kwargs(dict(generation_kwargs), DEFAULT_TOKENS))
+    until = tuple(handle_stop_sequences(options.pop("until"), eos=end))
+    changes = {"max_new_tokens": options.pop("max_gen_toks"), **_drawing(options)}
+    for key, value in options.items():
         if key not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[key]:
             raise ValueError(
                 f"generation_kwargs: {key}={value!r} is not supported; a task may set until, max_gen_toks, do_sample, "
@@ -43,12 +43,12 @@ def read_request(generation_kwargs: Mapping[str, Any], base: DecodingSettings, e
     return GenerationRequest(settings=replace(base, **changes), until=until)
 
 
-def _drawing(asked: dict[str, Any]) -> dict[str, float]:
-    """Takes what concerns drawing out of `asked`. Greedy decoding ignores it, as it does in transformers."""
-    draws, temperature, top_p = asked.pop("do_sample"), asked.pop("temperature", 0.0), asked.pop("top_p", 1.0)
+def _drawing(options: dict[str, Any]) -> dict[str, float]:
+    """Takes what concerns drawing out of `options`. Greedy decoding ignores it, as it does in transformers."""
+    draws, temperature, top_p = options.pop("do_sample"), options.pop("temperature", 0.0), options.pop("top_p", 1.0)
     if not draws:
         for key in _DRAWING:
-            asked.pop(key, None)
+            options.pop(key, None)
         return {"temperature": 0.0, "top_p": 1.0}
     if not temperature:
         raise ValueError(f"generation_kwargs: do_sample needs a temperature above 0, got {temperature}")

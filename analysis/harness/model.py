@@ -98,18 +98,18 @@ class MarsLM(HFLM):
         """The same for `"checkpoint=…,decoder=…"`."""
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
-    def asked(self, generation_kwargs: Mapping[str, Any]) -> GenerationRequest:
+    def request(self, generation_kwargs: Mapping[str, Any]) -> GenerationRequest:
         """How this model would answer under a task's `generation_kwargs`.
 
         Raises:
             ValueError: it cannot.
         """
-        asked = read_request(generation_kwargs, self._settings, self._end)
-        if asked.settings.max_new_tokens >= self.max_length:
+        request = read_request(generation_kwargs, self._settings, self._end)
+        if request.settings.max_new_tokens >= self.max_length:
             raise ValueError(
-                f"max_gen_toks must be < the context length of {self.max_length}, got {asked.settings.max_new_tokens}"
+                f"max_gen_toks must be < the context length of {self.max_length}, got {request.settings.max_new_tokens}"
             )
-        return asked
+        return request
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
         """The text of each answer, up to its first stop string."""
@@ -136,23 +136,23 @@ class MarsLM(HFLM):
             alike.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
         with tqdm(total=len(requests), unit="answer", disable=disable_tqdm) as bar:
             for group in alike.values():
-                asked = self.asked(group[0].args[1])
-                limit = self.max_length - asked.settings.max_new_tokens
+                request = self.request(group[0].args[1])
+                limit = self.max_length - request.settings.max_new_tokens
                 prompts = [self._encode(request.args[0]) for request in group]
                 decoded = answers(
                     self._engine,
                     self._decoder,
-                    asked.settings,
+                    request.settings,
                     [prompt[-limit:] for prompt in prompts],
                     self.batch_size,
-                    partial(self._ends, asked),
+                    partial(self._ends, request),
                 )
                 for number, answer in decoded:
                     result = asdict(answer)
                     ids = result.pop("ids")
                     text = self.tok_decode(ids)
                     result["tokens"] = len(ids)
-                    result["text"] = postprocess_generated_text(text, list(asked.until), None)
+                    result["text"] = postprocess_generated_text(text, list(request.until), None)
                     result["truncated"] = len(prompts[number]) > limit
                     bar.update()
                     yield group[number], result
@@ -161,9 +161,9 @@ class MarsLM(HFLM):
         ids: list[int] = self.tok_batch_encode([context])[0][0].tolist()
         return ids
 
-    def _ends(self, asked: GenerationRequest) -> Ends:
+    def _ends(self, request: GenerationRequest) -> Ends:
         """Whether an answer has come to a stop string, as `hf` sees it with one row in a batch."""
-        criteria = stop_sequences_criteria(self.tokenizer, list(asked.until), 0, 1)
+        criteria = stop_sequences_criteria(self.tokenizer, list(request.until), 0, 1)
         return lambda ids: bool(criteria(torch.tensor([ids]), None).all())
 
 

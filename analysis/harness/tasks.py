@@ -23,7 +23,7 @@ _PLACE = ("dataset_path", "dataset_name", "dataset_kwargs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class TaskOptions:
     """What the command line says of the tasks; `generation` overrides what they ask of an answer themselves.
 
     `limit` is how many questions of each task, `metric` a name, or a name and a filter as the harness writes them:
@@ -57,7 +57,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A task as it will be run. `asked` is None where nothing is written, as in multiple choice.
+    """A task as it will be run. `request` is None where nothing is written, as in multiple choice.
 
     `harness` is the field of that name in the run store.
     """
@@ -65,7 +65,7 @@ class Planned:
     name: str
     task: Task
     problems: int
-    asked: GenerationRequest | None
+    request: GenerationRequest | None
     harness: dict[str, Any]
 
     @property
@@ -74,22 +74,22 @@ class Planned:
         return f"{self.harness['metric']},{self.harness['filter']}"
 
 
-def load_tasks(asking: Asking) -> tuple[TaskManager, dict[str, Task]]:
+def load_tasks(options: TaskOptions) -> tuple[TaskManager, dict[str, Task]]:
     """The tasks by name, groups and tags resolved.
 
     Raises:
         ValueError: there is no such task, or its data cannot be had.
     """
-    path = asking.include_path and str(asking.include_path)
+    path = options.include_path and str(options.include_path)
     if path:
         # The harness's own tasks lie in thousands of files: they are read only where they are meant.
         with suppress(KeyError):
-            return _load(TaskManager(include_path=path, include_defaults=False), asking.tasks)
+            return _load(TaskManager(include_path=path, include_defaults=False), options.tasks)
     try:
-        return _load(TaskManager(include_path=path), asking.tasks)
+        return _load(TaskManager(include_path=path), options.tasks)
     except KeyError as error:
         raise ValueError(
-            f"the harness does not know all of the tasks {', '.join(asking.tasks)} ({error.args[0]}): choose from "
+            f"the harness does not know all of the tasks {', '.join(options.tasks)} ({error.args[0]}): choose from "
             "`lm_eval ls tasks`, or give the folder of a task's YAML file with --include-path"
         ) from error
 
@@ -107,7 +107,7 @@ def _load(manager: TaskManager, names: Sequence[str]) -> tuple[TaskManager, dict
     return manager, found
 
 
-def planned(name: str, task: Task, asking: Asking, lm: MarsLM) -> Planned:
+def planned(name: str, task: Task, options: TaskOptions, lm: MarsLM) -> Planned:
     """What running a task means.
 
     Raises:
@@ -115,31 +115,31 @@ def planned(name: str, task: Task, asking: Asking, lm: MarsLM) -> Planned:
     """
     if task.config.repeats != 1:
         raise ValueError(f"task {name} asks for {task.config.repeats} answers to each question: only 1 is supported")
-    metric, kept = _metric(name, task, asking.metric)
-    asked = None
+    metric, kept = _metric(name, task, options.metric)
+    request = None
     if task.OUTPUT_TYPE == GENERATE:
         try:
-            asked = lm.asked({**task.config.generation_kwargs, **(asking.generation or {})})
+            request = lm.request({**task.config.generation_kwargs, **(options.generation or {})})
         except ValueError as error:
             raise ValueError(f"task {name}: {error}") from error
-    questions = [doc for _, doc in task.doc_iterator(limit=asking.limit)]
+    questions = [doc for _, doc in task.doc_iterator(limit=options.limit)]
     return Planned(
         name=name,
         task=task,
         problems=len(questions),
-        asked=asked,
+        request=request,
         harness={
             "version": harness_version,
             "task_version": str(task.VERSION),
             "task_hash": _fingerprint(task, questions),
             "metric": metric,
             "filter": kept,
-            "num_fewshot": _shots(task, asking.num_fewshot),
-            "limit": asking.limit,
-            "apply_chat_template": asking.apply_chat_template,
-            "fewshot_as_multiturn": asking.apply_chat_template and asking.fewshot_as_multiturn,
-            "system_instruction": asking.system_instruction,
-            "until": list(asked.until) if asked else [],
+            "num_fewshot": _shots(task, options.num_fewshot),
+            "limit": options.limit,
+            "apply_chat_template": options.apply_chat_template,
+            "fewshot_as_multiturn": options.apply_chat_template and options.fewshot_as_multiturn,
+            "system_instruction": options.system_instruction,
+            "until": list(request.until) if request else [],
         },
     )
 

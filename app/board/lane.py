@@ -53,7 +53,7 @@ class BoardLane:
     tally: Tally = field(default_factory=Tally)
     batches: list[Count] = field(default_factory=list)
     thresholds: list[float | None] = field(default_factory=list)
-    _asked: list[tuple[int, Problem]] = field(default_factory=list, init=False)
+    _current: list[tuple[int, Problem]] = field(default_factory=list, init=False)
     _written: list[list[int]] = field(default_factory=list, init=False)
     _batch: Tally = field(default_factory=Tally, init=False)
 
@@ -81,25 +81,25 @@ class BoardLane:
         """How many problems are right so far."""
         return sum(outcome.right for outcome in self.outcomes.values())
 
-    def check(self, asked: Iterable[Problem]) -> None:
+    def check(self, problems: Iterable[Problem]) -> None:
         """Raise ValueError, one sentence, if a prompt does not fit the context."""
-        for problem in asked:
+        for problem in problems:
             prompt_ids(self.checkpoint, problem.prompt, self.settings.max_new_tokens)
 
-    def warm_up(self, asked: Mapping[int, Problem]) -> Iterator[ForwardPass]:
+    def warm_up(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
         """A few tokens on these problems that nobody counts, so that the first batch does not pay for first calls."""
-        return self._decode(asked, replace(self.settings, max_new_tokens=WARM_UP_TOKENS))
+        return self._decode(problems, replace(self.settings, max_new_tokens=WARM_UP_TOKENS))
 
-    def begin(self, asked: Mapping[int, Problem]) -> Iterator[ForwardPass]:
+    def begin(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
         """The records of the next batch, each computed when it is asked for; give them to `add`.
 
         Raises:
             ValueError: one sentence: a prompt does not fit, or the decoder cannot run so.
         """
-        self._asked = list(asked.items())
-        self._written = [[] for _ in asked]
+        self._current = list(problems.items())
+        self._written = [[] for _ in problems]
         self._batch = Tally()
-        return self._decode(asked, self.settings)
+        return self._decode(problems, self.settings)
 
     def add(self, record: ForwardPass) -> list[int]:
         """Take in one pass; the numbers of the problems that ended with it."""
@@ -116,11 +116,11 @@ class BoardLane:
 
     def end(self) -> None:
         """The batch has no more passes."""
-        if all(number in self.outcomes for number, _ in self._asked):
+        if all(number in self.outcomes for number, _ in self._current):
             self.batches.append(self._batch)
 
     def _end(self, row: int) -> int:
-        number, problem = self._asked[row]
+        number, problem = self._current[row]
         count = self._batch.rows[row]
         text = self.checkpoint.decode(self._written[row])
         self.outcomes[number] = Outcome(
@@ -132,8 +132,10 @@ class BoardLane:
         )
         return number
 
-    def _decode(self, asked: Mapping[int, Problem], settings: DecodingSettings) -> Iterator[ForwardPass]:
+    def _decode(self, problems: Mapping[int, Problem], settings: DecodingSettings) -> Iterator[ForwardPass]:
         from mars.decoding import DECODERS  # late: it reads torch, and the page is up before that
 
-        prompts = [prompt_ids(self.checkpoint, problem.prompt, settings.max_new_tokens) for problem in asked.values()]
+        prompts = [
+            prompt_ids(self.checkpoint, problem.prompt, settings.max_new_tokens) for problem in problems.values()
+        ]
         return DECODERS[self.decoder](self.checkpoint.engine, prompts, settings, self.control)

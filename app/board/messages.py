@@ -115,7 +115,7 @@ Message = Annotated[Opening | Met | Writing | Wrote | Score | Status | Refusal, 
 """Whatever a score board tells its page."""
 
 
-def opening(identity: str, date: str, plan: Plan, asked: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
+def opening(identity: str, date: str, plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
     """The first message: what is asked of whom; `lanes` are as `app.compare.stream.lane` introduces them."""
     labels = {name: label for label, name in problems.family_choices()}
     return {
@@ -136,7 +136,7 @@ def opening(identity: str, date: str, plan: Plan, asked: Sequence[tasks.Problem]
                 "prompt": problem.prompt,
                 "answer": problems.known_answer(problem),
             }
-            for problem in asked
+            for problem in chosen
         ],
     }
 

@@ -44,10 +44,10 @@ class Plan:
         ]
 
 
-def batches(asked: Sequence[Problem]) -> Iterator[dict[int, Problem]]:
+def batches(problems: Sequence[Problem]) -> Iterator[dict[int, Problem]]:
     """The problems that share forward passes, by their number."""
-    for first in range(0, len(asked), BATCH):
-        yield dict(enumerate(asked[first : first + BATCH], first))
+    for first in range(0, len(problems), BATCH):
+        yield dict(enumerate(problems[first : first + BATCH], first))
 
 
 def _integer(value: object) -> object:

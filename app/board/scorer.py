@@ -46,10 +46,10 @@ class Scorer:
         return self._runner.begin(session, LiveRun(self._runner.queue.join(), threshold), write)
 
     def _steps(self, identity: str, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
-        asked, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
+        problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
         try:
             cards = [request.card(live.threshold) for request in lane_request.requested(choices)]
-            yield Step((messages.opening(identity, date, plan, asked, cards),))
+            yield Step((messages.opening(identity, date, plan, problems, cards),))
             for told in self._runner.ready(lane_request.checkpoint_names(choices), live):
                 yield Step((told,) if told else ())
             if live.stopped:
@@ -57,7 +57,7 @@ class Scorer:
                 return
             with ExitStack() as stack:
                 requests = lane_request.with_checkpoints(choices, self._runner.models, stack)
-                yield from self._write(plan, asked, requests, live)
+                yield from self._write(plan, problems, requests, live)
         except ValueError as error:
             yield _failed(_sentence(error))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
@@ -65,7 +65,7 @@ class Scorer:
             yield _failed(failure(error))
 
     def _write(
-        self, plan: Plan, asked: Sequence[Problem], requests: list[LaneRequest], live: LiveRun
+        self, plan: Plan, problems: Sequence[Problem], requests: list[LaneRequest], live: LiveRun
     ) -> Iterator[Step]:
         lanes = list[BoardLane]()
         for place, request in enumerate(requests):
@@ -74,7 +74,7 @@ class Scorer:
             yield Step((stream.state("loading", f"{request.title} warms up."),))
             try:
                 lane = BoardLane.of(request, live, plan.max_new_tokens)
-                scoring.warm_up(lane, asked, live, self._runner.queue)
+                scoring.warm_up(lane, problems, live, self._runner.queue)
                 lanes.append(lane)
             except ValueError as error:
                 requests[place] = replace(request, problem=_sentence(error))
@@ -88,7 +88,7 @@ class Scorer:
             yield _failed(f"No lane can write. {requests[0].title}: {requests[0].problem}")
             return
         yield Step((stream.state("running", _running(lanes, plan)),))
-        yield from scoring.score(lanes, baseline, asked, live, self._runner.queue)
+        yield from scoring.score(lanes, baseline, problems, live, self._runner.queue)
 
 
 _NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))

@@ -23,7 +23,7 @@ NEWS_SECONDS = 1.0
 def score(
     lanes: Sequence[BoardLane],
     baseline: BoardLane,
-    asked: Sequence[Problem],
+    problems: Sequence[Problem],
     live: LiveRun,
     queue: AdmissionQueue,
     now: Callable[[], float] = time.monotonic,
@@ -33,7 +33,7 @@ def score(
     Within a batch the lanes advance by their model time, pass by pass, as in a run, and others take turns between.
     """
     told = now()
-    for batch in batches(asked):
+    for batch in batches(problems):
         yield Step(tuple(messages.writing(lane.key, batch) for lane in lanes))
         for lane, ended, over in _write(lanes, batch, queue):
             if ended or over or now() >= told + NEWS_SECONDS:
@@ -46,14 +46,14 @@ def score(
     yield Step((*_rows(lanes, baseline), _closing(lanes, live.stopped)))
 
 
-def warm_up(lane: BoardLane, asked: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
+def warm_up(lane: BoardLane, problems: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
     """See `BoardLane.warm_up`; gives up when `live` is stopped.
 
     Raises:
         ValueError: one sentence why this lane cannot write these problems.
     """
-    lane.check(asked)
-    records = {lane.key: lane.warm_up(next(batches(asked)))}
+    lane.check(problems)
+    records = {lane.key: lane.warm_up(next(batches(problems)))}
     for _ in race(records, lambda _: device_lock(lane.checkpoint, queue)):
         if live.stopped:
             break

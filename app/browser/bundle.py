@@ -26,7 +26,7 @@ _SIZE = re.compile(r"(?<![\w.-])[\d.]+(?:px|vw)\b")
 
 def mount(name: str) -> str:
     """What a `gr.HTML(js_on_load=...)` runs once it is in the page: the function that page.js has under this name."""
-    given = 'element, props, watch, tell: trigger, submit: (asked) => trigger("submit", asked)'
+    given = 'element, props, watch, tell: trigger, submit: (data) => trigger("submit", data)'
     return f"lens.{name}({{ {given} }});"
 
 

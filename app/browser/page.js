@@ -4,7 +4,7 @@ import { mountBoard } from "./compare/board.js";
 import { mountLine, mountMarks, mountSettings, mountWishes } from "./compare/controls.js";
 import { mountStage } from "./compare/stage.js";
 import { mountCourse } from "./learn/course.js";
-import { askedOfCompare, pageAddress } from "./shared/address.js";
+import { compareParameters, pageAddress } from "./shared/address.js";
 import { keeper, mountRuns } from "./shared/keeper.js";
 import { mountMasthead } from "./shared/masthead.js";
 import { mountSharing } from "./shared/sharing.js";
@@ -27,7 +27,7 @@ window.lens = {
   course: mountCourse,
   // What the events of Gradio's components ask for by a line of their own.
   address: pageAddress,
-  askedOfCompare,
+  compareParameters,
   keeper,
 };
 

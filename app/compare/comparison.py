@@ -46,7 +46,7 @@ class Question:
             self.limits.check_conversation([*texts, self.prompt], len(turns) + 1)
 
     @classmethod
-    def following(cls, run: Run, lanes: Sequence[str], **asked: Any) -> Question:
+    def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
         """A question that goes on where `run` ended, in the lanes of these keys.
 
         Raises:
@@ -55,7 +55,7 @@ class Question:
         earlier = {lane.key: (*lane.earlier, Turn(prompt=run.question.prompt, answer=lane.text)) for lane in run.lanes}
         if missing := next((key for key in lanes if key not in earlier), None):
             raise ValueError(f"Lane {missing.upper()} wrote nothing in the last run. Press Run to start afresh.")
-        return cls(earlier={key: earlier[key] for key in lanes}, **asked)
+        return cls(earlier={key: earlier[key] for key in lanes}, **fields)
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Entry:
     def __post_init__(self) -> None:
         self.inactive = self.request.inactive(self.lane.settings.threshold)
 
-    def news(self, threshold: float | None) -> Iterator[stream.Message]:
+    def changed(self, threshold: float | None) -> Iterator[stream.Message]:
         """A message where the threshold of a pass changes whether the lane writes several tokens at once."""
         sentence = self.request.inactive(threshold)
         if sentence != self.inactive:
@@ -132,12 +132,12 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
 def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
     """Everything the lanes have written so far, for keeping."""
     problem = question.problem
-    asked = RunQuestion(
+    kept = RunQuestion(
         prompt=question.prompt,
         max_new_tokens=question.max_new_tokens,
         problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
     )
-    return keep(identity, asked, lanes)
+    return keep(identity, kept, lanes)
 
 
 def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:
@@ -145,7 +145,7 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
     message, pieces = lane.add(record)
     messages: list[stream.Message] = [message]
     if pieces:
-        messages += entry.news(record.rows[0].threshold)
+        messages += entry.changed(record.rows[0].threshold)
     baseline = baseline_of(lanes)
     messages += [stream.difference(tokens, baseline.key) for tokens in differences.add(lane.key, pieces)]
     messages += _agreements(lane, lanes, baseline, differences)

@@ -9,14 +9,14 @@ from app.compare.lane import Lane
 from app.runs.run import KIND, SCHEMA, Run, RunLane, RunQuestion, token_ids
 
 
-def keep(identity: str, asked: RunQuestion, lanes: Sequence[Lane], *, title: str = "", note: str = "") -> Run:
+def keep(identity: str, question: RunQuestion, lanes: Sequence[Lane], *, title: str = "", note: str = "") -> Run:
     """The run of these lanes, which are over; lanes without a pass are left out."""
     return Run(
         schema=SCHEMA,
         kind=KIND,
         id=identity,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        question=asked,
+        question=question,
         lanes=tuple(_lane(lane) for lane in lanes if lane.records),
         title=title,
         note=note,

@@ -64,7 +64,7 @@ class _Told:
 
 
 class _Teller:
-    """Folds the records of a recorded lane, as `app.lane.Lane` does those of a live one."""
+    """Folds the records of a recorded lane, as `app.compare.lane.Lane` does those of a live one."""
 
     def __init__(self, lane: RunLane) -> None:
         self.lane = lane

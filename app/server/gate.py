@@ -95,9 +95,9 @@ class Gate:
         if found.get("x-forwarded-proto") not in ("http", "https"):
             del found["x-forwarded-proto"]
         query = scope["query_string"]
-        asked = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-        if any(name == "page" for name, _ in asked):
-            query = urlencode([(name, value) for name, value in asked if name != "page"]).encode("ascii")
+        parameters = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        if any(name == "page" for name, _ in parameters):
+            query = urlencode([(name, value) for name, value in parameters if name != "page"]).encode("ascii")
         return {**scope, "headers": found.raw, "query_string": query}
 
 

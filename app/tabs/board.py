@@ -73,11 +73,11 @@ class Board:
     def _again(self, event: gr.EventData, request: gr.Request, *lanes: Any) -> tuple[Any, ...]:
         return self._start(event._data, lanes, request)
 
-    def _start(self, asked: object, lanes: tuple[Any, ...], request: gr.Request) -> tuple[Any, ...]:
+    def _start(self, data: object, lanes: tuple[Any, ...], request: gr.Request) -> tuple[Any, ...]:
         threshold, limit, *values = lanes
         try:
-            found: dict[str, Any] = checked(dict[str, Any], asked, "The problems")
-            which = {key: value for key, value in found.items() if key in _ASKED}
+            found: dict[str, Any] = checked(dict[str, Any], data, "The problems")
+            which = {key: value for key, value in found.items() if key in _FIELDS}
             plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
             choices = self._comparing.read_lanes(*values)
             identity = self._scorer.start(str(request.session_hash), plan, choices, threshold_of(threshold))
@@ -93,4 +93,4 @@ class Board:
         self._comparing.runner.sessions.stop(str(request.session_hash))
 
 
-_ASKED = ("task", "count", "first")
+_FIELDS = ("task", "count", "first")

@@ -24,7 +24,7 @@ from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
 from app.tabs.models import ModelsControl, first_prompt, shown
 from app.tabs.parts import HIDDEN, QUIET, refusing
-from app.tabs.question import Asking, pick
+from app.tabs.question import QuestionForm, pick
 from mars.schema import between, checked
 from mars.tasks import Problem
 
@@ -60,11 +60,11 @@ class Tab:
         self.pairs = tuple(pairs)
         first = self.pairs[0]
         with gr.Row(elem_classes="lens-controls"):
-            self.asking = Asking(first.tasks, questions=not all(pair.tasks for pair in pairs))
+            self.form = QuestionForm(first.tasks, questions=not all(pair.tasks for pair in pairs))
             self._bar()
         with gr.Column(elem_classes="lens-settings", elem_id="settings"):
             self._settings_panel(first, note)
-        self.prompt, self.problem, self.family, self.seed, self.answer = self.asking.shown
+        self.prompt, self.problem, self.family, self.seed, self.answer = self.form.shown
         self.stage = gr.HTML(
             html_template='<div class="lens-stage"></div>',
             js_on_load=bundle.mount("stage"),
@@ -130,22 +130,22 @@ class Tab:
             self.limit = gr.Number(
                 first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
             )
-        self.asking.choose()
+        self.form.choose()
         self.row = LaneRow(self.count, self.runner.models.names, first.ar, first.mars)
 
     def wire(self, page: gr.Blocks) -> None:
         """Connect every event; `settle` comes after those that set the controls, when the page is loaded and later."""
-        self.asking.wire()
-        asked = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs]
+        self.form.wire()
+        inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs]
         started = [self.stage, self.run, self.stop]
         for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
-            button.click(act, asked, started, queue=False, **QUIET)
+            button.click(act, inputs, started, queue=False, **QUIET)
         self.stop.click(self._stop, queue=False, **QUIET)
         self.threshold.input(self.steer, self.threshold, self.reading, queue=False, trigger_mode="always_last", **QUIET)
         self.pace.input(self._set_pace, self.pace, queue=False, trigger_mode="always_last", **QUIET)
         for changed in self.row.wire(self.threshold, self.steer, self.reading, self.models):
             self._introduce_after(changed.then)
-        self._cross_tab = cross_tab.build(self.lanes[1], self.asking.shown, pick)
+        self._cross_tab = cross_tab.build(self.lanes[1], self.form.shown, pick)
         self._introduce_after(self._cross_tab.then)
         self._introduce_after(self.count.input)
         fits = dict(fn=None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET)
@@ -160,26 +160,26 @@ class Tab:
 
     def offer(self, board: Component) -> None:
         """Let the choice of models act on the whole tab, of which `board` is the section for scores."""
-        self.sections = [*self.asking.sections, board]
+        self.sections = [*self.form.sections, board]
         lanes = [part for lane in self.lanes for part in lane.components]
         outputs = [self.models.choice, *self.sections, self.limit, self.pace, *lanes]
         if len(self.pairs) == 1:
             return
         choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **QUIET)
-        switched = choice.input(self._switch, choice, [*self.asking.shown, *outputs], **about)
+        switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
         self._introduce_after(switched.then)
         self._introduce_after(self._cross_tab.then(self._follow, [choice, self.problem], outputs, **about).then)
         self._offer_general(outputs)
 
     def _offer_general(self, outputs: list[Component]) -> None:
         """Beside a specialist, a note on each prompt that it was not made for, with a button for the other pair."""
-        asking, choice = self.asking, self.models.choice
-        noted: list[Component] = [asking.note, asking.general]
+        form, choice = self.form, self.models.choice
+        noted: list[Component] = [form.note, form.general]
         inputs = [self.prompt, self.problem, choice]
         quiet = dict(queue=False, trigger_mode="always_last", **QUIET)
         for changed in (self.prompt.change, choice.change):
             changed(self._specialist, inputs, noted, **quiet)
-        switched = asking.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
+        switched = form.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
         self._introduce_after(switched.then)
 
     def _specialist(self, prompt: str, problem: Problem | None, key: object) -> list[Any]:
@@ -198,8 +198,8 @@ class Tab:
         """After a click on the other pair: its lanes, its examples with the first of them, and its usual settings."""
         pair = self.models.pair(key)
         _, task, seed = problems.EXAMPLES[0]
-        asked = pick(task, seed) if pair.tasks else (first_prompt(pair), None, task, seed, "")
-        return [*asked, *self._settings(pair, self.lanes)]
+        question = pick(task, seed) if pair.tasks else (first_prompt(pair), None, task, seed, "")
+        return [*question, *self._settings(pair, self.lanes)]
 
     def _follow(self, key: object, problem: Problem | None) -> list[Any]:
         """After another tab has set the second lane: a problem that it asks for is shown where problems are."""
@@ -232,12 +232,12 @@ class Tab:
         except ValueError as error:
             yield _refusal(error)
 
-    def _run(self, request: gr.Request, *asked: Any) -> tuple[Any, ...]:
-        return self._start(request, False, *asked)
+    def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
+        return self._start(request, False, *inputs)
 
-    def _follow_up(self, request: gr.Request, *asked: Any) -> tuple[Any, ...]:
+    def _follow_up(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
         """The prompt as the next turn of the conversation that the last run was, in every lane on its own answers."""
-        return self._start(request, True, *asked)
+        return self._start(request, True, *inputs)
 
     def _start(
         self,
@@ -255,13 +255,13 @@ class Tab:
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.read_lanes(*lanes)
-            asked = {
+            fields = {
                 "prompt": prompt,
                 "threshold": threshold.threshold_of(slider),
                 "max_new_tokens": limit or 0,
                 "limits": self.runner.limits,
             }
-            question = _following(history, len(choices), asked) if follows else _first(problem, asked)
+            question = _following(history, len(choices), fields) if follows else _first(problem, fields)
             identity = self.runner.start(str(request.session_hash), question, choices, pace)
         except ValueError as error:
             return _refusal(error), gr.skip(), gr.skip()
@@ -293,15 +293,15 @@ class Tab:
         self.runner.sessions.leave(str(request.session_hash))
 
 
-def _first(problem: Problem | None, asked: dict[str, Any]) -> Question:
-    known = problem if problem is not None and problem.prompt == asked["prompt"] else None
-    return Question(**asked, problem=known)
+def _first(problem: Problem | None, fields: dict[str, Any]) -> Question:
+    known = problem if problem is not None and problem.prompt == fields["prompt"] else None
+    return Question(**fields, problem=known)
 
 
-def _following(history: Sequence[Run], lanes: int, asked: dict[str, Any]) -> Question:
+def _following(history: Sequence[Run], lanes: int, fields: dict[str, Any]) -> Question:
     if not history:
         raise ValueError("There is no conversation to go on with. Press Run first.")
-    return Question.following(history[-1], LANE_KEYS[:lanes], **asked)
+    return Question.following(history[-1], LANE_KEYS[:lanes], **fields)
 
 
 def _refusal(error: ValueError) -> str:

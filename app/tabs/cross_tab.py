@@ -67,13 +67,13 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
     return listener.submit(take, None, [*lane.components, *problem], **QUIET)
 
 
-def answer(asked: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:
+def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:
     """The updates of the lane's components and of the `problem` ones, for {"use": …} or {"problem": …}.
 
     Raises:
         ValueError: one sentence about what was asked.
     """
-    wanted: Wish = checked(Wish, asked, "what was asked")
+    wanted: Wish = checked(Wish, data, "what was asked")
     lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem
     place = wanted.use or wanted.problem
     if wanted.use is not None:

@@ -21,10 +21,10 @@ WIDE = 1200  # pixels from which three lanes stand side by side
 AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
 """The preset whose name says where the slider stands."""
 CHOOSE_COUNT = f"""() => {{
-  const asked = Number(lens.address()?.settings.given.lanes);
+  const given = Number(lens.address()?.settings.given.lanes);
   const large = document.documentElement.classList.contains("lens-projector");
   const fits = window.innerWidth >= {WIDE} && !large ? {len(LANE_KEYS)} : {FEWEST};
-  return [{FEWEST}, {len(LANE_KEYS)}].includes(asked) ? asked : fits;
+  return [{FEWEST}, {len(LANE_KEYS)}].includes(given) ? given : fits;
 }}"""
 """In the browser: what a person chose or an address says, else as many as fit; for a projector the fewest."""
 _MOVED = f"""(value, ...presets) => presets.map((name) =>

@@ -16,7 +16,7 @@ _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
 """In the browser: no family and seed names a question, so the address has its text."""
 
 
-class Asking:
+class QuestionForm:
     """The prompt and its examples, laid out in the current Blocks, and by `choose` what makes a problem, elsewhere.
 
     `shown` are the components that `pick` makes the values of. `note` and `general` offer the model for any question.
@@ -31,10 +31,10 @@ class Asking:
             self.prompt = gr.Textbox(
                 label="Prompt", lines=1, max_lines=8, elem_id="prompt", placeholder="Ask, or choose an example"
             )
-            with gr.Row(elem_classes="lens-examples lens-questions", visible=HIDDEN if tasks else True) as asked:
+            with gr.Row(elem_classes="lens-examples lens-questions", visible=HIDDEN if tasks else True) as question_row:
                 for label, prompt in problems.QUESTIONS if questions else ():
                     self._questions.append((gr.Button(label, size="sm", min_width=10), prompt))
-            with gr.Row(elem_classes="lens-examples", visible=tasks or HIDDEN) as drawn:
+            with gr.Row(elem_classes="lens-examples", visible=tasks or HIDDEN) as problem_row:
                 self._examples = [
                     (gr.Button(label, size="sm", min_width=10), task, seed) for label, task, seed in problems.EXAMPLES
                 ]
@@ -42,7 +42,7 @@ class Asking:
             with gr.Row(elem_classes="lens-specialist"):
                 self.note = plain("specialist-note")
                 self.general = gr.Button("", size="sm", min_width=10, elem_id="ask-general", visible=HIDDEN)
-        self._rows = [asked, drawn]
+        self._rows = [question_row, problem_row]
 
     @property
     def shown(self) -> list[Component]:

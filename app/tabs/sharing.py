@@ -36,9 +36,9 @@ def build(history: gr.State, shared: SharedRuns | None) -> None:
     asker.submit(share, history, asker, **QUIET)
 
 
-def answer(asked: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:
+def answer(question: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:
     """What the page gets for {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`."""
-    found = asked if isinstance(asked, dict) else {}
+    found = question if isinstance(question, dict) else {}
     ticket = found.get("ticket")
     told: dict[str, Any] = {"ticket": ticket if isinstance(ticket, int) else None}
     run = next((each for each in history if each.id == found.get("text")), None)

@@ -81,12 +81,12 @@ def shared_run(name: str, shared: SharedRuns | None) -> dict[str, Any]:
 ANSWERS: dict[str, Callable[[str], dict[str, Any]]] = {"read": read_run, "shipped": shipped_run}
 
 
-def answer(asked: object, shared: SharedRuns | None = None) -> dict[str, Any]:
+def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]:
     """What the page gets for {"ask": …, "text": …, "ticket": …}: never an exception.
 
     It asks for one of `ANSWERS`, a "shared" run, or a "replay" that opens at a "lane" and a pass of this "number".
     """
-    found = asked if isinstance(asked, dict) else {}
+    found = question if isinstance(question, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
     reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
     if isinstance(ask, str) and isinstance(text, str):

@@ -17,12 +17,12 @@ from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 
 
-def build(page: gr.Blocks, runner: Runner, library: RunCache | None = None) -> None:
+def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) -> None:
     """Lay out the tab inside `page`; the runs are those of `assets/runs` unless others are given.
 
     Its first figure is drawn in the background once a browser has the page.
     """
-    handler = RequestHandler(library or RunCache(), runner)
+    handler = RequestHandler(run_cache or RunCache(), runner)
     view = gr.HTML(
         html_template='<div class="trade"></div>',
         js_on_load=bundle.mount("tradeoffs"),

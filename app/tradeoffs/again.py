@@ -78,6 +78,6 @@ def _document(lane: Lane, problem: Problem, stored: str) -> str:
         raise ValueError(STOPPED)
     lane.key, lane.title = "a", "Written again"
     lane.right = is_right(problem, lane.text)
-    asked = RunQuestion(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
+    question = RunQuestion(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
     note = SAME if lane.text == stored else OTHER
-    return to_json(keep(uuid4().hex, asked, [lane], note=note))
+    return to_json(keep(uuid4().hex, question, [lane], note=note))

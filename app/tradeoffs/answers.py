@@ -57,10 +57,10 @@ class OfSample(OfRun):
 
 
 class RequestHandler:
-    """Answers questions {"ask": one of these, "about": {...}, "ticket": n} about the runs of one library."""
+    """Answers questions {"ask": one of these, "about": {...}, "ticket": n} about the runs of one folder."""
 
-    def __init__(self, library: RunCache, runner: Runner) -> None:
-        self._library = library
+    def __init__(self, run_cache: RunCache, runner: Runner) -> None:
+        self._run_cache = run_cache
         self._runner = runner
         self._warmed = Lock()
         self._asks: dict[str, Callable[[Any, str], Iterator[Told]]] = {
@@ -73,12 +73,12 @@ class RequestHandler:
             "again": self._again,
         }
 
-    def answer(self, asked: object, session: str) -> Iterator[str]:
+    def answer(self, question: object, session: str) -> Iterator[str]:
         """JSON under the ticket of the question: sentences on the way as `progress`, and last the answer.
 
         An answer is what was asked for, or why not under `problem`.
         """
-        found = asked if isinstance(asked, dict) else {}
+        found = question if isinstance(question, dict) else {}
         ticket = found.get("ticket")
         ticket = ticket if isinstance(ticket, int) and not isinstance(ticket, bool) else None
         ask = self._asks.get(name) if isinstance(name := found.get("ask"), str) else None
@@ -96,11 +96,11 @@ class RequestHandler:
     def _begin(self, about: Any, session: str) -> Iterator[Told]:
         """With the view that is asked for first, if that can be shown: it saves a question."""
         del session
-        yield from _on_the_way(self._library.opened())
-        store, shown = self._library.store(), None
+        yield from _on_the_way(self._run_cache.opened())
+        store, shown = self._run_cache.store(), None
         if about:
             with suppress(ValueError):  # the page asks for the view by itself, and hears why not
-                view = _asked(about)
+                view = _view_of(about)
                 yield from self._ready(view)
                 shown = self._drawn(view)
         yield {
@@ -112,13 +112,13 @@ class RequestHandler:
         }
 
     def _reload(self, about: Any, session: str) -> Iterator[Told]:
-        changed = self._library.reload()
+        changed = self._run_cache.reload()
         for told in self._begin(about, session):
             yield told if "progress" in told else {**told, "changed": changed}
 
     def _view(self, about: Any, session: str) -> Iterator[Told]:
         del session
-        view = _asked(about)
+        view = _view_of(about)
         yield from self._ready(view)
         yield self._drawn(view)
 
@@ -136,41 +136,41 @@ class RequestHandler:
 
     def _drawn(self, view: View) -> Told:
         """The view, drawn once while the runs stay as they are."""
-        store = self._library.store()
-        shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._library, view))
-        return {**shown, "stale": self._library.stale()}
+        store = self._run_cache.store()
+        shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
+        return {**shown, "stale": self._run_cache.stale()}
 
     def _csv(self, about: Any, session: str) -> Iterator[Told]:
         del session
-        view = _asked(about)
+        view = _view_of(about)
         yield from self._ready(view)
-        picked = drawing.select(self._library, view)
+        picked = drawing.select(self._run_cache, view)
         points = picked.figure.points(picked.scene)
         yield {"text": tables.csv(drawing.listed(picked, points)), "name": f"mars-lens-{view.figure}.csv"}
 
     def _card(self, about: Any, session: str) -> Iterator[Told]:
         del session
         run = checked(OfRun, about, "the card").id
-        yield from _on_the_way(self._library.opened())
-        yield card(self._library.store(), self._library.table(), run, self._runner.models.sources)
+        yield from _on_the_way(self._run_cache.opened())
+        yield card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
 
     def _samples(self, about: Any, session: str) -> Iterator[Told]:
         del session
-        asked: OfSamples = checked(OfSamples, about, "the samples")
-        runs = self._library.store().runs
-        entry = entry_of(runs, asked.id)
-        yield dict(samples(runs, entry, task=asked.task, right=asked.right, first=asked.first))
+        question: OfSamples = checked(OfSamples, about, "the samples")
+        runs = self._run_cache.store().runs
+        entry = entry_of(runs, question.id)
+        yield dict(samples(runs, entry, task=question.task, right=question.right, first=question.first))
 
     def _again(self, about: Any, session: str) -> Iterator[Told]:
-        asked: OfSample = checked(OfSample, about, "the sample")
-        yield from rewrite(self._runner, session, self._library.store(), asked.id, asked.task, asked.number)
+        question: OfSample = checked(OfSample, about, "the sample")
+        yield from rewrite(self._runner, session, self._run_cache.store(), question.id, question.task, question.number)
 
     def _ready(self, view: View) -> Iterator[Told]:
-        yield from _on_the_way(self._library.opened())
-        yield from _on_the_way(self._library.opened(drawing.tasks_of(self._library, view)))
+        yield from _on_the_way(self._run_cache.opened())
+        yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
 
 
-def _asked(about: Any) -> View:
+def _view_of(about: Any) -> View:
     return View.of(about, FIGURES, AXES)
 
 

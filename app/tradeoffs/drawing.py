@@ -52,27 +52,27 @@ class Selection:
     listed: pd.DataFrame | None = None
 
 
-def families(library: RunCache) -> list[str]:
+def families(run_cache: RunCache) -> list[str]:
     """The families that runs were measured on, in the order of the runs, if there is more than one."""
-    entries = library.store().runs.entries
+    entries = run_cache.store().runs.entries
     names = list(dict.fromkeys(task for entry in entries for task in entry["tasks"]))
     return names if len(names) > 1 else []
 
 
-def tasks_of(library: RunCache, view: View) -> list[str]:
+def tasks_of(run_cache: RunCache, view: View) -> list[str]:
     """The families whose tables this view needs."""
-    known, figure = families(library), FIGURES[view.figure]
+    known, figure = families(run_cache), FIGURES[view.figure]
     if figure.by_family:
         return [POOLED, *([view.task] if view.task in known else known)]
     return [POOLED, view.task] if view.task in known else [POOLED]
 
 
-def select(library: RunCache, view: View) -> Selection:
+def select(run_cache: RunCache, view: View) -> Selection:
     """The runs of this view; what it asks for that there is not any more is left out."""
-    store, figure = library.store(), FIGURES[view.figure]
+    store, figure = run_cache.store(), FIGURES[view.figure]
     against = view.against if figure.axes else figure.x or PER_FORWARD
-    tasks = tasks_of(library, view)
-    pooled = library.table()
+    tasks = tasks_of(run_cache, view)
+    pooled = run_cache.table()
     sets = together.sets(pooled, figure.rests_on or against) if figure.together else []
     shown_set = next((each for each in sets if each.name == view.runs), sets[0] if sets else None)
     of_set = pooled[pooled["id"].isin(shown_set.ids)] if shown_set else pooled
@@ -88,7 +88,7 @@ def select(library: RunCache, view: View) -> Selection:
     chosen = filters.known(found, start if view.chosen is None else view.chosen)
     ids = set(pooled.loc[found.index[filters.through(found, chosen)], "id"])
     task = view.task if view.task in tasks else POOLED
-    shown = pd.concat([library.table(name) for name in tasks[1:]]) if len(tasks) > 1 else drawable
+    shown = pd.concat([run_cache.table(name) for name in tasks[1:]]) if len(tasks) > 1 else drawable
     rows = shown[shown["id"].isin(ids)].reset_index(drop=True)
     answer, listed = None, None
     if shown_set:
@@ -124,9 +124,9 @@ def select(library: RunCache, view: View) -> Selection:
     )
 
 
-def draw(library: RunCache, view: View) -> dict[str, Any]:
+def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     """Everything that the page shows of this view, as JSON can hold it but for the figure."""
-    picked = select(library, view)
+    picked = select(run_cache, view)
     points = picked.figure.points(picked.scene)
     figure = picked.figure.draw(picked.scene)
     _shorten(figure, picked.layer)
@@ -147,7 +147,7 @@ def draw(library: RunCache, view: View) -> dict[str, Any]:
         "filters": filters.options(picked.found, picked.chosen),
         "words": filters.words(picked.chosen),
         "usual": view.chosen is None,
-        "tasks": [{"value": name, "label": _task(name)} for name in (POOLED, *families(library))],
+        "tasks": [{"value": name, "label": _task(name)} for name in (POOLED, *families(run_cache))],
         "task": picked.task,
         "layers": list(picked.layers),
         "layer": picked.layer,

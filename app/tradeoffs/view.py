@@ -41,13 +41,13 @@ class View:
     more: bool = False
 
     @classmethod
-    def of(cls, asked: object, figures: Collection[str], measures: Collection[str]) -> View:
+    def of(cls, question: object, figures: Collection[str], measures: Collection[str]) -> View:
         """From what the page sent.
 
         Raises:
             ValueError: one sentence that names the value and what is allowed.
         """
-        view: View = checked(cls, asked, "the view")
+        view: View = checked(cls, question, "the view")
         checked(one_of(figures), view.figure, "figure")
         checked(one_of(measures), view.against, "against")
         for name in view.chosen or ():

@@ -26,9 +26,9 @@ class Access:
 
     `columns` are those to compute. `stores` are a tensor [2 * R * H * S, D] for each layer to write at `places`
     [N * P]. `views` [R, H, K, D] of the window's rows are to read: keys and values alternate, layer by layer. `mask` is
-    added to the scores [R, 1, Q, K]; None when nothing is hidden. `turns` is what the model's method of that name gave
-    for these rows. `static` says to look at no value on the device. `states` is empty: a model that keeps them puts the
-    hidden states [R, keep, E] there that it predicts from.
+    added to the scores [R, 1, Q, K]; None when nothing is hidden. `rotations` is what the model's method of that name
+    gave for these rows. `static` says to look at no value on the device. `states` is empty: a model that keeps them
+    puts the hidden states [R, keep, E] there that it predicts from.
     """
 
     columns: Columns
@@ -36,7 +36,7 @@ class Access:
     places: torch.Tensor
     views: Sequence[torch.Tensor]
     mask: torch.Tensor | None
-    turns: torch.Tensor
+    rotations: torch.Tensor
     static: bool = False
     states: list[torch.Tensor] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Model(Protocol):
     steady: bool
     lean: bool  # whether it takes a None mask to mean that nothing is hidden, and can leave columns out
 
-    def turns(self, positions: int) -> torch.Tensor:
+    def rotations(self, positions: int) -> torch.Tensor:
         """A table of rotations for at least so many positions; empty if it needs none."""
 
     def read(self, window: Window, access: Access) -> torch.Tensor:
@@ -90,7 +90,7 @@ class Memory:
         self._offsets_R1 = torch.arange(rows, device=model.device)[:, None] * (heads * slots)
         offsets_H = torch.arange(heads, device=model.device) * slots
         self._offsets_P = torch.cat((offsets_H, offsets_H + rows * heads * slots))
-        self._turns = model.turns(slots)
+        self._rotations = model.rotations(slots)
         self._model = model
         self._used = (0, 0)
         self.states: torch.Tensor | None = None
@@ -111,7 +111,7 @@ class Memory:
             places=(places_N[:, None] + self._offsets_P).flatten(),
             views=self._tensor[:, first:end, :, 1 : window.extent].unbind(),
             mask=attention_mask(window, self._numbers, self._model.dtype) if hides else None,
-            turns=self._turns,
+            rotations=self._rotations,
             static=static or slots_RQ.device.type != "cpu",
         )
         logits_RWV = self._model.read(window, access)

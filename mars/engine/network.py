@@ -138,7 +138,7 @@ class Network:
         self._mask_token_id = mask_token_id
         self._epsilon: float = config.rms_norm_eps
         self._rotary = backbone.rotary_emb
-        self._turns = torch.zeros(0)
+        self._rotations = torch.zeros(0)
         self._gated: Gated | None = None
         self._keeps_states = False
         self._heads = [self.heads, 2 * self.key_value_heads]
@@ -177,16 +177,16 @@ class Network:
         other._keeps_states = adapter.head is not None
         return other
 
-    def turns(self, positions: int) -> torch.Tensor:
+    def rotations(self, positions: int) -> torch.Tensor:
         """Cosines and signed sines [P, 2, 1, D] for at least so many positions, from the model's own rotary module."""
-        if len(self._turns) < positions:
+        if len(self._rotations) < positions:
             numbers_1P = torch.arange(positions, device=self.device)[None]
             cosines, sines = self._rotary(torch.zeros((), dtype=self.dtype, device=self.device), numbers_1P)
             half = self.head_size // 2
             # rotate_half(x) * sin = roll(x) * signed sin, with the minus of the rotation moved into the table.
             signed = torch.cat((-sines[..., :half], sines[..., half:]), -1)
-            self._turns = torch.stack((cosines[0], signed[0]), 1)[:, :, None]
-        return self._turns
+            self._rotations = torch.stack((cosines[0], signed[0]), 1)[:, :, None]
+        return self._rotations
 
     def read(self, window: Window, access: Access) -> torch.Tensor:
         """Float32 logits [R, keep, V] of the last columns, -inf for the mask token; 0 for columns not computed."""
@@ -198,7 +198,7 @@ class Network:
             hidden_NE, gate = self._gated.open(window, columns, self._embedding, static=access.static)
         hidden_NE = hidden_NE.to(self.dtype)
         positions_N = columns.pick(window.positions.flatten())
-        cosines_N1D, sines_N1D = access.turns.index_select(0, positions_N).unbind(1)
+        cosines_N1D, sines_N1D = access.rotations.index_select(0, positions_N).unbind(1)
         mask = self._share(access.mask)
         for number, layer in enumerate(self._layers):
             normed_NE = layer.attention_norm(hidden_NE)
@@ -340,6 +340,6 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
 
 
 def _turn(heads_NHD: torch.Tensor, cosines_N1D: torch.Tensor, sines_N1D: torch.Tensor) -> None:
-    """Rotary position embedding, in place; the sines carry the sign (`Network.turns`)."""
+    """Rotary position embedding, in place; the sines carry the sign (`Network.rotations`)."""
     rolled_NHD = heads_NHD.roll(heads_NHD.shape[2] // 2, -1)
     heads_NHD.mul_(cosines_N1D).addcmul_(rolled_NHD, sines_N1D)

@@ -58,7 +58,7 @@ class Transformer:
                 weakref.finalize(other, handle.remove)
         return other
 
-    def turns(self, positions: int) -> torch.Tensor:
+    def rotations(self, positions: int) -> torch.Tensor:
         """Empty: the modules turn queries and keys by themselves."""
         return torch.empty(0)
 

@@ -86,7 +86,7 @@ class Order:
     """A request that runs: what it asked for, and what its answer is made with."""
 
     served: Served
-    asked: Request
+    params: Request
     info: DecoderInfo
     job: Job
     writer: Writer
@@ -152,30 +152,30 @@ class Endpoint:
 
     async def chat(self, request: HttpRequest) -> Response:
         """Turns in, the next turn out."""
-        asked, ignored = await _read(request, ChatRequest, "chat")
-        served = await self._ready(asked)
-        turns = [message.turn() for message in asked.messages]
+        params, ignored = await _read(request, ChatRequest, "chat")
+        served = await self._ready(params)
+        turns = [message.turn() for message in params.messages]
         prompt = await _encoded(lambda: served.checkpoint.encode_chat(turns))
-        return await self._answer(request, asked, served, prompt, ignored)
+        return await self._answer(request, params, served, prompt, ignored)
 
     async def completions(self, request: HttpRequest) -> Response:
         """A text in, its continuation out."""
-        asked, ignored = await _read(request, CompletionRequest, "completions")
-        served = await self._ready(asked)
+        params, ignored = await _read(request, CompletionRequest, "completions")
+        served = await self._ready(params)
         try:
-            single = asked.single
+            single = params.single
         except ValueError as error:
             raise ApiError(400, str(error), param="prompt") from None
         encode = served.checkpoint.encode_text
         prompt = single if isinstance(single, list) else await _encoded(lambda: encode(single))
-        return await self._answer(request, asked, served, prompt, ignored)
+        return await self._answer(request, params, served, prompt, ignored)
 
     async def _answer(
-        self, request: HttpRequest, asked: Request, served: Served, prompt: list[int], ignored: Sequence[str]
+        self, request: HttpRequest, params: Request, served: Served, prompt: list[int], ignored: Sequence[str]
     ) -> Response:
-        order = self._order(asked, served, prompt, ignored, request.state.began)
-        if asked.stream:
-            stream = order.bodies.stream(self.pieces(order), asked.stream_options or StreamOptions())
+        order = self._order(params, served, prompt, ignored, request.state.began)
+        if params.stream:
+            stream = order.bodies.stream(self.pieces(order), params.stream_options or StreamOptions())
             return EventStream(stream, order.headers, order.job.leave)
         whole: list[Piece] = []
 
@@ -193,31 +193,33 @@ class Endpoint:
             order.job.leave()
         return JSONResponse(order.bodies.whole(whole, order.writer.tally), headers=dict(order.headers))
 
-    def _order(self, asked: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float) -> Order:
+    def _order(self, params: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float) -> Order:
         """Have it decoded; whatever is wrong is said before an answer begins."""
-        length = self._length(served, asked, len(prompt))
+        length = self._length(served, params, len(prompt))
         try:
-            info = served.info(asked.decoder)
+            info = served.info(params.decoder)
         except ValueError as error:
             raise ApiError(400, str(error), param="decoder") from None
         try:
-            free = not asked.model_fields_set.intersection(("decoder", *_OWN))
-            job = served.bridge.submit(info.name, prompt, _settings(asked, served, length), free=free)
+            free = not params.model_fields_set.intersection(("decoder", *_OWN))
+            job = served.bridge.submit(info.name, prompt, _settings(params, served, length), free=free)
         except BusyError as error:
             raise _busy(error) from None
         except ValueError as error:
             raise ApiError(400, str(error)) from None
-        unread = [name for name in _OWN if name in asked.model_fields_set and name not in info.settings]
+        unread = [name for name in _OWN if name in params.model_fields_set and name not in info.settings]
         names = [*ignored, *unread]
-        chat = isinstance(asked, ChatRequest)
-        logprobs = asked.alternatives is not None
+        chat = isinstance(params, ChatRequest)
+        logprobs = params.alternatives is not None
         return Order(
             served=served,
-            asked=asked,
+            params=params,
             info=info,
             job=job,
-            writer=Writer(served.checkpoint, asked.stops, asked.alternatives),
-            bodies=Bodies(Heading(served.name, chat=chat), len(prompt), logprobs=logprobs, records=bool(asked.records)),
+            writer=Writer(served.checkpoint, params.stops, params.alternatives),
+            bodies=Bodies(
+                Heading(served.name, chat=chat), len(prompt), logprobs=logprobs, records=bool(params.records)
+            ),
             prompt_tokens=len(prompt),
             headers={IGNORED_HEADER: ", ".join(names)} if names else {},
             began=began,
@@ -251,9 +253,9 @@ class Endpoint:
             if writer.finish is None:
                 self._metrics.left()
 
-    async def _ready(self, asked: Request) -> Served:
+    async def _ready(self, params: Request) -> Served:
         """The model of a request, if there is room in its queue."""
-        served = await self._served(self._known(self._catalogue.names[0] if asked.model is None else asked.model))
+        served = await self._served(self._known(self._catalogue.names[0] if params.model is None else params.model))
         try:
             served.bridge.check_room()
         except BusyError as error:
@@ -278,39 +280,39 @@ class Endpoint:
         served = await self._served(name)
         return ModelCard(id=name, created=self._created, max_model_len=served.bridge.context, decoders=served.decoders)
 
-    def _length(self, served: Served, asked: Request, prompt_tokens: int) -> int:
+    def _length(self, served: Served, params: Request, prompt_tokens: int) -> int:
         """The most tokens that the answer may have."""
         room, most = served.bridge.context - prompt_tokens, self._limits.new_tokens
-        if asked.length is not None and asked.length > most:
-            raise ApiError(400, f"max_tokens must be at most {most}, got {asked.length}", param="max_tokens")
-        if room < (asked.length or 1):
+        if params.length is not None and params.length > most:
+            raise ApiError(400, f"max_tokens must be at most {most}, got {params.length}", param="max_tokens")
+        if room < (params.length or 1):
             raise ApiError(
                 400,
-                f"the prompt has {prompt_tokens} tokens and the answer up to {asked.length or 1}, but the context has "
+                f"the prompt has {prompt_tokens} tokens and the answer up to {params.length or 1}, but the context has "
                 f"{served.bridge.context}: shorten the prompt or lower max_tokens",
                 param="max_tokens" if prompt_tokens < served.bridge.context else None,
                 code="context_length_exceeded",
             )
-        return asked.length or min(room, asked.default_length or most, most)
+        return params.length or min(room, params.default_length or most, most)
 
 
-def _settings(asked: Request, served: Served, length: int) -> DecodingSettings:
+def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
     """What the request says, else what the server does.
 
     Raises:
         ValueError: a value is out of range.
     """
-    threshold = asked.threshold if "threshold" in asked.model_fields_set else served.threshold
-    temperature = asked.temperature or 0.0
-    seed = secrets.randbelow(MAX_SEED + 1) if asked.seed is None and temperature else asked.seed or 0
+    threshold = params.threshold if "threshold" in params.model_fields_set else served.threshold
+    temperature = params.temperature or 0.0
+    seed = secrets.randbelow(MAX_SEED + 1) if params.seed is None and temperature else params.seed or 0
     return DecodingSettings(
         threshold=threshold,
-        block_size=asked.block_size or served.usual_block_size,
+        block_size=params.block_size or served.usual_block_size,
         temperature=temperature,
-        top_p=1.0 if asked.top_p is None else asked.top_p,
+        top_p=1.0 if params.top_p is None else params.top_p,
         seed=seed % (MAX_SEED + 1),
         max_new_tokens=length,
-        alternatives=asked.alternatives or 0,
+        alternatives=params.alternatives or 0,
     )
 
 
@@ -324,8 +326,8 @@ async def _read(request: HttpRequest, kind: type[Asked], route: Route) -> tuple[
     if not isinstance(data, dict):
         raise ApiError(400, "the body must be a JSON object")
     try:
-        asked = kind.model_validate(data)
-        return asked, conformance.ignored(route, (asked.model_extra or {}).items())
+        params = kind.model_validate(data)
+        return params, conformance.ignored(route, (params.model_extra or {}).items())
     except ValidationError as error:
         name, sentence = _sentence(error)
         raise ApiError(400, sentence, param=name) from None

@@ -259,7 +259,7 @@ class AdapterModel(nn.Module):
         backbone = self.base.model
         x_NE = self.mask_embeddings[k_N.clamp_max(len(self.mask_embeddings) - 1)].to(self.base.dtype)
         cosines, sines = backbone.rotary_emb(x_NE, places_N[None])
-        turns = (cosines[0, :, None], sines[0, :, None])
+        rotary = (cosines[0, :, None], sines[0, :, None])
         rows, count = anchors.shape
         length = cache.layers[0].keys.shape[2]
         # A mask sees the real tokens up to its anchor, and of its own group the masks before it and itself.
@@ -269,7 +269,7 @@ class AdapterModel(nn.Module):
         for number, layer in enumerate(backbone.layers):
             normed = layer.input_layernorm(x_NE)
             kept = cache.layers[number]
-            found = _attend(layer.self_attn, normed, turns, index_N, (kept.keys, kept.values), bias_RAL, own_KK)
+            found = _attend(layer.self_attn, normed, rotary, index_N, (kept.keys, kept.values), bias_RAL, own_KK)
             x_NE = x_NE + layer.self_attn.o_proj(found)
             x_NE = x_NE + layer.mlp(layer.post_attention_layernorm(x_NE))
         hidden: Tensor = backbone.norm(x_NE)
@@ -342,7 +342,7 @@ def _targets(teacher_NE: Tensor, vocabulary_VE: Tensor, next_N: Tensor) -> tuple
 def _attend(
     attention: Any,
     normed_NE: Tensor,
-    turns: tuple[Tensor, Tensor],
+    rotary: tuple[Tensor, Tensor],
     index_N: Tensor,
     clean_RGLD: tuple[Tensor, Tensor],
     bias_RAL: Tensor,
@@ -354,8 +354,8 @@ def _attend(
     masks = len(own_KK)
     keys_RGLD, values_RGLD = clean_RGLD
     groups = keys_RGLD.shape[1]
-    queries_NHD = _turn(attention.q_proj(normed_NE).unflatten(-1, (-1, size)), turns)
-    keys_NGD = _turn(attention.k_proj(normed_NE).unflatten(-1, (-1, size)), turns)
+    queries_NHD = _turn(attention.q_proj(normed_NE).unflatten(-1, (-1, size)), rotary)
+    keys_NGD = _turn(attention.k_proj(normed_NE).unflatten(-1, (-1, size)), rotary)
     values_NGD = attention.v_proj(normed_NE).unflatten(-1, (-1, size))
     share = queries_NHD.shape[1] // groups
 
@@ -376,7 +376,7 @@ def _attend(
     return found.permute(0, 3, 4, 1, 2, 5).flatten(0, 2).index_select(0, index_N).flatten(1)
 
 
-def _turn(x_NHD: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
+def _turn(x_NHD: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
     """Rotary position embedding."""
-    turned: Tensor = x_NHD * turns[0] + rotate_half(x_NHD) * turns[1]
+    turned: Tensor = x_NHD * rotary[0] + rotate_half(x_NHD) * rotary[1]
     return turned

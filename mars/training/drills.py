@@ -22,9 +22,9 @@ def drill(seed: int) -> list[dict[str, str]]:
     lines = [" ".join(row) for row in rows]
     listed = "\n".join(f"- {line}" for line in lines) if rng.random() < 0.5 else f"Options: {', '.join(lines)}"
     order = rng.sample(range(count), rng.randint(2, count))
-    asked = ", ".join(rows[index][0] for index in order)
+    wanted = ", ".join(rows[index][0] for index in order)
     return [
-        {"role": "user", "content": f"{listed}\nSay again: {asked}"},
+        {"role": "user", "content": f"{listed}\nSay again: {wanted}"},
         {"role": "assistant", "content": ", ".join(lines[index] for index in order)},
     ]
 

@@ -231,7 +231,7 @@ process.stdout.write(JSON.stringify((0, eval)(act)(Object.assign({}, ...modules)
 
 @pytest.fixture(scope="session")
 def in_node(node: str) -> Callable[..., Any]:
-    """`in_node("step/trial.js step/columns.js", "({ seenBy }, given) => …", given)`: what it makes of modules."""
+    """`in_node("step/what-if.js step/columns.js", "({ seenBy }, given) => …", given)`: what it makes of modules."""
 
     def in_node(modules: str, act: str, argument: object = None) -> Any:
         paths = [(bundle.BROWSER / name).as_uri() for name in modules.split()]

@@ -21,14 +21,14 @@ globalThis.history = {
     this.write(...given);
   },
 };
-const { askedOfCompare, openAddress } = await import("../../app/browser/shared/address.js");
+const { compareParameters, openAddress } = await import("../../app/browser/shared/address.js");
 
 function open(search, state = null) {
   Object.assign(location, { search });
   history.state = state;
   const refused = [];
   const asked = [];
-  const address = openAddress(["compare", "learn"], (pairs) => refused.push(...pairs), () => asked.push(askedOfCompare()));
+  const address = openAddress(["compare", "learn"], (pairs) => refused.push(...pairs), () => asked.push(compareParameters()));
   return { address, refused, asked };
 }
 
@@ -36,11 +36,11 @@ test("an address names its tab and what there is to restore", async () => {
   const { address, refused } = open("?tab=learn&lesson=cache&colour=red&__theme=dark");
   const given = [];
   const place = address.join("learn", ["lesson"], (values) => void given.push(values.lesson));
-  assert.equal(place.asked, true);
+  assert.equal(place.given, true);
   await new Promise(setImmediate);
   assert.deepEqual(given, ["cache"]);
   assert.deepEqual(refused, [["colour", "red"]]);
-  assert.deepEqual(askedOfCompare(), {});
+  assert.deepEqual(compareParameters(), {});
   place.say({ lesson: "exact", other: null });
   assert.equal(address.link, "http://lens.test/?__theme=dark&tab=learn&lesson=exact");
 });
@@ -54,9 +54,9 @@ test("an unknown tab is refused, and the first one opened", () => {
 test("what the browser kept counts only for the address that it was kept with", () => {
   const views = { compare: { seed: "7" } };
   open("?seed=3", { lens: { search: "?seed=3", views } });
-  assert.deepEqual(askedOfCompare(), { seed: "7" });
+  assert.deepEqual(compareParameters(), { seed: "7" });
   open("?seed=3", { lens: { search: "?seed=4", views } });
-  assert.deepEqual(askedOfCompare(), { seed: "3" });
+  assert.deepEqual(compareParameters(), { seed: "3" });
 });
 
 test("the address says only what differs, and a preset stands for the settings of its lane", () => {
@@ -80,7 +80,7 @@ test("a value too long for an address is left out of it and kept beside it", () 
   place.say({ prompt: "x".repeat(5000), seed: 1 });
   assert.deepEqual(address.left, ["prompt"]);
   assert.equal(address.link, "http://lens.test/?seed=1");
-  assert.equal(askedOfCompare().prompt.length, 5000);
+  assert.equal(compareParameters().prompt.length, 5000);
 });
 
 test("back and forward restore a tab whose values have changed", async () => {

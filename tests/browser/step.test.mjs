@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 import { columnsOf, seenBy } from "../../app/browser/step/columns.js";
 import { SteppedLane } from "../../app/browser/step/lane.js";
-import { acceptedAt, thresholdless, wouldAccept, wouldHave } from "../../app/browser/step/trial.js";
+import { acceptedAt, thresholdless, wouldAccept, wouldHave } from "../../app/browser/step/what-if.js";
 import { usualLane } from "../../app/browser/step/view.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it

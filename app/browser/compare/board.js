@@ -152,8 +152,8 @@ function describe(model) {
 function lastBoard() {
   try {
     const messages = JSON.parse(kept(LAST_BOARD));
-    const trial = new Board(make("div"), {});
-    messages.forEach((message) => trial.hear(message));
+    const board = new Board(make("div"), {});
+    messages.forEach((message) => board.hear(message));
     return messages;
   } catch {
     return null;
@@ -197,8 +197,8 @@ class ProblemCard {
     });
     const answer = put(make("p", "board-answer"), make("span", "", "Known answer"), make("b", "", problem.answer));
     const texts = put(make("div", "board-texts"), ...model.lanes.map((lane) => this.text(model, lane, number)));
-    const asked = put(make("div", "board-asked"), make("p", "board-prompt", problem.prompt), answer);
-    clear(this.root).append(put(make("div", "board-card-top"), title, run), asked, texts);
+    const question = put(make("div", "board-asked"), make("p", "board-prompt", problem.prompt), answer);
+    clear(this.root).append(put(make("div", "board-card-top"), title, run), question, texts);
     this.root.setAttribute("aria-label", title.textContent);
     this.root.hidden = false;
   }

@@ -44,7 +44,7 @@ class Course {
       return number < 0 && lesson !== undefined ? ["lesson"] : [];
     };
     this.place = address?.join("learn", ["lesson"], goTo); // Gradio has a use for "page"
-    if (!this.place?.asked) this.place?.say({ lesson: PAGES[this.open]?.id });
+    if (!this.place?.given) this.place?.say({ lesson: PAGES[this.open]?.id });
   }
 
   mark() {

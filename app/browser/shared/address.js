@@ -25,7 +25,7 @@ function readAddress() {
 }
 
 // What the address asks of Compare, for Python to restore.
-export function askedOfCompare() {
+export function compareParameters() {
   return readAddress().views[FIRST_TAB] ?? {};
 }
 
@@ -64,9 +64,9 @@ class Address {
   // With `now` false the tab is given the values of later addresses only.
   join(tab, names, restore, { now = true } = {}) {
     this.members.set(tab, { names, restore });
-    const asked = now && Object.keys(this.views[tab] ?? {}).length > 0;
-    if (asked) this.restore(tab, this.views[tab]);
-    return { asked, say: (values) => this.say(tab, values) };
+    const given = now && Object.keys(this.views[tab] ?? {}).length > 0;
+    if (given) this.restore(tab, this.views[tab]);
+    return { given, say: (values) => this.say(tab, values) };
   }
 
   async restore(tab, values) {

@@ -4,7 +4,7 @@ import { decoderOf, familyOf } from "../shared/decoders.js";
 import { isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
 import { columnsOf } from "./columns.js";
-import { COUNTED, thresholdless } from "./trial.js";
+import { COUNTED, thresholdless } from "./what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 

@@ -107,7 +107,7 @@ export class WindowView {
     };
     line("bar", proposal.score);
     if (this.pass.row.threshold !== null) line("tau", this.pass.row.threshold);
-    if (place > 0 && this.what) line("trial", this.what.threshold);
+    if (place > 0 && this.what) line("what-if", this.what.threshold);
     return put(node, make("span", "step-value", cut(proposal.score, 3)));
   }
 

@@ -2,7 +2,7 @@
 
 import { make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
-import { thresholdless, wouldAccept, wouldHave } from "./trial.js";
+import { thresholdless, wouldAccept, wouldHave } from "./what-if.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -60,11 +60,11 @@ export class Player {
       const high = counted ? row.accepted : 0.15;
       return shape("rect", { class: "step-tick", x: index + 0.12, y: tallest - high, width: 0.76, height: high });
     });
-    const trials = passes.map(({ record, index }) => {
+    const marks = passes.map(({ record, index }) => {
       const high = threshold === null ? 0 : wouldAccept(lane, record, threshold);
-      return shape("path", { class: "step-trial-tick", d: high ? `M${index} ${tallest - high}h1` : "" });
+      return shape("path", { class: "step-what-if-tick", d: high ? `M${index} ${tallest - high}h1` : "" });
     });
-    this.bars.replaceChildren(...bars, ...trials);
+    this.bars.replaceChildren(...bars, ...marks);
     this.bars.children[this.index]?.classList.add("here");
   }
 
@@ -125,20 +125,20 @@ export class Player {
 }
 
 // "What if τ were …": a slider that recolours what each pass would have accepted, from the recorded scores alone.
-export class Trial {
+export class WhatIf {
   constructor(onTry) {
     this.onTry = onTry;
     this.threshold = null;
-    this.root = make("div", "step-trial-panel");
-    this.label = put(make("label", "step-trial-label"), make("span", "", "What if τ were"));
+    this.root = make("div", "step-what-if-panel");
+    this.label = put(make("label", "step-what-if-label"), make("span", "", "What if τ were"));
     this.range = make("input", "step-range");
     this.range.type = "range";
-    this.reading = make("output", "step-trial-reading");
+    this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));
     this.back = make("button", "step-button", "As recorded");
     this.back.type = "button";
     this.back.addEventListener("click", () => this.set(null));
-    this.news = make("p", "step-trial-news");
+    this.news = make("p", "step-what-if-news");
     put(this.label, this.range);
     put(this.root, this.label, this.reading, this.back, this.news);
   }

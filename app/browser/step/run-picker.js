@@ -175,15 +175,15 @@ function fileName(run) {
 // this browser are there.
 function stepAddress(picker, view, { now, begun }) {
   const say = () => view.run && place?.say(stepPlace(picker, view));
-  const restore = async (asked) => {
-    if (!isShipped(picker, asked.run)) await begun;
-    const refused = await stepTo(picker, view, asked);
+  const restore = async (wanted) => {
+    if (!isShipped(picker, wanted.run)) await begun;
+    const refused = await stepTo(picker, view, wanted);
     say();
     return refused;
   };
   const place = pageAddress()?.join("step", ["run", "lane", "pass"], restore, { now });
   view.root.addEventListener("step:moved", say);
-  if (!place?.asked) say();
+  if (!place?.given) say();
 }
 
 function isShared(run) {

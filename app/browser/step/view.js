@@ -5,15 +5,15 @@ import { clear, make, put } from "../shared/dom.js";
 import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
-import { Player, Trial } from "./player.js";
-import { wouldAccept } from "./trial.js";
+import { Player, WhatIf } from "./player.js";
+import { wouldAccept } from "./what-if.js";
 
 const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
 
 export class StepView {
   constructor(root) {
     this.root = root;
-    this.asked = make("details", "step-asked");
+    this.question = make("details", "step-asked");
     this.lanes = make("div", "step-lanes");
     this.lanes.setAttribute("role", "group");
     this.lanes.setAttribute("aria-label", "Lane");
@@ -25,13 +25,13 @@ export class StepView {
     this.status.setAttribute("role", "status");
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
-    this.trial = new Trial((threshold) => this.retry(threshold));
+    this.whatIf = new WhatIf((threshold) => this.retry(threshold));
     const head = put(make("div", "step-head"), this.title, this.facts);
-    const left = put(make("div", "step-left"), head, this.window.root, this.trial.root);
+    const left = put(make("div", "step-left"), head, this.window.root, this.whatIf.root);
     const stage = put(make("div", "step-stage"), left, this.matrix.root);
     this.panel = put(make("section", "step-panel"), this.passage.root, this.player.root, stage);
     this.note = make("p", "step-note");
-    put(root, this.note, this.asked, this.lanes, this.panel, this.status);
+    put(root, this.note, this.question, this.lanes, this.panel, this.status);
     this.card = new ProposalCard(root);
     document.addEventListener("keydown", (event) => this.key(event));
   }
@@ -67,7 +67,7 @@ export class StepView {
     const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
     const wished = place.number || (place.token ?? null) !== null;
     this.player.open(this.lane, wished ? this.lane.find(place) : first);
-    this.trial.open(this.lane);
+    this.whatIf.open(this.lane);
   }
 
   // The question, behind the turns of this lane that it follows up.
@@ -75,7 +75,7 @@ export class StepView {
     const { prompt } = this.run.question;
     const turns = earlier.flatMap((turn) => [make("p", "step-prompt", turn.prompt), make("p", "step-prompt step-about", turn.answer)]);
     const words = `${turns.length ? `Question ${earlier.length + 1}: ` : ""}${prompt.trim().split("\n")[0]}`;
-    this.asked.replaceChildren(make("summary", "", words), ...turns, make("p", "step-prompt", prompt));
+    this.question.replaceChildren(make("summary", "", words), ...turns, make("p", "step-prompt", prompt));
   }
 
   show(index) {
@@ -99,7 +99,7 @@ export class StepView {
   }
 
   draw() {
-    const { threshold } = this.trial;
+    const { threshold } = this.whatIf;
     const tried = threshold !== null && this.pass.counted && this.pass.row.threshold !== null;
     const accepted = tried ? wouldAccept(this.lane.lane, this.pass.record, threshold) : 0;
     this.window.show(this.lane, this.pass, this.shape, tried ? { threshold, accepted } : null);

@@ -16,8 +16,8 @@ const QUIET = { displaylogo: false, responsive: false, plotlyServerURL: "", mode
 
 export class TradePlot {
   // `onPick` hears the id of the run whose mark was clicked, `onSeen` that the figure is on screen again.
-  constructor(root, library, templates, { onPick, onSeen }) {
-    Object.assign(this, { root, library, templates, onPick, onSeen });
+  constructor(root, plotly, templates, { onPick, onSeen }) {
+    Object.assign(this, { root, plotly, templates, onPick, onSeen });
     this.lanes = [];
     this.figure = null;
     this.work = Promise.resolve();
@@ -55,7 +55,7 @@ export class TradePlot {
     }
     this.own = { shapes: layout.shapes ?? [], annotations: layout.annotations ?? [] };
     Object.assign(layout, this.marked());
-    await this.library.react(this.root, this.figure.data, layout, QUIET);
+    await this.plotly.react(this.root, this.figure.data, layout, QUIET);
     if (!this.heard) {
       this.heard = true;
       this.root.on("plotly_click", ({ points, event }) => this.clicked(points, event));
@@ -71,7 +71,7 @@ export class TradePlot {
       const needed = legend?._height ?? 0;
       const missing = this.figure.layout.meta.plot_height - size.h + Math.max(0, needed - (legend?._effHeight ?? 0));
       if (Math.abs(missing) < FITS) return;
-      await this.library.relayout(this.root, { height: height + missing, "legend.maxheight": Math.max(needed, 30) });
+      await this.plotly.relayout(this.root, { height: height + missing, "legend.maxheight": Math.max(needed, 30) });
     }
   }
 
@@ -89,7 +89,7 @@ export class TradePlot {
       return;
     }
     const { curveNumber, pointNumber, panel } = near;
-    this.library.Fx.hover(this.root, [{ curveNumber, pointNumber }], panel);
+    this.plotly.Fx.hover(this.root, [{ curveNumber, pointNumber }], panel);
   }
 
   // The mark of a run nearest to the pointer, where one is in reach.
@@ -120,7 +120,7 @@ export class TradePlot {
   follow(lanes) {
     this.lanes = lanes;
     if (!this.own || !this.root.clientWidth) return;
-    this.next(() => this.library.relayout(this.root, this.marked()));
+    this.next(() => this.plotly.relayout(this.root, this.marked()));
   }
 
   // The shapes and annotations of the figure, and after them those of the lanes.
@@ -162,7 +162,7 @@ export class TradePlot {
     const layout = { ...this.root.layout, paper_bgcolor: getComputedStyle(this.root).getPropertyValue("--lens-paper") };
     const { width, height } = this.root._fullLayout;
     const options = { format: "png", scale: 2, width, height, imageDataOnly: true };
-    const packed = await this.library.toImage({ data: this.root.data, layout }, options);
+    const packed = await this.plotly.toImage({ data: this.root.data, layout }, options);
     return Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0));
   }
 }
@@ -195,22 +195,22 @@ export function scaled(value, factor) {
   return Object.fromEntries(Object.entries(value).map(change));
 }
 
-let library; // once it has been asked for
+let loaded; // once it has been asked for
 
 // The drawing library: fetched once, when figures are first looked at.
 export function plotly(address) {
-  library ??= new Promise((resolve, reject) => {
+  loaded ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = ours(address);
     script.addEventListener("load", () => resolve(window.Plotly));
     script.addEventListener("error", () => {
-      library = undefined;
+      loaded = undefined;
       script.remove();
       reject(new Error("The drawing library could not be loaded from the server. Reload the page."));
     });
     document.head.append(script);
   });
-  return library;
+  return loaded;
 }
 
 // A lane that writes, or last wrote, in Compare. What it says comes from "lens:counts"; its speed is known, its accuracy

@@ -14,9 +14,9 @@ const TRADE_BATCH = 1;
 const TRADE_NAMES = [...Object.keys(TRADE_START), "points", "batch", "more", "run", "all", ...TRADE_FILTERS];
 
 class TradeView {
-  // `library` is the address of the drawing library.
-  constructor(root, line, library) {
-    Object.assign(this, { root, line, library });
+  // `plotlyAddress` is where the drawing library is.
+  constructor(root, line, plotlyAddress) {
+    Object.assign(this, { root, line, plotlyAddress });
     this.view = { ...TRADE_START, batch: TRADE_BATCH, more: false, chosen: null };
     this.number = 0;
     const ask = (what, about, onWay) => this.line.ask(what, about, onWay);
@@ -67,14 +67,14 @@ class TradeView {
   async begin(what) {
     const say = (words) => (this.news.textContent = words);
     say("Reading the runs …");
-    const [told, library] = await Promise.all([
+    const [told, drawing] = await Promise.all([
       this.line.ask(what, this.view, say),
-      plotly(this.library).catch((error) => ({ problem: error.message })),
+      plotly(this.plotlyAddress).catch((error) => ({ problem: error.message })),
     ]);
-    const problem = told.problem ?? library.problem;
+    const problem = told.problem ?? drawing.problem;
     if (problem) return say(problem);
     const hears = { onPick: (id) => this.pick(id), onSeen: () => this.follow(this.live.lanes) };
-    this.plotter ??= new TradePlot(this.plot, library, told.templates, hears);
+    this.plotter ??= new TradePlot(this.plot, drawing, told.templates, hears);
     this.controls.begin(told);
     this.view.points ??= told.points.value;
     this.notice(told.problems);

@@ -22,7 +22,7 @@ KWARGS = {"until": ["Q:"]}
 def plan(*, writes: bool = True) -> Planned:
     asked = GenerationRequest(settings=DecodingSettings(), until=("Q:",)) if writes else None
     harness = {"metric": "em", "filter": "strict"}
-    return Planned(name="sums", task=None, problems=2, asked=asked, harness=harness)
+    return Planned(name="sums", task=None, problems=2, request=asked, harness=harness)
 
 
 def results(*values: Any, requests: int = 1) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def expected(ask: Callable[..., GenerationRequest]) -> dict[str, GenerationReque
     return {"plain": ask(hf, PLAIN), "turns": ask(hf, TURNS), "tight": ask(hf, TIGHT, TASKS[:1])}
 
 
-def texts(asked: GenerationRequest) -> list[str]:
-    return [responses[0][0] for responses, _ in asked["local_sums"]]
+def texts(request: GenerationRequest) -> list[str]:
+    return [responses[0][0] for responses, _ in request["local_sums"]]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_the_harness_finds_it_by_name() -> None:
     )
     assert isinstance(lm, MarsLM)
     assert lm.batch_size == 2
-    asked = lm.asked({"max_gen_toks": 9})
-    assert (asked.settings.block_size, asked.settings.threshold, asked.settings.max_new_tokens) == (8, 0.8, 9)
-    assert asked.until == ("<|im_end|>",)
+    request = lm.request({"max_gen_toks": 9})
+    assert (request.settings.block_size, request.settings.threshold, request.settings.max_new_tokens) == (8, 0.8, 9)
+    assert request.until == ("<|im_end|>",)
 
 
 def test_what_it_refuses(checkpoint: Checkpoint) -> None:
@@ -173,4 +173,4 @@ def test_what_it_refuses(checkpoint: Checkpoint) -> None:
     with pytest.raises(ValueError, match="batch_size must be >= 1"):
         MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=0)
     with pytest.raises(ValueError, match="max_gen_toks must be < the context length of 1024, got 1024"):
-        MarsLM(checkpoint, "autoregressive", DecodingSettings()).asked({"max_gen_toks": 1024})
+        MarsLM(checkpoint, "autoregressive", DecodingSettings()).request({"max_gen_toks": 1024})

@@ -28,7 +28,7 @@ class Scribe:
         self.written: list[torch.Tensor] = []
         self.found: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def turns(self, positions: int) -> torch.Tensor:
+    def rotations(self, positions: int) -> torch.Tensor:
         return torch.empty(0)
 
     def read(self, window: Window, access: Access) -> torch.Tensor:
