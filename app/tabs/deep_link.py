@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.tabs.compare import Tab
     from app.tabs.lane_settings import LaneControls
 
-_READ = "() => [JSON.stringify(lens.askedOfCompare())]"
+_READ = "() => [JSON.stringify(lens.compareParameters())]"
 _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
 
