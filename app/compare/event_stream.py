@@ -17,7 +17,7 @@ from app.runs.run import Run
 FOLLOWED_SECONDS = 15.0
 """A run that no page has read for so long is stopped."""
 KEPT_SECONDS = 120.0
-MOST_KEPT = 64
+MOST_KEPT = 32
 QUIET_SECONDS = 15.0
 """A page that reads hears something at least this often, so that nobody takes its connection for dead."""
 
