@@ -109,6 +109,8 @@ def test_the_slider_acts_while_the_lanes_write_and_the_row_says_so(served: Any, 
 
 def test_stop_keeps_what_there_is_and_the_same_problems_can_be_scored_again(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
+    tab.click("#lane-b-checkpoint input")
+    tab.locator("[role=option]", has_text="slow").click()  # so that there is something left to stop
     score(tab, "All families", 50)
     tab.wait_for_selector(".board-square[data-standing=wrong]")
     tab.click("#board-stop")

@@ -52,6 +52,8 @@ class Board {
   follow({ id }) {
     if (this.followed === id) return;
     this.followed = id;
+    this.root.dataset.board = "loading";
+    this.sentence = this.status.textContent = "Starting …";
     this.feed.follow(id);
   }
 
