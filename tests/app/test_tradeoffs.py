@@ -129,7 +129,7 @@ def test_a_sample_is_written_again_and_stepped_through(site: Any, visit: Visit) 
     tab.mouse.click(*tab.evaluate(MARK, run_of(site, "mars", 0.7)))
     tab.locator(".trade-sample button").first.click()
     tab.wait_for_selector(".step-panel")
-    assert tab.inner_text(".step-note").startswith("Written again here; the text differs")
+    assert tab.inner_text(".step-note").startswith("Written again here. The text differs")
     assert tab.inner_text(".step-lane").startswith("Written again")
 
 
