@@ -16,32 +16,30 @@ with a threshold while requests wait for a place: it falls along the thresholds,
 from __future__ import annotations
 
 import statistics
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mars.decoding.costs import TRIALS, Profile
 from mars.decoding.layouts import (
     EXPECTED,
     REMEMBERED,
+    USUAL_COLUMNS,
     Layout,
     columns_of,
     reach_of,
-    size_of,
 )
 from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.trees import PRICE
 
-TRIALS = 3  # passes after which a time counts as known
-KEPT = 9  # passes that a time is the median of
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
 REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
 RETRY = 150  # passes after which another choice is tried again; twice as many each time that it comes to nothing
 LONGEST_RETRY = 1200
 WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
 MARGIN = 0.02  # by which another choice must be better
-FEW = 32  # columns of passes that take about as long as one of a single column, on most devices
 MIXED = 1.1  # how much longer a pass takes in which some rows spend and others do not, before any was seen
 BONUS = 1.15  # on the claim of rows that spend already, so that rows do not take turns
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
@@ -57,10 +55,10 @@ class Choice:
     layout: Layout
     window: bool = False
 
-    def method(self, exact: SelfSpeculative) -> Method:
-        """The method of a row that is to be decoded exactly, for a pass."""
+    def method(self, exact: SelfSpeculative, price: Callable[[int], float] | None = None) -> Method:
+        """The method of a row that is to be decoded exactly, for a pass; columns of trees have this price."""
         if not self.window:
-            return replace(exact, layout=self.layout, chooser=None)
+            return replace(exact, layout=self.layout, chooser=None, price=price)
         masks = reach_of(self.layout, exact.drafts)
         return SlidingWindow(
             mask_token_id=exact.mask_token_id, masks=masks, score=exact.score, alternatives=exact.alternatives
@@ -68,11 +66,15 @@ class Choice:
 
     def columns(self, drafts: int) -> float:
         """How many a row takes, before any were seen."""
-        return reach_of(self.layout, drafts) + 2 if self.window else columns_of(self.layout, drafts)
+        if self.window:
+            return reach_of(self.layout, drafts) + 2
+        most = columns_of(self.layout, drafts)
+        return min(USUAL_COLUMNS, most) if self.layout == "tree" else most
 
 
 NOTHING = Choice("none")
-EXACT = (NOTHING, Choice("narrow"), Choice("linear"), Choice("quadratic"))
+TREE = Choice("tree")
+EXACT = (NOTHING, Choice("narrow"), Choice("linear"), TREE, Choice("quadratic"))
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
@@ -94,38 +96,6 @@ class Known:
         self.gain = 1 + (self.seen * (self.gain - 1) + tokens) / (self.seen + weight)
         self.columns += (columns - self.columns) * weight / (self.seen + weight)
         self.seen = min(self.seen + weight, REMEMBERED)
-
-
-class Profile:
-    """Seconds of a pass by its columns: the median of the last passes of each size, joined by lines.
-
-    Of two sizes the smaller takes no longer: what an interruption has made slow is corrected by what is beside it.
-    """
-
-    def __init__(self) -> None:
-        self._times: dict[int, deque[tuple[int, float]]] = {}
-        self._points: dict[int, tuple[float, float]] = {}
-        self._curve: list[tuple[float, float]] = []
-
-    def took(self, columns: int, seconds: float) -> None:
-        """A pass of so many columns took so long."""
-        size = size_of(columns)
-        times = self._times.setdefault(size, deque(maxlen=KEPT))
-        times.append((columns, seconds))
-        if len(times) < TRIALS:
-            return
-        self._points[size] = (
-            sum(columns for columns, _ in times) / len(times),
-            statistics.median(seconds for _, seconds in times),
-        )
-        self._curve = sorted(self._points.values())
-        for place in range(len(self._curve) - 2, -1, -1):
-            columns_here, here = self._curve[place]
-            self._curve[place] = (columns_here, min(here, self._curve[place + 1][1]))
-
-    def seconds(self, columns: float) -> float | None:
-        """What a pass of so many columns takes; None before anything is known."""
-        return curve(self._curve, columns)
 
 
 @dataclass(slots=True)
@@ -159,9 +129,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Tokens a second that are expected, and the numbers of the rows that spend for it."""
+    """Tokens a second that are expected of passes of so many columns, and the numbers of the rows that spend for it."""
 
     rate: float
+    columns: float
     spending: set[int]
 
 
@@ -177,7 +148,7 @@ class Controller:
         self._profile = Profile()
         self._mixed = MIXED
         self._accounts: dict[int, Account] = {}
-        self._spending: set[int] = set()
+        self._expected = Goodput(0.0, 0.0, set())
         self._prompts: deque[float] = deque(maxlen=3 * TRIALS)
         self._now = 0
         self._changed = 0
@@ -207,8 +178,9 @@ class Controller:
             return []
         if changed or self._now % REVIEW == 0:
             overhead = statistics.median(self._prompts) if reading and self._prompts else 0.0
-            self._spending = self._choose(steered, len(rows) - len(steered), overhead)
-        return [row for row in steered if self._give(row, self.choice if row.number in self._spending else NOTHING)]
+            self._expected = self._choose(steered, len(rows) - len(steered), overhead)
+        spending = self._expected.spending
+        return [row for row in steered if self._give(row, self.choice if row.number in spending else NOTHING)]
 
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
@@ -236,25 +208,34 @@ class Controller:
         """Learn what a pass took that read prompts."""
         self._prompts.append(seconds)
 
-    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> set[int]:
-        """Choose for this pass, in which `others` share that are not steered; the numbers of the rows that spend."""
+    def price(self, rows: int) -> float:
+        """What one more column of a row costs, in tokens that all would write meanwhile, however many `rows` it are."""
+        del rows
+        return self._profile.price(self._expected.columns, self._expected.rate) or PRICE
+
+    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> Goodput:
+        """Choose for this pass, in which `others` share that are not steered."""
         drafts = min(self._accounts[row.number].own.drafts for row in rows)
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
         loose = [row for row in ranked if row.control.free and self.threshold is not None]
+        trees = all(self._accounts[row.number].own.expectation for row in rows)
         found: dict[Choice, Goodput] = {}
         untried: set[bool] = set()
         for choice in (*EXACT, *(WINDOWS if loose else ())):
-            if choice.window in untried or not (choice == NOTHING or reach_of(choice.layout, drafts)):
+            if (choice != NOTHING and not reach_of(choice.layout, drafts)) or (choice == TREE and not trees):
+                continue
+            if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
             able = loose if choice.window else ranked
             found[choice] = self._best(choice, able, others + len(ranked) - len(able), overhead, drafts)
-            if self._known[choice].passes < HOLD:
+            most = max(goodput.rate for goodput in found.values())
+            if self._known[choice].passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
                 untried.add(choice.window)
         if self.choice not in found:
             self._change(NOTHING)
         if self._now - self._changed >= HOLD:
             self._reconsider(found)
-        return found[self.choice].spending
+        return found[self.choice]
 
     def _reconsider(self, found: Mapping[Choice, Goodput]) -> None:
         """Take what promises most; now and then, try again what promises less."""
@@ -262,10 +243,11 @@ class Controller:
         most = found[best].rate
         worthy = [choice for choice in found if found[choice].rate > WORTH_A_TRY * most and choice != self.choice]
         oldest = min(worthy, key=lambda choice: self._known[choice].last, default=self.choice)
-        if oldest != self.choice and (
-            self._known[oldest].passes < HOLD or self._now - max(self._known[oldest].last, self._tried) > self._patience
-        ):
-            self._tried, self._patience = self._now, min(2 * self._patience, LONGEST_RETRY)
+        new = oldest != self.choice and self._known[oldest].passes < HOLD
+        if new or (oldest != self.choice and self._now - max(self._known[oldest].last, self._tried) > self._patience):
+            self._tried = self._now
+            if not new:
+                self._patience = min(2 * self._patience, LONGEST_RETRY)
             self._change(oldest)
         elif most > found[self.choice].rate * (1 + MARGIN):
             if best != self._settled:
@@ -280,16 +262,16 @@ class Controller:
         known = self._of(choice, drafts)
         tokens = columns = float(len(rows) + others)
         if choice == NOTHING:
-            return Goodput(tokens / self._seconds(columns, overhead), set())
-        rates = []
+            return Goodput(tokens / self._seconds(columns, overhead), columns, set())
+        found: list[tuple[float, float]] = []
         for count, row in enumerate(rows, start=1):
             account = self._accounts[row.number]
             tokens += min(account.factor * (known.gain - 1), reach_of(choice.layout, account.own.drafts))
             columns += known.columns - 1
             mixed = self._mixed if count < len(rows) else 1.0
-            rates.append(tokens / self._seconds(columns, overhead, mixed))
-        count = 1 + max(range(len(rates)), key=rates.__getitem__)
-        return Goodput(rates[count - 1], {row.number for row in rows[:count]})
+            found.append((tokens / self._seconds(columns, overhead, mixed), columns))
+        count = 1 + max(range(len(found)), key=lambda place: found[place][0])
+        return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
     def _seconds(self, columns: float, overhead: float, mixed: float = 1.0) -> float:
         """Of a pass and what comes with it; 1 before anything is known."""
@@ -325,7 +307,7 @@ class Controller:
         if choice == account.spends and row.method is not account.own:
             return False
         left_window, account.spends = account.spends.window, choice
-        row.method = choice.method(account.own)
+        row.method, row.plan = choice.method(account.own, self.price), None if choice.window else row.plan
         return left_window and not choice.window
 
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
@@ -343,23 +325,3 @@ class Controller:
             if choice in self._known:
                 self._known[choice].seen = PRIOR
         return True
-
-
-def curve(points: Sequence[tuple[float, float]], columns: float) -> float | None:
-    """Seconds at so many columns, of ascending points (columns, seconds): in between they are joined by lines.
-
-    Further to the right, time is taken to grow as it does from the first to the last of them, and, past `FEW` columns,
-    at least a quarter as much as the columns do: so wide passes are tried step by step. None without points.
-    """
-    if not points:
-        return None
-    place = bisect_left(points, (columns, 0.0))
-    if place == 0:
-        return points[0][1]
-    before, taken = points[place - 1]
-    if place < len(points):
-        behind, longer = points[place]
-        return taken + (longer - taken) * (columns - before) / (behind - before)
-    first, shortest = points[0]
-    slope = (taken - shortest) / (before - first) if before > first else 0.0
-    return taken + max(slope, taken / max(before, FEW) / 4) * (columns - before)

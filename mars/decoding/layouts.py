@@ -9,11 +9,13 @@ from __future__ import annotations
 import statistics
 import weakref
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from mars.decoding import costs
+from mars.decoding.costs import size_of
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
 from mars.engine import Engine
 
@@ -113,11 +115,13 @@ class Chooser:
         """What one more column of each of `rows` rows costs, in tokens that the best layout would write meanwhile."""
         size = size_of(rows)
         known = {layout: times for (of, layout), times in self.times.items() if of == size and times.known}
-        slope, rate = (
-            self._slope(known.values()),
-            max((self.gain(name) / known[name].typical for name in known), default=0),
-        )
-        return slope * rate if slope > 0 and rate else PRICE
+        if not known:
+            return PRICE
+        rates = {name: size * self.gain(name) / times.typical for name, times in known.items()}
+        best = max(rates, key=rates.__getitem__)
+        usual = known.get("tree", known[best])
+        found = costs.price(self._points(known, size), size * statistics.fmean(usual.columns), rates[best])
+        return found or PRICE
 
     def _choose(self, rows: int) -> Layout:
         self.unseen += 1
@@ -128,7 +132,7 @@ class Chooser:
         rates = {layout: self.gain(layout) / times.typical for layout, times in found.items() if times.known}
         best = max(rates, key=rates.__getitem__, default=None)
         for layout, times in found.items():
-            if not times.known and self._may_pay(layout, found, max(rates.values(), default=0.0)):
+            if not times.known and self._may_pay(layout, found, size, max(rates.values(), default=0.0)):
                 return layout
         for layout, rate in rates.items():
             if self.now - found[layout].last > RETRY and best is not None and rate > WORTH_A_TRY * rates[best]:
@@ -162,24 +166,22 @@ class Chooser:
         found = [gain / EXPECTED[other] for other, gain in self.gains.items() if other != "none"]
         return min(EXPECTED[layout] * max(found, default=1.0), reach_of(layout, self.drafts) + 1.0)
 
-    def _may_pay(self, layout: Layout, found: dict[Layout, Times], best: float) -> bool:
+    def _may_pay(self, layout: Layout, found: Mapping[Layout, Times], size: int, best: float) -> bool:
         """Whether a layout not timed yet at this size could beat the best rate, in tokens a second and row.
 
         Its time is extrapolated from the layouts with fewer columns.
         """
-        known = [times for times in found.values() if times.known]
+        known = self._points({name: times for name, times in found.items() if times.known}, size)
         if not known:
             return True
-        high, long = max((statistics.fmean(times.columns), times.typical) for times in known)
-        columns = USUAL_COLUMNS if layout == "tree" else columns_of(layout, self.drafts)
-        seconds = long + WORTH_A_TRY * self._slope(known) * (columns - high)
+        high, long = known[-1]
+        columns = size * (USUAL_COLUMNS if layout == "tree" else columns_of(layout, self.drafts))
+        seconds = long + WORTH_A_TRY * costs.slope(known) * (columns - high)
         return self.gain(layout) > WORTH_A_TRY * best * seconds
 
-    def _slope(self, known: Collection[Times]) -> float:
-        """Seconds for one more column, of the passes timed; 0 where all are of one width."""
-        points = [(statistics.fmean(times.columns), times.typical) for times in known]
-        (low, short), (high, long) = min(points, default=(0.0, 0.0)), max(points, default=(0.0, 0.0))
-        return (long - short) / (high - low) if high > low else 0.0
+    def _points(self, known: Mapping[Layout, Times], size: int) -> costs.Points:
+        """Columns of passes of `size` rows and their seconds, of the layouts timed."""
+        return sorted((size * statistics.fmean(times.columns), times.typical) for times in known.values())
 
     @property
     def _layouts(self) -> tuple[Layout, ...]:
@@ -194,12 +196,6 @@ class Chooser:
         known = {layout: self.times.get((nearest, layout), Times()) for layout in self._layouts}
         rates = {layout: self.gain(layout) / times.typical for layout, times in known.items() if times.known}
         return max(rates, key=rates.__getitem__)
-
-
-def size_of(rows: int) -> int:
-    """Numbers of rows that are timed together: each up to 4, then in steps of about a quarter."""
-    step = max(1, 2 ** (rows.bit_length() - 3))
-    return -(-rows // step) * step
 
 
 _CHOOSERS: weakref.WeakKeyDictionary[Engine, dict[int, Chooser]] = weakref.WeakKeyDictionary()

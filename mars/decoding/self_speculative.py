@@ -22,7 +22,7 @@ Shapes: R rows, Q columns, D = K drafts or M, W proposals, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import ClassVar
@@ -62,8 +62,8 @@ SURE = 0.5
 class SelfSpeculative(Method):
     """`drafts` is K; `layout` None lets the chooser take the one that pays most at the batch's size.
 
-    Trees, and a choice that has them, need an `expectation`. Of the linear layout's drafts those are verified, from the
-    left, whose probability is at least `sure`.
+    Trees, and a choice that has them, need an `expectation`; `price` is that of a column of so many rows. Of the linear
+    layout's drafts those are verified, from the left, whose probability is at least `sure`.
     """
 
     phase: ClassVar[Phase] = "verify"
@@ -75,6 +75,7 @@ class SelfSpeculative(Method):
     layout: Layout | None
     chooser: Chooser | None = field(default=None, compare=False)
     expectation: Expectation | None = field(default=None, compare=False)
+    price: Callable[[int], float] | None = field(default=None, compare=False)
 
     @property
     def lookahead(self) -> int:
@@ -106,7 +107,7 @@ class SelfSpeculative(Method):
     def _plan(self, batch: Batch, expected: Expectation, layout: Layout) -> None:
         """Learn from the last pass of each row, and plan its columns of the next one if it is to have a tree."""
         scored = self.score == "probability"
-        price = PRICE if self.chooser is None else self.chooser.price(len(batch.rows))
+        price = PRICE if self.price is None else self.price(len(batch.rows))
         for row in batch.rows:
             if row.plan is not None and scored:
                 expected.verified(row.plan.scores, min(row.gained - 1, row.plan.drafts))
@@ -320,13 +321,15 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
         expectation = Expectation(drafts)
     elif settings.layout == "auto" and trees:
         expectation = expectation_of(engine, drafts)
+    chooser = chooser_of(engine, drafts, trees=trees) if settings.layout == "auto" else None
     return SelfSpeculative(
         mask_token_id=trained_mask(engine, "self_speculative"),
         drafts=drafts,
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
-        chooser=chooser_of(engine, drafts, trees=trees) if settings.layout == "auto" else None,
+        chooser=chooser,
         expectation=expectation,
+        price=chooser and chooser.price,
         score=settings.score,
         alternatives=settings.alternatives,
     )

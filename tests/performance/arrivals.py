@@ -261,7 +261,9 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, metavar="SOURCE", help="one with trained masks")
     add("--minutes", type=float, default=9.0, metavar="M", help="how long it takes, about (9)")
     add("--rates", type=float, nargs="+", default=RATES, metavar="R", help="of saturation (0.05 0.3 0.6 0.9 1.1 1.3)")
-    add("--lanes", nargs="+", metavar="NAME", help="only these of ar, narrow, linear, quadratic, tau, exact, knob")
+    add(
+        "--lanes", nargs="+", metavar="NAME", help="only these of ar, narrow, linear, tree, quadratic, tau, exact, knob"
+    )
     add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
     add("--tokens", type=int, default=64, metavar="N", help="of an answer at most (64)")

@@ -6,11 +6,12 @@ Each lane has passes of its own, so that one that nobody asks takes no time from
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
-from mars.decoding.controller import Choice, Controller
+from mars.decoding.controller import Choice, Controller, Goodput
 from mars.decoding.method import Row
 from mars.serve.bridge import Bridge, Served
 from mars.serve.budget import within
@@ -18,7 +19,12 @@ from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels
 
 THRESHOLD = 0.95
-FIXED = {"narrow": Choice("narrow"), "linear": Choice("linear"), "quadratic": Choice("quadratic")}
+FIXED = {
+    "narrow": Choice("narrow"),
+    "linear": Choice("linear"),
+    "quadratic": Choice("quadratic"),
+    "tree": Choice("tree"),
+}
 SAME_TEXT = ("ar", *FIXED, "exact")
 """Lanes whose texts are those of AR."""
 
@@ -30,10 +36,11 @@ class Fixed(Controller):
         super().__init__()
         self._fixed = choice
 
-    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> set[int]:
-        self._of(self._fixed, min(self._accounts[row.number].own.drafts for row in rows))
+    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> Goodput:
+        drafts = min(self._accounts[row.number].own.drafts for row in rows)
+        found = self._best(self._fixed, rows, others, overhead, drafts)
         self.choice = self._fixed
-        return {row.number for row in rows}
+        return replace(found, spending={row.number for row in rows})
 
 
 def lanes(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mars.decoding.costs import size_of
 from mars.decoding.layouts import (
     EXPECTED,
     KEPT,
@@ -22,7 +23,6 @@ from mars.decoding.layouts import (
     layout_of,
     layouts_of,
     reach_of,
-    size_of,
 )
 from mars.decoding.trees import PRICE
 from mars.scripted import ScriptedModel

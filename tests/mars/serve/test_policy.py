@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mars.decoding.controller import Controller
+from mars.decoding.controller import EXACT, Controller, Goodput
+from mars.decoding.method import Row
 from mars.serve import budget
 
 ROOT = Path(__file__).parents[3]
@@ -77,6 +80,26 @@ def test_the_exact_policy_changes_no_text_under_load(served: Any, serve: Callabl
     assert ask_all(server, 3) == ask_all(served, 1, decoder="autoregressive") * 3
     passes = [line for line in server.get("/metrics").text.splitlines() if line.startswith("mars_passes_total")]
     assert len(passes) > 1, passes
+
+
+class Dice(Controller):
+    """Lets any rows spend anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dice = random.Random(3)
+
+    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> Goodput:
+        self.choice = self._dice.choice(EXACT)
+        found = self._best(self.choice, rows, others, overhead, 7)
+        return replace(found, spending={row.number for row in rows if self._dice.random() < 0.7})
+
+
+def test_texts_are_the_same_whatever_is_chosen(served: Any, serve: Callable[..., Any]) -> None:
+    server = serve(places=3, queue=64, controller=Dice())
+    assert ask_all(server, 3) == ask_all(served, 1, decoder="autoregressive") * 3
+    metrics = server.get("/metrics").text
+    assert all(f'mars_passes_total{{layout="{choice.layout}"}}' in metrics for choice in EXACT), metrics
 
 
 def test_the_knob_turns_under_load_and_only_for_those_who_leave_it_open(served: Any, serve: Callable[..., Any]) -> None:

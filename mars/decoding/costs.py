@@ -1,0 +1,104 @@
+"""Seconds of a pass by its columns, and the price of one more: what those who choose layouts go by.
+
+Passes of one column and of a few say little of wider ones: to multiply matrices by so few vectors, many devices have
+other kernels. There the time may jump and then hardly grow; a line through that jump would make every wide pass look
+hopeless before it was tried.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+
+Points = Sequence[tuple[float, float]]
+"""Columns and seconds, ascending."""
+
+TRIALS = 3  # passes after which a time counts as known
+KEPT = 9  # passes that a time is the median of
+MANY = 4  # columns from which on a pass says what wider ones take
+CHEAPEST = 0.01  # price of a column, in tokens
+FEW = 32  # columns of passes that take about as long as one of a single column, on most devices
+
+
+class Profile:
+    """Seconds of a pass by its columns: the median of the last passes of each size, joined by lines.
+
+    Of two sizes the smaller takes no longer: what an interruption has made slow is corrected by what is beside it.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[int, deque[tuple[int, float]]] = {}
+        self._points: dict[int, tuple[float, float]] = {}
+        self._curve: list[tuple[float, float]] = []
+
+    def took(self, columns: int, seconds: float) -> None:
+        """A pass of so many columns took so long."""
+        size = size_of(columns)
+        times = self._times.setdefault(size, deque(maxlen=KEPT))
+        times.append((columns, seconds))
+        if len(times) < TRIALS:
+            return
+        self._points[size] = (
+            sum(columns for columns, _ in times) / len(times),
+            statistics.median(seconds for _, seconds in times),
+        )
+        self._curve = sorted(self._points.values())
+        for place in range(len(self._curve) - 2, -1, -1):
+            columns_here, here = self._curve[place]
+            self._curve[place] = (columns_here, min(here, self._curve[place + 1][1]))
+
+    def seconds(self, columns: float) -> float | None:
+        """What a pass of so many columns takes; None before anything is known."""
+        return curve(self._curve, columns)
+
+    def price(self, columns: float, rate: float) -> float | None:
+        """What one more column costs in a pass of so many, in tokens that are written at this rate; None if unknown."""
+        return price(self._curve, columns, rate)
+
+
+def curve(points: Points, columns: float) -> float | None:
+    """Seconds at so many columns: between the points they are joined by lines.
+
+    Further to the right, time is taken to grow as it does from the first to the last of them that has `MANY` columns,
+    and, past `FEW` columns, at least a quarter as much as the columns do: so wide passes are tried step by step. None
+    without points.
+    """
+    if not points:
+        return None
+    place = bisect_left(points, (columns, 0.0))
+    if place == 0:
+        return points[0][1]
+    before, taken = points[place - 1]
+    if place < len(points):
+        behind, longer = points[place]
+        return taken + (longer - taken) * (columns - before) / (behind - before)
+    return taken + max(slope(points), taken / max(before, FEW) / 4) * (columns - before)
+
+
+def slope(points: Points) -> float:
+    """Seconds for one more column, from the first to the last that has `MANY`; 0 where there are no two."""
+    wide = [point for point in points if point[0] >= MANY]
+    if len(wide) < 2 or wide[0][0] == wide[-1][0]:
+        return 0.0
+    return (wide[-1][1] - wide[0][1]) / (wide[-1][0] - wide[0][0])
+
+
+def price(points: Points, columns: float, rate: float) -> float | None:
+    """What one more column costs in a pass of about so many, in tokens that are written at this rate, tokens a second.
+
+    It is the slope from half as many columns to twice as many, and never nothing. None before two widths of `MANY`
+    columns were timed.
+    """
+    low, high = max(columns / 2, MANY), 2 * max(columns, MANY)
+    less, more = curve(points, low), curve(points, high)
+    if sum(point[0] >= MANY for point in points) < 2 or less is None or more is None:
+        return None
+    return max((more - less) / (high - low) * rate, CHEAPEST)
+
+
+def size_of(rows: int) -> int:
+    """Numbers of rows that are timed together: each up to 4, then in steps of about a quarter."""
+    step = max(1, 2 ** (rows.bit_length() - 3))
+    return -(-rows // step) * step
