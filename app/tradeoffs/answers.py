@@ -15,7 +15,7 @@ from plotly.io.json import to_json_plotly
 from analysis.figures import template
 from app.compare.runner import Runner
 from app.models.sentences import complete, failure, without_paths
-from app.tradeoffs import drawing, tables
+from app.tradeoffs import drawing, tables, under_load
 from app.tradeoffs.again import rewrite
 from app.tradeoffs.card import card
 from app.tradeoffs.catalogue import AXES, FIGURES
@@ -105,7 +105,10 @@ class RequestHandler:
                 shown = self._drawn(view)
         yield {
             "shown": shown,
-            "figures": [{"value": figure.name, "label": figure.label} for figure in FIGURES.values()],
+            "figures": [
+                *({"value": figure.name, "label": figure.label} for figure in FIGURES.values()),
+                {"value": under_load.NAME, "label": under_load.LABEL},
+            ],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
             "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},
             "problems": list(store.problems),
@@ -137,6 +140,8 @@ class RequestHandler:
     def _drawn(self, view: View) -> Told:
         """The view, drawn once while the runs stay as they are."""
         store = self._run_cache.store()
+        if view.figure == under_load.NAME:
+            return {**under_load.draw(store.loads, view), "stale": self._run_cache.stale()}
         shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
         return {**shown, "stale": self._run_cache.stale()}
 
@@ -144,6 +149,9 @@ class RequestHandler:
         del session
         view = _view_of(about)
         yield from self._ready(view)
+        if view.figure == under_load.NAME:
+            yield {"text": under_load.numbers(self._run_cache.store().loads, view), "name": "mars-lens-load.csv"}
+            return
         picked = drawing.select(self._run_cache, view)
         points = picked.figure.points(picked.scene)
         yield {"text": tables.csv(drawing.listed(picked, points)), "name": f"mars-lens-{view.figure}.csv"}
@@ -167,11 +175,12 @@ class RequestHandler:
 
     def _ready(self, view: View) -> Iterator[Told]:
         yield from _on_the_way(self._run_cache.opened())
-        yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
+        if view.figure != under_load.NAME:
+            yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
 
 
 def _view_of(about: Any) -> View:
-    return View.of(about, FIGURES, AXES)
+    return View.of(about, [*FIGURES, under_load.NAME], AXES)
 
 
 def _on_the_way(sentences: Iterator[str]) -> Iterator[Told]:

@@ -19,6 +19,7 @@ from analysis.figures import POOLED, measure
 from analysis.measured import read_measured
 from analysis.published import read_published
 from analysis.runs import RunStore, open_runs, read_runs
+from analysis.runs.loads import LoadTest, read_loads
 from app.models.sentences import complete, without_paths
 
 RUNS = Path(__file__).parents[2] / "assets" / "runs"
@@ -31,7 +32,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 class Store:
     """What was read at one time. `problems` has a sentence for each run or table that cannot be used, without paths.
 
-    `tables` are the measured tables by family, None where they were not kept with the runs.
+    `tables` are the measured tables by family, None where they were not kept with the runs; `loads` are load tests.
     """
 
     stamp: Stamp
@@ -39,6 +40,7 @@ class Store:
     published: pd.DataFrame | None
     problems: tuple[str, ...]
     tables: Callable[[str], pd.DataFrame] | None = None
+    loads: tuple[LoadTest, ...] = ()
     _answers: dict[Hashable, Any] = field(default_factory=dict)
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -126,14 +128,16 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def _read(folder: Path, stamp: Stamp) -> Store:
-    problems = []
+    loads, problems = read_loads(folder)
     try:
         tables = read_measured(folder)
     except ValueError as error:
         tables = None
         problems.append(str(error))
     if tables is not None:
-        return Store(stamp=stamp, runs=open_runs(folder), published=None, problems=(), tables=tables)
+        told = tuple(complete(without_paths(problem)) for problem in problems)
+        runs = open_runs(folder)
+        return Store(stamp=stamp, runs=runs, published=None, problems=told, tables=tables, loads=tuple(loads))
     runs = read_runs(folder)
     problems += runs.problems
     published = None
@@ -142,7 +146,7 @@ def _read(folder: Path, stamp: Stamp) -> Store:
     except ValueError as error:
         problems.append(str(error))
     told = tuple(complete(without_paths(problem)) for problem in problems)
-    return Store(stamp=stamp, runs=runs, published=published, problems=told)
+    return Store(stamp=stamp, runs=runs, published=published, problems=told, loads=tuple(loads))
 
 
 def _measure(work: _Work, task: str) -> pd.DataFrame:

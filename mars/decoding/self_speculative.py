@@ -329,7 +329,7 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
         layout=None if settings.layout == "auto" else settings.layout,
         chooser=chooser,
         expectation=expectation,
-        price=chooser and chooser.price,
+        price=None if chooser is None else chooser.price,
         score=settings.score,
         alternatives=settings.alternatives,
     )

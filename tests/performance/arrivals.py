@@ -1,6 +1,6 @@
 """`python -m tests.performance.arrivals`: requests that arrive at random, against every way of decoding, in turns.
 
-    python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --minutes 9 --json FILE
+    python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --minutes 9 --save assets/runs
 
 Lanes of one server, which share the engine (tests/performance/lanes.py): AR, each fixed layout of exact decoding,
 τ = 0.95, and the policies. First saturation is measured, what AR answers when all places are always taken. Then, for
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import multiprocessing
 import random
@@ -24,14 +23,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from analysis.runs.loads import LoadTest, Outcome, write_load
 from mars.provenance import provenance
+from mars.schema import as_json, checked
 from mars.tasks import TASKS, Problem, sample
 from tests.performance.asking import Asked, ask, chat
 from tests.performance.lanes import SAME_TEXT
@@ -44,24 +45,6 @@ START = 75.0  # seconds before the first trace, about
 
 Trace = list[tuple[float, int]]
 """Seconds and the number of a question, one for each request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A lane under one trace: requests, those in time a second, seconds, wrong texts, and right answers."""
-
-    lane: str
-    load: str
-    offered: float
-    requests: int
-    refused: int
-    goodput: float
-    tokens_per_second: float
-    ttft: tuple[float, float] | None
-    tpot: tuple[float, float] | None
-    wrong: int
-    right: int
-    judged: int
 
 
 def poisson(rate: float, seconds: float, questions: int, seed: str) -> Trace:
@@ -221,7 +204,12 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     app = build(models, Limits(connections=10_000), None, metrics)
     listening = bind("127.0.0.1", 0)
     origin = provenance(shlex.join(["python", "-m", "tests.performance.arrivals", *sys.argv[1:]]))
-    origin |= {"threads": torch.get_num_threads(), "dtype": checkpoint.dtype, "thresholds": thresholds}
+    origin |= {
+        "threads": torch.get_num_threads(),
+        "dtype": checkpoint.dtype,
+        "thresholds": thresholds,
+        "model": checkpoint.name,
+    }
     told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin))
     # No connection that waits is closed under a client that is about to use it.
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_keep_alive=3600)
@@ -246,11 +234,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit("the server did not start") from None
     finally:
         server.terminate()
-    told = {"schema": 1, **origin, "checkpoint": options.checkpoint, "places": options.places, **found}
-    told |= {"seconds": options.seconds, "tokens": options.tokens, "questions": options.questions, "seed": options.seed}
+    given = {name: getattr(options, name) for name in ("places", "seconds", "tokens", "questions", "seed")}
+    test: LoadTest = checked(LoadTest, {"schema": 1, **origin, **given, **found}, "the load test")
     if options.json is not None:
-        options.json.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return 1 if any(one["wrong"] for one in found["results"]) else 0
+        options.json.write_text(as_json(test) + "\n", encoding="utf-8")
+    if options.save is not None:
+        sys.stdout.write(f"{write_load(options.save, test)}\n")
+    return 1 if any(one.wrong for one in test.results) else 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -275,6 +265,7 @@ def parser() -> argparse.ArgumentParser:
     add("--runs", type=Path, default=Path("assets/runs"), metavar="DIR", help="the cached runs that it goes by")
     add("--seed", type=int, default=1, metavar="S", help="which questions, and when")
     add("--json", type=Path, metavar="FILE", help="write everything there")
+    add("--save", type=Path, metavar="DIR", help="add it to this run store, for Under load in Trade-offs")
     return command
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.figures.under_load import under_load, under_load_points
+from analysis.runs.loads import read_loads
 from tests.performance.arrivals import bursts, main, poisson
 from tests.performance.asking import Asked
 
@@ -30,12 +32,15 @@ def test_seconds_per_token_leave_the_first_out() -> None:
 
 @pytest.mark.slow
 def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "load.json"
+    file = tmp_path / "out.json"
     few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1"]
-    options = [*few, "--lanes", "ar", "linear", "exact", "--threads", "1", "--json", str(file)]
+    options = [*few, "--lanes", "ar", "linear", "exact", "--threads", "1", "--json", str(file), "--save", str(tmp_path)]
     assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
     found = json.loads(file.read_text())
     lanes = ["ar", "linear", "exact"]
     assert sorted({one["lane"] for one in found["results"]}) == sorted(lanes)
     assert len(found["results"]) == len(lanes) * 2
+    [test], problems = read_loads(tmp_path)
+    assert (test.model, test.dtype, problems) == ("mars-b8", "float32", [])
+    assert len(under_load_points(test)) == len(under_load(test).data) / 5 == len(test.results)
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])

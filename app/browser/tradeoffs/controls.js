@@ -136,6 +136,7 @@ export class TradeFilters {
   }
 
   show({ filters, words, summary, usual }) {
+    this.root.hidden = !filters.length;
     const focus = this.groups.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     this.chosen = Object.fromEntries(
       filters.map(({ name, options }) => [name, options.filter(({ on }) => on).map(({ value }) => value)]),
@@ -236,9 +237,9 @@ export class TradeTable {
     row.dataset.run = id;
     cells.forEach(([words], place) => {
       const cell = make(place ? "td" : "th", this.columns[place].number ? "number" : "");
-      if (place) cell.textContent = words;
-      else {
-        cell.scope = "row";
+      if (place || !id) cell.textContent = words;
+      if (!place) cell.scope = "row";
+      if (!place && id) {
         const button = make("button", "trade-open", words);
         button.type = "button";
         button.title = "Show the card of this run";

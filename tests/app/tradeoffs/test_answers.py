@@ -29,7 +29,7 @@ def ask(desk: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) -> 
 def test_it_begins_with_the_figures_and_both_grounds(desk: RequestHandler) -> None:
     told = ask(desk, "begin")
     assert told["ticket"] == 7
-    assert len(told["figures"]) == 9
+    assert len(told["figures"]) == 10
     inks = [told["templates"][ground]["layout"]["font"]["color"] for ground in ("light", "dark")]
     assert len(set(inks)) == 2
     assert told["problems"] == []

@@ -1,0 +1,144 @@
+"""Load tests in the run store: requests that arrived at random at one server, lane by lane. No torch here.
+
+A load test is one file beside the runs, `load.<model>.<hash>.json`, and not a run: it has no row for each problem.
+`python -m tests.performance.arrivals --save FOLDER` writes it, `analysis.figures.under_load` draws it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from mars.schema import STRICT, as_json, parse
+
+PATTERN = "load.*.json"
+_MOST_BYTES = 4_000_000
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Times = tuple[NotNegative, NotNegative]
+"""Seconds, p50 and p99."""
+
+
+def _iso(text: str) -> str:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("must be a date of ISO 8601") from None
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A lane under one trace of arrivals.
+
+    `load` is the rate as a share of saturation, or `bursts`; `offered` are requests a second, `goodput` those answered
+    in time a second. `ttft` is the time to the first token, `tpot` that of each further one; None where no request got
+    so far. `wrong` texts differ from those of AR though they must not; `right` of the `judged` answers are correct.
+    """
+
+    __pydantic_config__ = STRICT
+
+    lane: Annotated[str, Field(max_length=100)]
+    load: Annotated[str, Field(max_length=100)]
+    offered: NotNegative
+    requests: Count
+    refused: Count
+    goodput: NotNegative
+    tokens_per_second: NotNegative
+    ttft: Times | None
+    tpot: Times | None
+    wrong: Count
+    right: Count
+    judged: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTime:
+    """Seconds to the first token, and to each further one, of an answer that counts as in time."""
+
+    __pydantic_config__ = STRICT
+
+    ttft: Positive
+    tpot: Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTest:
+    """All lanes under all traces, and where that comes from.
+
+    `saturation` is how many requests a second AR answers at most, `tpot_alone` its seconds a token with nobody else
+    there, `seconds` the length of each trace, `thresholds` those of the policy `knob`.
+    """
+
+    __pydantic_config__ = STRICT
+
+    schema: Literal[1]
+    model: Annotated[str, Field(max_length=200)]
+    command: str
+    commit: str | None
+    hardware: str
+    threads: Annotated[int, Field(ge=1)]
+    torch: str
+    transformers: str
+    python: str
+    date: Annotated[str, AfterValidator(_iso)]
+    dtype: str
+    places: Annotated[int, Field(ge=1)]
+    saturation: Positive
+    tpot_alone: NotNegative
+    limits: InTime
+    seconds: Positive
+    tokens: Annotated[int, Field(ge=1)]
+    questions: Annotated[int, Field(ge=1)]
+    seed: int
+    thresholds: tuple[float, ...]
+    results: Annotated[tuple[Outcome, ...], Field(min_length=1)]
+
+    @property
+    def id(self) -> str:
+        """What its file is called, without the ending."""
+        name = re.sub(r"[^A-Za-z0-9_@+=-]+", "-", self.model).strip("-")[:80] or "model"
+        return f"load.{name}.{hashlib.sha256(as_json(self).encode()).hexdigest()[:10]}"
+
+
+def write_load(folder: Path, test: LoadTest) -> Path:
+    """Add a load test to the run store in `folder`; the file.
+
+    Raises:
+        ValueError: a field holds a value that it must not.
+    """
+    text = as_json(test)
+    parse(LoadTest, text, "the load test")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{test.id}.json"
+    with tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as file:
+        file.write(text + "\n")
+    written = Path(file.name)
+    written.chmod(0o644)
+    return written.replace(path)
+
+
+def read_loads(folder: Path) -> tuple[list[LoadTest], list[str]]:
+    """The load tests in `folder`, the newest first, and a sentence for each file that is none."""
+    found, problems = [], []
+    for path, text in _texts(folder):
+        try:
+            found.append(parse(LoadTest, text))
+        except ValueError as error:
+            problems.append(f"{path.name}: {error}")
+    return sorted(found, key=lambda test: (test.date, test.id), reverse=True), problems
+
+
+def _texts(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in sorted(folder.glob(PATTERN)):
+        with path.open("rb") as file:
+            yield path, file.read(_MOST_BYTES)

@@ -1,0 +1,122 @@
+"""The view Under load: drawn from load tests as the load test writes them, and plain where there are none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.figures.under_load import under_load_points
+from analysis.runs.loads import InTime, LoadTest, Outcome, read_loads, write_load
+from app.compare.runner import Runner
+from app.tradeoffs.answers import RequestHandler
+from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.under_load import NO_TEST
+from mars.provenance import provenance
+
+VIEW: dict[str, Any] = {"figure": "load", "against": "tokens_per_second"}
+ONE = Outcome(
+    lane="ar",
+    load="0.3",
+    offered=0.5,
+    requests=5,
+    refused=0,
+    goodput=0.4,
+    tokens_per_second=20.0,
+    ttft=(0.2, 0.9),
+    tpot=(0.02, 0.05),
+    wrong=0,
+    right=2,
+    judged=5,
+)
+
+
+def made(**changes: Any) -> LoadTest:
+    origin = provenance("python -m tests.performance.arrivals")
+    results = (
+        *(replace(ONE, lane=lane, load=load) for lane in ("ar", "tree", "exact") for load in ("0.3", "1.3", "bursts")),
+        replace(ONE, lane="odd <b>lane</b>", requests=0, goodput=0.0, ttft=None, tpot=None, right=0, judged=0),
+    )
+    test = LoadTest(
+        schema=1,
+        model="mars-b8",
+        threads=2,
+        dtype="float32",
+        places=8,
+        saturation=2.0,
+        tpot_alone=0.01,
+        limits=InTime(ttft=1.0, tpot=0.05),
+        seconds=10.0,
+        tokens=64,
+        questions=24,
+        seed=1,
+        thresholds=(),
+        results=results,
+        **origin,
+    )
+    return replace(test, **changes)
+
+
+def ask(folder: Path, make_runner: Callable[..., Runner], what: str = "view", **about: Any) -> dict[str, Any]:
+    desk = RequestHandler(RunCache(folder), make_runner())
+    *_, last = desk.answer({"ask": what, "about": {**VIEW, **about}, "ticket": 1}, "session")
+    found: dict[str, Any] = json.loads(last)
+    return found
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    older, newer = made(date="2026-01-01T00:00:00+00:00"), made()
+    paths = [write_load(tmp_path, test) for test in (older, newer)]
+    (tmp_path / "load.broken.json").write_text("{}", encoding="utf-8")
+    found, problems = read_loads(tmp_path)
+    assert found == [newer, older], "the newest first"
+    assert [path.stem for path in paths] == [older.id, newer.id]
+    assert len(problems) == 1
+    assert problems[0].startswith("load.broken.json: ")
+
+
+@pytest.mark.parametrize("wrong", [{"saturation": 0.0}, {"date": "yesterday"}, {"results": ()}, {"places": 0}])
+def test_what_cannot_be_is_not_written(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        write_load(tmp_path, made(**wrong))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_load_test_the_page_says_how_to_make_one(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
+    shown = ask(tmp_path, make_runner)
+    assert shown["empty"] == NO_TEST
+    assert shown["table"]["rows"] == shown["filters"] == []
+
+
+def test_a_line_for_each_lane_in_each_panel(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
+    test = made()
+    write_load(tmp_path, test)
+    shown = ask(tmp_path, make_runner)
+    assert shown["empty"] == ""
+    named = [trace["name"] for trace in shown["figure"]["data"] if trace.get("showlegend")]
+    assert named == ["AR", "tree layout", "policy exact", "odd &lt;b&gt;lane&lt;/b&gt;"]
+    assert {trace["yaxis"] for trace in shown["figure"]["data"]} == {"y", "y2", "y3"}
+    assert len(shown["table"]["rows"]) == len(test.results)
+    assert {row["id"] for row in shown["table"]["rows"]} == {""}, "no run, so no card"
+    assert all(part in shown["caption"] for part in ("mars-b8", "float32", test.hardware, test.date[:10]))
+    csv = ask(tmp_path, make_runner, "csv")
+    assert len(csv["text"].splitlines()) == 1 + len(test.results)
+
+
+def test_any_load_test_can_be_chosen(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
+    older, newer = made(date="2026-01-01T00:00:00+00:00"), made()
+    for test in (older, newer):
+        write_load(tmp_path, test)
+    assert [one["value"] for one in ask(tmp_path, make_runner)["runs"]["options"]] == [newer.id, older.id]
+    assert ask(tmp_path, make_runner, runs=older.id)["runs"]["value"] == older.id
+    assert ask(tmp_path, make_runner, runs="none")["runs"]["value"] == newer.id
+
+
+def test_points_without_an_answer_have_no_times() -> None:
+    points = under_load_points(made())
+    assert points["ttft_p50"].isna().sum() == 1
+    assert (points.loc[points["lane"] == "ar", "rank"] == -1).all()
