@@ -12,7 +12,7 @@ from app.browser import bundle
 from app.compare.runner import Runner
 from app.models.pairs import Pair, given
 from app.runs.shared import SharedRuns
-from app.tabs import about, board, compare, deep_link, learn, masthead, sharing, step, theme, tradeoffs
+from app.tabs import about, board, compare, deep_link, learn, masthead, sharing, step, theme, tradeoffs, visitors
 
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, several decoders, every forward pass visible"
@@ -41,6 +41,7 @@ def build(
                 step.build(shared)
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):
                 tradeoffs.build(page, runner)
+                visitors.build(runner, comparing.pairs[0])
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):

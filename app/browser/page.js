@@ -10,6 +10,7 @@ import { mountMasthead } from "./shared/masthead.js";
 import { mountSharing } from "./shared/sharing.js";
 import { mountStep } from "./step/run-picker.js";
 import { mountTradeoffs } from "./tradeoffs/view.js";
+import { mountVisitors } from "./tradeoffs/visitors.js";
 
 slowClocks();
 window.lens = {
@@ -24,6 +25,7 @@ window.lens = {
   board: mountBoard,
   step: mountStep,
   tradeoffs: mountTradeoffs,
+  visitors: mountVisitors,
   course: mountCourse,
   // What the events of Gradio's components ask for by a line of their own.
   address: pageAddress,

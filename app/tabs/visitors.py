@@ -1,0 +1,64 @@
+"""Under load, live: visitors per second as a slider, and two lanes that answer them. The browser draws them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import gradio as gr
+
+from app.browser import bundle
+from app.compare import problems
+from app.compare.runner import Runner
+from app.models.pairs import Pair
+from app.tabs.parts import QUIET
+from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
+from mars.schema import checked
+
+
+def build(runner: Runner, pair: Pair) -> None:
+    """Lay out the section inside the current Blocks; the visitors ask the examples of `pair` of its MARS checkpoint."""
+    visitors = Visitors(runner, pair.mars, prompts_of(pair))
+    view = gr.HTML(
+        html_template='<section class="visitors"></section>',
+        js_on_load=bundle.mount("visitors"),
+        apply_default_css=False,
+        elem_id="visitors",
+        rates={"least": LEAST, "most": MOST, "usual": USUAL},
+        model=pair.mars,
+    )
+
+    def answer(event: gr.EventData, request: gr.Request) -> Iterator[Any]:
+        yield from handle(visitors, event._data, str(request.session_hash))
+
+    # A change of the rate comes while the run goes on.
+    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
+
+
+def prompts_of(pair: Pair) -> list[str]:
+    """What the buttons of Compare ask."""
+    if pair.tasks:
+        return [problems.find(task, seed).prompt for _, task, seed in problems.EXAMPLES]
+    return [prompt for _, prompt in problems.QUESTIONS]
+
+
+def handle(visitors: Visitors, asked: object, session: str) -> Iterator[Any]:
+    """Values of the view for what the page asks: {"ask": "start" or "turn" or "stop", "rate": visitors a second}."""
+    found = asked if isinstance(asked, dict) else {}
+    try:
+        rate = checked(Rate, found.get("rate", USUAL), "The number of visitors")
+    except ValueError as error:
+        yield json.dumps({"run": uuid4().hex, "state": "failed", "sentence": f"{error}.", "lanes": {}})
+        return
+    if found.get("ask") == "start":
+        identity = uuid4().hex
+        for now in visitors.run(session, identity, rate):
+            yield json.dumps(now)
+        return
+    if found.get("ask") == "turn":
+        visitors.turn(session, rate)
+    elif found.get("ask") == "stop":
+        visitors.stop(session)
+    yield gr.skip()

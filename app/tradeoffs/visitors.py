@@ -1,0 +1,258 @@
+"""Visitors who come at random to one checkpoint: two lanes answer the same ones, AR and MARS adapting to the load.
+
+Nobody waits for real: a lane's clock is the time of its passes, as on the rest of the page, and where it has nothing to
+do it moves on to the next visitor. The lane whose clock is behind makes the next pass. Both lanes have the weights in
+common, and no pass.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from app.compare.runner import Runner
+from app.compare.starting import device_lock, prompt_ids
+from app.models.sentences import complete, failure, without_paths
+from app.scheduling.admission import BusyError
+from app.scheduling.sessions import LiveRun
+from mars import decoders
+from mars.config import DecodingSettings
+from mars.schema import STRICT, between
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+    from mars.decoding.service import Service
+    from mars.decoding.stream import Stream
+
+LEAST, MOST, USUAL = 0.1, 5.0, 0.5
+"""Visitors a second."""
+PLACES = 4
+QUEUE = 20
+TOKENS = 48
+LONGEST_SECONDS = 60.0
+"""Of a lane's clock, and of anybody's watch."""
+WINDOW_SECONDS = 5.0
+PICTURE_SECONDS = 0.25
+_SEED = 1
+_log = logging.getLogger(__name__)
+
+Rate = between(float, LEAST, MOST)
+
+
+@with_config(STRICT)
+class LaneNow(TypedDict):
+    """A lane at a time of its clock: who waits and who is written to, whose answers are whole, who was turned away.
+
+    `speed` is tokens a second of all together in the last seconds, `first` the median time to the first token of the
+    visitors so far, None before there is one, `layouts` what the rows of the last pass spent.
+    """
+
+    clock: float
+    waiting: int
+    writing: int
+    answered: int
+    refused: int
+    speed: float
+    first: float | None
+    layouts: str
+
+
+@with_config(STRICT)
+class Now(TypedDict):
+    """What the page draws: one at a time, each replaces the one before."""
+
+    run: str
+    state: Literal["waiting", "running", "done", "failed"]
+    sentence: str
+    lanes: dict[str, LaneNow]
+
+
+class Arrivals:
+    """When visitors come and what they ask; the same for both lanes. A new `rate` acts on those not drawn yet."""
+
+    def __init__(self, rate: float, questions: int) -> None:
+        self.rate = rate
+        self._dice = random.Random(_SEED)
+        self._questions = questions
+        self._drawn: list[tuple[float, int]] = []
+
+    def __getitem__(self, number: int) -> tuple[float, int]:
+        """Seconds and question of visitor `number`."""
+        while len(self._drawn) <= number:
+            before = self._drawn[-1][0] if self._drawn else 0.0
+            self._drawn.append((before + self._dice.expovariate(self.rate), self._dice.randrange(self._questions)))
+        return self._drawn[number]
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """Passes of one service on a clock of its own."""
+
+    service: Service
+    decoder: str
+    settings: DecodingSettings
+    prompts: Sequence[list[int]]
+    arrivals: Arrivals
+    clock: float = 0.0
+    came: int = 0
+    answered: int = 0
+    refused: int = 0
+    layouts: str = ""
+    _open: list[tuple[float, Stream, bool]] = field(default_factory=list)
+    _first: list[float] = field(default_factory=list)
+    _wrote: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def step(self) -> None:
+        """One pass, at the next visitor's time where there is nobody."""
+        if not self._open:
+            self.clock = max(self.clock, self.arrivals[self.came][0])
+        while self.arrivals[self.came][0] <= self.clock:
+            when, question = self.arrivals[self.came]
+            self.came += 1
+            if len(self._open) >= PLACES + QUEUE:
+                self.refused += 1
+            else:
+                self._open.append(
+                    (when, self.service.submit(self.decoder, self.prompts[question], self.settings), False)
+                )
+        record = self.service.advance()
+        self.clock += record.seconds if record else 0.0
+        self.layouts = ", ".join(f"{count} {name}" for name, count in sorted(self.service.layouts.items()))
+        wrote = sum(row.accepted for row in record.rows) if record else 0
+        self._wrote.append((self.clock, wrote))
+        self._open = [self._read(*one) for one in self._open]
+        self.answered += sum(stream.ended for _, stream, _ in self._open)
+        self._open = [one for one in self._open if not one[1].ended]
+
+    def _read(self, when: float, stream: Stream, started: bool) -> tuple[float, Stream, bool]:
+        wrote = any(row.accepted for record in stream.ready() for row in record.rows)
+        if wrote and not started:
+            self._first.append(self.clock - when)
+        return when, stream, started or wrote
+
+    def now(self) -> LaneNow:
+        """How it stands."""
+        while self._wrote and self._wrote[0][0] < self.clock - WINDOW_SECONDS:
+            self._wrote.popleft()
+        seconds = min(WINDOW_SECONDS, self.clock) or 1.0
+        waiting = max(0, len(self._open) - PLACES)
+        return {
+            "clock": self.clock,
+            "waiting": waiting,
+            "writing": len(self._open) - waiting,
+            "answered": self.answered,
+            "refused": self.refused,
+            "speed": sum(tokens for _, tokens in self._wrote) / seconds,
+            "first": statistics.median(self._first) if self._first else None,
+            "layouts": self.layouts,
+        }
+
+    def close(self) -> None:
+        """Let everybody go."""
+        for _, stream, _ in self._open:
+            stream.close()
+
+
+class Visitors:
+    """Runs of all sessions on the checkpoint called `name`; `prompts` are what visitors ask."""
+
+    def __init__(
+        self, runner: Runner, name: str, prompts: Sequence[str], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._runner = runner
+        self._name = name
+        self._prompts = prompts
+        self._now = now
+        self._arrivals: dict[str, Arrivals] = {}
+
+    def turn(self, session: str, rate: float) -> None:
+        """Let so many come a second from now on; without a run nothing happens."""
+        if (arrivals := self._arrivals.get(session)) is not None:
+            arrivals.rate = rate
+
+    def stop(self, session: str) -> None:
+        """End the run of a session, if there is one."""
+        if session in self._arrivals:
+            self._runner.sessions.stop(session)
+
+    def run(self, session: str, identity: str, rate: float) -> Iterator[Now]:
+        """Several pictures a second, until a minute is over or the visitors are stopped; the last one is not running.
+
+        It holds one place among the page's runs, and stops what else the session runs.
+        """
+        lanes: dict[str, Lane] = {}
+
+        def told(state: Literal["waiting", "running", "done", "failed"], sentence: str) -> Now:
+            return {
+                "run": identity,
+                "state": state,
+                "sentence": sentence,
+                "lanes": {k: v.now() for k, v in lanes.items()},
+            }
+
+        try:
+            live = LiveRun(self._runner.queue.join(), None)
+        except BusyError as error:
+            yield told("failed", str(error))
+            return
+        self._runner.sessions.begin(session, live)
+        arrivals = self._arrivals[session] = Arrivals(rate, len(self._prompts))
+        try:
+            yield told("waiting", "Waiting for the device.")
+            for news in self._runner.ready([self._name], live):
+                yield told("waiting", news["sentence"] if news else "Waiting for the device.")
+            with self._runner.models.use(self._name) as checkpoint:
+                lanes |= self._lanes(checkpoint, arrivals)
+                for _ in self._race(checkpoint, list(lanes.values()), live):
+                    yield told("running", "Both lanes answer the same visitors, each on its own clock.")
+            yield told("done", "Stopped." if live.stopped else f"Over: {LONGEST_SECONDS:.0f} seconds.")
+        except ValueError as error:
+            yield told("failed", without_paths(complete(str(error))))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
+            _log.exception("a run under load failed")
+            yield told("failed", failure(error))
+        finally:
+            for lane in lanes.values():
+                lane.close()
+            self._runner.sessions.end(session, live)
+            if self._arrivals.get(session) is arrivals:
+                del self._arrivals[session]
+
+    def _race(self, checkpoint: Checkpoint, lanes: Sequence[Lane], live: LiveRun) -> Iterator[None]:
+        """The lane behind makes a pass; now and then it is time for a picture."""
+        end = self._now() + LONGEST_SECONDS
+        due = 0.0
+        while not live.stopped and self._now() < end:
+            lane = min(lanes, key=lambda one: one.clock)
+            if lane.clock >= LONGEST_SECONDS:
+                return
+            with device_lock(checkpoint, self._runner.queue):
+                lane.step()
+            if self._now() >= due:
+                due = self._now() + PICTURE_SECONDS
+                yield
+
+    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, Lane]:
+        from mars.decoding.controller import Controller  # late: they read torch
+        from mars.decoding.service import LOOKAHEAD, Service
+
+        if not checkpoint.supports_masks:
+            raise ValueError(f"{checkpoint.name} was not trained to fill masks, so it has nothing to adapt")
+        settings = DecodingSettings(max_new_tokens=TOKENS, block_size=checkpoint.block_size or 8)
+        prompts = [prompt_ids(checkpoint, prompt, TOKENS) for prompt in self._prompts]
+        capacity = max(map(len, prompts)) + TOKENS + LOOKAHEAD
+
+        def lane(decoder: str, controller: Any) -> Lane:
+            service = Service(checkpoint.engine, PLACES, capacity, beside=True, controller=controller)
+            return Lane(service, decoder, settings, prompts, arrivals)
+
+        return {"ar": lane(decoders.BASELINE, None), "mars": lane(decoders.EXACT, Controller())}
