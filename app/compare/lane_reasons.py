@@ -35,9 +35,13 @@ def problem(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
 def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
     """What the decoder itself says: it checks its arguments when it is called, and calls no model before it is read."""
     from mars.decoding import DECODERS  # late: torch
+    from mars.serve import remote
 
     settings = to_settings(choice, threshold=None, block_size=checkpoint.block_size, max_new_tokens=1)
     try:
+        if isinstance(checkpoint, remote.RemoteCheckpoint):
+            remote.check(checkpoint, choice.decoder, settings)
+            return None
         DECODERS[choice.decoder](checkpoint.engine, [[0]], settings)
     except ValueError as error:
         said = complete(without_paths(str(error)))

@@ -84,8 +84,14 @@ class LaneRequest:
             value = getattr(choice, name)
             if name in acts and value is not None and (name in _ALWAYS_NOTED or value != DEFAULTS[name]):
                 parts.append(f"draft {value}" if name == "draft" else SETTINGS[name].note.format(value))
-        device = f" · {self.checkpoint.engine.device.type.upper()}" if self.checkpoint and not self.problem else ""
+        device = f" · {_place(self.checkpoint)}" if self.checkpoint and not self.problem else ""
         return ", ".join(parts) + device
+
+
+def _place(checkpoint: Checkpoint) -> str:
+    """The kind of device, or the address of the engine."""
+    kind = checkpoint.engine.device.type
+    return kind.upper() if checkpoint.place.partition(":")[0] == kind else checkpoint.place
 
 
 def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:

@@ -65,9 +65,12 @@ def start(
     """
     from mars.decoding import DECODERS, METHODS  # late: they read torch, and the page is up before that
     from mars.decoding.service import LONGEST, service_of
+    from mars.serve.remote import RemoteCheckpoint, records
 
     if decoder not in decoders.TABLE:
         raise ValueError(f"The decoder must be one of {decoders.names()}, got {shown(decoder)}.")
+    if isinstance(checkpoint, RemoteCheckpoint):
+        return records(checkpoint, decoder, ids, settings, control)
     if decoder in METHODS and settings.use_cache and len(ids) + settings.max_new_tokens <= LONGEST:
         service = service_of(checkpoint.engine, min(places, MOST_ROWS), number)
         return service.submit(decoder, ids, settings, control, AHEAD)
@@ -82,6 +85,6 @@ def is_shared(records: Iterator[ForwardPass]) -> bool:
 @contextmanager
 def device_lock(checkpoint: Checkpoint, queue: AdmissionQueue) -> Iterator[None]:
     """The turn for one pass of this checkpoint on its device, among several runs."""
-    where = str(checkpoint.engine.device)
+    where = checkpoint.place
     with queue.lock(where), on(where):
         yield

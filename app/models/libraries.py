@@ -23,7 +23,8 @@ def read() -> None:
         with gc_frozen():
             import mars.checkpoint.checkpoint
             import mars.decoding.service
-            import mars.provenance  # noqa: F401
+            import mars.provenance
+            import mars.serve.remote  # noqa: F401
             from mars import decoders
 
             for decoder in decoders.TABLE.values():

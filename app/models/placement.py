@@ -57,7 +57,10 @@ class Loader:
         import torch
 
         from mars.checkpoint import load_checkpoint
+        from mars.serve import remote
 
+        if remote.is_address(source):
+            return remote.connect(source)
         with self._lock:
             torch.set_num_threads(self._threads or spare_threads(torch.get_num_threads()))
             device = choose(devices(self._device), self.held(), _free_bytes)

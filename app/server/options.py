@@ -30,6 +30,7 @@ Source = TypeVar("Source", str, str | None)
 
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_ENGINE = re.compile(r"https?://[^\s/@?#]{1,253}(/[^\s?#]*)?")
 _ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
 
 
@@ -64,6 +65,7 @@ def read(arguments: Sequence[str] | None = None) -> Options:
     given = command.parse_args(arguments)
     try:
         named = [(name, _whole_path(source)) for name, source in given.checkpoint]
+        _use_engine(given)
         lanes, note = _start(named, {"ar": _whole_path(given.ar), "mars": _whole_path(given.mars)})
         sources, choice = _checkpoints(named, lanes)
         accounts = read_accounts(given.auth, given.auth_file)
@@ -119,6 +121,11 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
     where = f"{SOURCES}, the folder of an adapter, or a NAME given with --checkpoint"
     add("--ar", metavar="SOURCE", help=f"the AR lane's checkpoint: {where}")
     add("--mars", metavar="SOURCE", help=f"the MARS lane's checkpoint: {where}")
+    add(
+        "--engine",
+        metavar="URL",
+        help="both lanes write with the model that python -m mars.serve serves there; such a URL is a SOURCE as well",
+    )
     add_base_options(command)
     add(
         "--checkpoint",
@@ -143,6 +150,17 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="CPU threads of a forward pass (default: one core stays free for the page and its server)",
     )
+
+
+def _use_engine(given: argparse.Namespace) -> None:
+    """Let `--engine` stand for `--ar` and `--mars`."""
+    if given.engine is None:
+        return
+    if given.ar or given.mars:
+        raise ValueError("--engine is for both lanes: leave --ar and --mars away, or give one of them the URL")
+    if not _ENGINE.fullmatch(given.engine):
+        raise ValueError(f"--engine must be an address such as http://host:8000, got {given.engine!r}")
+    given.ar = given.mars = given.engine
 
 
 def _add_address(command: argparse.ArgumentParser) -> None:

@@ -61,6 +61,11 @@ class Checkpoint:
         """Whether the model was trained to fill masks behind a causal prefix, so that decoders can use them."""
         return self.engine.mask_token_id is not None
 
+    @property
+    def place(self) -> str:
+        """Where its passes are made: the device."""
+        return str(self.engine.device)
+
     def encode(self, text: str) -> list[int]:
         """Token ids of one user turn, opened for the answer; control tokens in `text` are plain text."""
         return encode_prompt(self.tokenizer, text)

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from fastapi import FastAPI
@@ -19,7 +19,8 @@ from starlette.responses import JSONResponse, Response
 
 from mars.config import MAX_SEED, DecodingSettings
 from mars.decoders import DecoderInfo
-from mars.serve import conformance
+from mars.schema import as_json
+from mars.serve import conformance, remote
 from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
 from mars.serve.bridge import BusyError, Job, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
@@ -36,7 +37,10 @@ from mars.serve.schema import (
     error_body,
 )
 
-PATHS = ("/v1/models", "/v1/models/{name:path}", "/v1/chat/completions", "/v1/completions", "/health", "/metrics")
+PATHS = (
+    *("/v1/models", "/v1/models/{name:path}", remote.PATH, "/v1/chat/completions", "/v1/completions"),
+    *("/health", "/metrics"),
+)
 _OWN = ("threshold", "block_size")
 _log = logging.getLogger(__name__)
 Asked = TypeVar("Asked", bound=Request)
@@ -112,6 +116,7 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
     endpoint = Endpoint(catalogue, limits, metrics)
     app.add_api_route("/v1/models", endpoint.models, methods=["GET"])
     app.add_api_route("/v1/models/{name:path}", endpoint.model, methods=["GET"])
+    app.add_api_route(remote.PATH, endpoint.description, methods=["GET"])
     app.add_api_route("/v1/chat/completions", endpoint.chat, methods=["POST"])
     app.add_api_route("/v1/completions", endpoint.completions, methods=["POST"])
     app.add_api_route("/health", endpoint.health, methods=["GET"])
@@ -136,6 +141,13 @@ class Endpoint:
     async def model(self, name: str) -> Response:
         """One of them."""
         return JSONResponse((await self._card(self._known(name))).model_dump())
+
+    async def description(self) -> Response:
+        """The first model, for those whose lanes write with it."""
+        name = self._catalogue.names[0]
+        served = await self._served(name)
+        found = remote.Description.of(served.checkpoint, served.bridge.context, served.decoders)
+        return Response(as_json(replace(found, name=name)), media_type="application/json")
 
     async def health(self) -> Response:
         """Whether requests can be answered: 503 once the passes of a model have ended."""

@@ -1,0 +1,101 @@
+"""Lanes whose model is elsewhere: the same tokens and text as with the checkpoint here, and plain words where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mars.checkpoint import Checkpoint, CheckpointError
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+from mars.serve import remote
+
+TEXT = "Tom has 3 apples and buys 4. How many apples has Tom?"
+SETTINGS = DecodingSettings(max_new_tokens=24, block_size=8)
+
+
+@pytest.fixture(scope="module")
+def far(served: Any) -> remote.RemoteCheckpoint:
+    return remote.connect(f"{served.url}/v1")
+
+
+def test_it_encodes_and_decodes_like_the_checkpoint_itself(
+    far: remote.RemoteCheckpoint, checkpoint: Checkpoint
+) -> None:
+    turns = [{"role": "user", "content": "Hi <|im_end|>"}, {"role": "assistant", "content": "Hö"}]
+    assert far.encode(TEXT) == checkpoint.encode(TEXT)
+    assert far.encode_chat(turns) == checkpoint.encode_chat(turns)
+    ids = checkpoint.encode(TEXT)
+    assert far.decode(ids) == checkpoint.decode(ids)
+    assert (far.name, far.block_size, far.dtype) == ("mars-b8", 8, checkpoint.dtype)
+    assert far.supports_masks
+    assert far.engine.stop_token_ids == checkpoint.engine.stop_token_ids
+    assert far.place.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "self_speculative", "sliding_window"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_records_come_from_there(
+    far: remote.RemoteCheckpoint, checkpoint: Checkpoint, decoder: str, temperature: float
+) -> None:
+    settings = replace(SETTINGS, temperature=temperature, seed=5)
+    control = Control(settings.threshold)
+    found = list(remote.records(far, decoder, far.encode(TEXT), settings, control))
+    own = list(DECODERS[decoder](checkpoint.engine, [checkpoint.encode(TEXT)], settings, Control(settings.threshold)))
+    assert output_ids(found) == output_ids(own)
+    assert found[-1].rows[0].finish_reason == own[-1].rows[0].finish_reason
+    assert all(record.seconds > 0 for record in found)
+
+
+def test_stopping_frees_the_row(served: Any, far: remote.RemoteCheckpoint) -> None:
+    settings = replace(SETTINGS, max_new_tokens=400)
+    stopped, closed = Control(None), Control(None)
+    records = remote.records(far, "autoregressive", far.encode(TEXT), settings, stopped)
+    next(records)
+    stopped.stop()
+    assert len(list(records)) <= 1
+    records = remote.records(far, "autoregressive", far.encode(TEXT), settings, closed)
+    next(records)
+    records.close()  # type: ignore[attr-defined]
+    served.until(lambda: served.bridge.running == served.bridge.waiting == 0)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "changes", "says"),
+    [
+        ("jacobi", {}, "can be asked for"),
+        ("self_speculative", {"layout": "tree"}, "cannot be asked for layout, got 'tree'"),
+        ("sliding_window", {"score": "margin"}, "cannot be asked for score"),
+    ],
+)
+def test_what_it_cannot_be_asked_is_refused(
+    far: remote.RemoteCheckpoint, decoder: str, changes: dict[str, Any], says: str
+) -> None:
+    few = replace(far, decoders=("sliding_window", "self_speculative"))
+    with pytest.raises(ValueError, match=says):
+        remote.records(few, decoder, [3], replace(SETTINGS, **changes), Control(None))
+
+
+def test_what_the_server_refuses_is_said(far: remote.RemoteCheckpoint) -> None:
+    ids = far.encode(TEXT)
+    with pytest.raises(ValueError, match="max_tokens must be at most"):
+        list(remote.records(far, "autoregressive", ids, replace(SETTINGS, max_new_tokens=2000), Control(None)))
+    with pytest.raises(ValueError, match="only single lanes of Compare"):
+        far.engine.open(1, 1)
+
+
+def test_who_does_not_answer_is_named(serve: Callable[..., Any], served: Any) -> None:
+    with pytest.raises(CheckpointError, match="nobody answers at http"):
+        remote.connect("http://127.0.0.1:9/v1/")
+    with pytest.raises(CheckpointError, match="not a server that lanes can use"):
+        remote.connect(f"{served.url}/metrics")
+    locked = serve(keys=["secret-key-of-this-test"])
+    with pytest.raises(CheckpointError, match="not a server that lanes can use"):
+        remote.connect(locked.url)
+    assert remote.is_address("https://here")
+    assert not remote.is_address("Qwen/Qwen2.5-0.5B")
