@@ -160,7 +160,7 @@ def _use_engine(given: argparse.Namespace) -> None:
         raise ValueError("--engine is for both lanes: leave --ar and --mars away, or give one of them the URL")
     if not _ENGINE.fullmatch(given.engine):
         raise ValueError(f"--engine must be an address such as http://host:8000, got {given.engine!r}")
-    given.ar = given.mars = given.engine
+    given.ar = given.mars = given.engine.rstrip("/").removesuffix("/v1")
 
 
 def _add_address(command: argparse.ArgumentParser) -> None:

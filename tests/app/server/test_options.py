@@ -220,3 +220,18 @@ def test_the_endpoint_has_keys_and_needs_them_beside_accounts(
         with pytest.raises(SystemExit):
             read(*wrong)
         assert says in capsys.readouterr().err
+
+
+def test_an_engine_elsewhere_is_the_model_of_both_lanes(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = read("--engine", "http://gpu:8000/v1/")
+    assert chosen.choice == {"ar": "gpu:8000", "mars": "gpu:8000"}
+    assert chosen.sources["gpu:8000"] == "http://gpu:8000"
+    assert [pair.key for pair in chosen.pairs] == ["given"]
+    for arguments, says in (
+        (["--engine", "http://gpu:8000", "--ar", "x"], "leave --ar and --mars away"),
+        (["--engine", "gpu:8000"], "must be an address such as"),
+        (["--engine", "http://user:word@gpu"], "must be an address such as"),
+    ):
+        with pytest.raises(SystemExit):
+            read(*arguments)
+        assert says in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""A lane whose model is elsewhere: its records come from the endpoint, and the page says where that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.compare import lane_reasons, starting
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import requested
+from app.models.placement import Loader
+from app.scheduling.admission import AdmissionQueue
+from mars.checkpoint import CheckpointError, load_checkpoint
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS
+from mars.metrics import output_ids
+from mars.serve import remote
+from mars.serve.bridge import Bridge, Served
+from mars.serve.guard import Limits
+from mars.serve.metrics import Metrics
+from mars.serve.routes import LoadedModels, build
+
+if TYPE_CHECKING:
+    from mars.checkpoint import Checkpoint
+
+CHECKPOINT = Path(__file__).parents[3] / "assets" / "checkpoints" / "mars-b8"
+ADDRESS = "http://engine.test:8000"
+SETTINGS = DecodingSettings(max_new_tokens=16, block_size=8)
+
+
+@pytest.fixture(scope="module")
+def here() -> Checkpoint:
+    return load_checkpoint(CHECKPOINT)
+
+
+@pytest.fixture(scope="module")
+def client(here: Checkpoint) -> Iterator[TestClient]:
+    metrics = Metrics()
+    bridge = Bridge(here, metrics)
+    app = build(LoadedModels({"there": Served(name="there", checkpoint=here, bridge=bridge)}), Limits(), None, metrics)
+    with TestClient(app) as asking:
+        yield asking
+
+
+@pytest.fixture
+def there(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Any:
+    @contextmanager
+    def at(address: str) -> Iterator[TestClient]:
+        assert address == ADDRESS
+        yield client
+
+    monkeypatch.setattr(remote, "_client", at)
+    return Loader("cpu")(f"{ADDRESS}/v1")
+
+
+def test_its_records_come_from_the_endpoint(there: Any, here: Checkpoint) -> None:
+    ids = starting.prompt_ids(there, "Tom has 3 apples.", SETTINGS.max_new_tokens)
+    found = list(starting.start(there, "self_speculative", ids, SETTINGS, Control(None), 4))
+    own = list(DECODERS["autoregressive"](here.engine, [here.encode("Tom has 3 apples.")], SETTINGS))
+    assert output_ids(found) == output_ids(own)
+    assert not starting.is_shared(iter(found))
+
+
+def test_a_lane_says_where_its_model_is_and_what_it_cannot_do(there: Any) -> None:
+    [request] = requested([LaneChoice(checkpoint="there")])
+    assert "engine.test:8000" in str(replace(request, checkpoint=there).card(None))
+    assert lane_reasons.problem(LaneChoice(checkpoint="there"), there) is None
+    refused = lane_reasons.problem(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), there)
+    assert refused is not None
+    assert "layout" in refused
+    with starting.device_lock(there, AdmissionQueue()):
+        pass
+
+
+def test_nobody_there_is_one_sentence() -> None:
+    with pytest.raises(CheckpointError, match="nobody answers at http"):
+        Loader("cpu")("http://127.0.0.1:9")
