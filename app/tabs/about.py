@@ -12,8 +12,8 @@ from app.tabs.parts import QUIET
 NO_CLAIMS = "No claim has been tested here yet."
 LEAD = (
     "MARS (Mask AutoRegreSsion) fine-tunes an autoregressive model so that masks appended to the text are filled in "
-    "one causal forward pass. No parameter is added. The claims are judged on tiny models that know six families of "
-    "synthetic problems; every figure on this page can be traced to a run of theirs."
+    "one causal forward pass. The paper's models gain no parameters; SmolLM2 here gains a small adapter. Each claim is "
+    "judged on tiny models that know six families of synthetic problems, and on SmolLM2 where that has been measured."
 )
 
 
