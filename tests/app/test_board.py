@@ -112,7 +112,7 @@ def test_stop_keeps_what_there_is_and_the_same_problems_can_be_scored_again(serv
     tab.click("#lane-b-checkpoint input")
     tab.locator("[role=option]", has_text="slow").click()  # so that there is something left to stop
     score(tab, "All families", 50)
-    tab.wait_for_selector(".board-square[data-standing=wrong]")
+    tab.wait_for_selector(".board-column [data-standing=wrong]")  # not that of the legend
     tab.click("#board-stop")
     lanes = over(tab, "stopped")
     about = tab.inner_text(".board-about")

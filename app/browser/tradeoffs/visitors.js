@@ -97,7 +97,6 @@ class VisitorsView {
   show(running) {
     this.running = running;
     this.button.textContent = running ? "Stop" : "Start";
-    this.root.dataset.state = running ? "running" : "idle";
   }
 
   hear({ run, state, sentence, lanes }) {
