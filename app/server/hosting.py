@@ -24,7 +24,6 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
         from app.runs.shared import SharedRuns
         from app.scheduling.admission import AdmissionQueue
         from app.scheduling.sessions import Sessions
-        from app.server.openai import Endpoint
 
         pinned = chosen.choice.values()
         loader = Loader(chosen.device, chosen.threads, base=chosen.base, allow_other_base=chosen.allow_other_base)
@@ -32,7 +31,11 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
         runner = Runner(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
         shared = SharedRuns(chosen.keep_shared, chosen.shared_days) if chosen.keep_shared else None
         blocks = page.build(runner, chosen.choice, chosen.pairs, chosen.note, shared)
-        endpoint = Endpoint(runner, list(dict.fromkeys(pinned)), chosen.site.keys) if chosen.site.openai else None
+        endpoint = None
+        if chosen.site.openai:
+            from app.server.openai import Endpoint  # late: it reads torch
+
+            endpoint = Endpoint(runner, list(dict.fromkeys(pinned)), chosen.site.keys)
         url = serving.launch(blocks, runner, chosen.site, page.looks(), endpoint.routes if endpoint else ())
     for name in pinned:  # only now: what the page imports is not read by two threads at once (app/models/libraries.py)
         models.request(name)

@@ -8,10 +8,9 @@ import shutil
 import signal
 import socket
 import tempfile
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -115,9 +114,12 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any],
 
 def stay(blocks: gr.Blocks) -> None:
     """Serve until somebody presses Ctrl-C or the system asks the process to end; then hang up and clean up."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):
-        threading.Event().wait()
+    # No exception: one that is raised in a callback of the garbage collector, say, is lost, and with it the signal.
+    ended: SimpleQueue[None] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.put(None))
+    ended.get()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # for somebody who does not want to wait
     blocks.close(verbose=False)
 
 

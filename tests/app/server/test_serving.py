@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -151,3 +155,30 @@ def _log_in(tab: Page, password: str) -> None:
     tab.fill("input[type=text], label:has-text('username') input", "eva")
     tab.fill("input[type=password]", password)
     tab.click("button:has-text('Login')")
+
+
+def test_a_signal_that_comes_before_the_wait_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+    blocks: Any = SimpleNamespace(close=lambda verbose: closed.append(verbose))
+
+    def at_once(number: int, handler: Any) -> None:
+        if number == signal.SIGTERM:
+            handler(number, None)
+
+    monkeypatch.setattr(signal, "signal", at_once)
+    serving.stay(blocks)
+    assert closed == [False]
+
+
+def test_the_page_is_built_before_torch_is_read() -> None:
+    """Its libraries take seconds, in which nobody could look at the page."""
+    code = """
+import sys
+from app.server import options, serving
+from app.server.hosting import host
+def launch(*_):
+    raise SystemExit("torch" in sys.modules)
+serving.launch = launch
+host(options.read(["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
