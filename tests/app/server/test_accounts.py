@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self.slept: list[float] = []
-        monkeypatch.setattr("app.server.accounts.asyncio.sleep", self._sleep)
+        # Only there: a server in another thread of this process would never sleep again.
+        monkeypatch.setattr("app.server.accounts.asyncio", SimpleNamespace(sleep=self._sleep))
 
     def __call__(self) -> float:
         return self.now
