@@ -2,25 +2,25 @@
 
 A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others write one token each.
 Of a choice c are known G, the tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass
-of Q columns, all measured while text is written. A row that has gained f times as many further tokens as others so far
-is expected to go on so. Of n rows, let the k of largest f spend, and let P be the seconds of a pass that reads prompts
-in between:
+of Q columns, all measured while text is written. T is another where rows spend (`PassTimes`): an adapter computes in
+columns of masks, and drafts are judged. A row that has gained f times as many further tokens as others so far is
+expected to go on so. Of n rows, let the k of largest f spend:
 
-    goodput(c, k) = (n + Σ f (G - 1)) / (T(n + k (q - 1)) + P)        tokens a second; the sum is over the k rows
+    goodput(c, k) = (n + Σ f (G - 1)) / T(n + k (q - 1))        tokens a second; the sum is over the k rows
 
-The largest wins, but a change must promise more than `MARGIN`, and then stays for `HOLD` passes. The texts are the same
-whatever is chosen. Only with `thresholds`, the policy `knob`, and only rows whose request leaves it open may be decoded
-with a threshold while requests wait for a place: it falls along the thresholds, and rises again, step by step.
+Passes that read prompts in between take the same time in all, whatever is chosen, and do not count. The largest wins,
+but a change must promise more than `MARGIN`, and then stays for `HOLD` passes. The texts are the same whatever is
+chosen. Only with `thresholds`, the policy `knob`, and only rows whose request leaves it open may be decoded with a
+threshold while requests wait for a place: it falls along the thresholds, and rises again, step by step.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mars.decoding.costs import TRIALS, Profile
+from mars.decoding.costs import Profile, curve
 from mars.decoding.layouts import (
     EXPECTED,
     REMEMBERED,
@@ -136,6 +136,34 @@ class Goodput:
     spending: set[int]
 
 
+class PassTimes:
+    """T: seconds of a pass by its columns, apart for passes in which every row writes one token and for all others.
+
+    At the same number of columns the latter take longer, on a CPU by a third. Where one kind was not seen yet, the
+    other says what it takes: too little rather than too much, so that it is tried.
+    """
+
+    def __init__(self) -> None:
+        self._plain, self._spending = Profile(), Profile()
+
+    def took(self, columns: int, seconds: float, *, spending: bool) -> None:
+        """A pass of so many columns took so long."""
+        (self._spending if spending else self._plain).took(columns, seconds)
+
+    def seconds(self, columns: float, *, spending: bool) -> float | None:
+        """What a pass of so many columns takes; None before anything is known."""
+        plain, spent = self._plain.points, self._spending.points
+        narrower = [point for point in plain if not spent or point[0] < spent[0][0]]
+        mixed = curve([*narrower, *spent], columns)
+        if spending or not plain or mixed is None:
+            return mixed
+        return min(mixed, curve(plain, columns) or mixed)
+
+    def price(self, columns: float, rate: float) -> float | None:
+        """What one more column costs in a pass in which rows spend; as `Profile.price`."""
+        return self._spending.price(columns, rate) or self._plain.price(columns, rate)
+
+
 class Controller:
     """Decides for the rows of one pool. `thresholds` descend; without any the policy is `exact`."""
 
@@ -145,11 +173,10 @@ class Controller:
         self._step = 0
         self._pressure = 0
         self._known: dict[Choice, Known] = {}
-        self._profile = Profile()
+        self._times = PassTimes()
         self._mixed = MIXED
         self._accounts: dict[int, Account] = {}
         self._expected = Goodput(0.0, 0.0, set())
-        self._prompts: deque[float] = deque(maxlen=3 * TRIALS)
         self._now = 0
         self._changed = 0
         self._tried = 0
@@ -177,8 +204,7 @@ class Controller:
         if not steered:
             return []
         if changed or self._now % REVIEW == 0:
-            overhead = statistics.median(self._prompts) if reading and self._prompts else 0.0
-            self._expected = self._choose(steered, len(rows) - len(steered), overhead)
+            self._expected = self._choose(steered, len(rows) - len(steered))
         spending = self._expected.spending
         return [row for row in steered if self._give(row, self.choice if row.number in spending else NOTHING)]
 
@@ -193,9 +219,9 @@ class Controller:
         known.last = self._now
         total = sum(columns.values())
         mixed = 0 < len(spent) < len(accounts)
-        if mixed and (usual := self._profile.seconds(total)):
+        if mixed and (usual := self._times.seconds(total, spending=True)):
             self._mixed += 0.05 * (min(max(seconds / usual, 0.5), 3.0) - self._mixed)
-        self._profile.took(total, seconds / (self._mixed if mixed else 1.0))
+        self._times.took(total, seconds / (self._mixed if mixed else 1.0), spending=bool(spent))
         settled = {number: pair for number, pair in spent.items() if pair[1].before == pair[1].spends}
         if settled:  # rows that gain more than others say less of what others would
             tokens = sum(row.gained - 1 for row, _ in settled.values())
@@ -204,16 +230,12 @@ class Controller:
         for row, account in accounts.values():
             account.passed(row.gained, known.gain)
 
-    def observe_prompts(self, seconds: float) -> None:
-        """Learn what a pass took that read prompts."""
-        self._prompts.append(seconds)
-
     def price(self, rows: int) -> float:
         """What one more column of a row costs, in tokens that all would write meanwhile, however many `rows` it are."""
         del rows
-        return self._profile.price(self._expected.columns, self._expected.rate) or PRICE
+        return self._times.price(self._expected.columns, self._expected.rate) or PRICE
 
-    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> Goodput:
+    def _choose(self, rows: Sequence[Row], others: int) -> Goodput:
         """Choose for this pass, in which `others` share that are not steered."""
         drafts = min(self._accounts[row.number].own.drafts for row in rows)
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
@@ -227,7 +249,7 @@ class Controller:
             if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
             able = loose if choice.window else ranked
-            found[choice] = self._best(choice, able, others + len(ranked) - len(able), overhead, drafts)
+            found[choice] = self._best(choice, able, others + len(ranked) - len(able), drafts)
             most = max(goodput.rate for goodput in found.values())
             if self._known[choice].passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
                 untried.add(choice.window)
@@ -257,26 +279,26 @@ class Controller:
     def _change(self, choice: Choice) -> None:
         self.choice, self._changed = choice, self._now
 
-    def _best(self, choice: Choice, rows: Sequence[Row], others: int, overhead: float, drafts: int) -> Goodput:
+    def _best(self, choice: Choice, rows: Sequence[Row], others: int, drafts: int) -> Goodput:
         """The largest goodput with this choice, for which `rows` are ranked; `others` write one token each."""
         known = self._of(choice, drafts)
         tokens = columns = float(len(rows) + others)
         if choice == NOTHING:
-            return Goodput(tokens / self._seconds(columns, overhead), columns, set())
+            return Goodput(tokens / self._seconds(columns, spending=False), columns, set())
         found: list[tuple[float, float]] = []
         for count, row in enumerate(rows, start=1):
             account = self._accounts[row.number]
             tokens += min(account.factor * (known.gain - 1), reach_of(choice.layout, account.own.drafts))
             columns += known.columns - 1
             mixed = self._mixed if count < len(rows) else 1.0
-            found.append((tokens / self._seconds(columns, overhead, mixed), columns))
+            found.append((tokens / self._seconds(columns, mixed, spending=True), columns))
         count = 1 + max(range(len(found)), key=lambda place: found[place][0])
         return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
-    def _seconds(self, columns: float, overhead: float, mixed: float = 1.0) -> float:
-        """Of a pass and what comes with it; 1 before anything is known."""
-        seconds = self._profile.seconds(columns)
-        return 1.0 if seconds is None else max(seconds * mixed + overhead, 1e-9)
+    def _seconds(self, columns: float, mixed: float = 1.0, *, spending: bool) -> float:
+        """Of a pass; 1 before anything is known."""
+        seconds = self._times.seconds(columns, spending=spending)
+        return 1.0 if seconds is None else max(seconds * mixed, 1e-9)
 
     def _of(self, choice: Choice, drafts: int) -> Known:
         """What is known of a choice; until it was tried, it gains what the others let expect."""

@@ -49,6 +49,11 @@ class Profile:
             columns_here, here = self._curve[place]
             self._curve[place] = (columns_here, min(here, self._curve[place + 1][1]))
 
+    @property
+    def points(self) -> Points:
+        """Mean columns and seconds of each size that is known, ascending in both."""
+        return self._curve
+
     def seconds(self, columns: float) -> float | None:
         """What a pass of so many columns takes; None before anything is known."""
         return curve(self._curve, columns)

@@ -275,9 +275,6 @@ class Policy(Protocol):
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from a pass in which these rows wrote."""
 
-    def observe_prompts(self, seconds: float) -> None:
-        """Learn from one that read prompts."""
-
 
 def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:
     """Slots [R, pending + extra], from the tokens that are not cached yet to `extra` slots past the last token.

@@ -211,8 +211,6 @@ class Pool:
             kept = self._beginnings.place(row.prompt[:-1]) if self._beside and not row.unread else None
             if kept is not None:
                 self._cache.copy(place, kept, len(row.prompt) - 1)
-        if self._controller is not None:
-            self._controller.observe_prompts(clock.seconds)
         return self._record("prefill", clock.seconds, records)
 
     def _chunk(self, unread: Sequence[int]) -> list[int]:

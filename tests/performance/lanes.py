@@ -36,9 +36,9 @@ class Fixed(Controller):
         super().__init__()
         self._fixed = choice
 
-    def _choose(self, rows: Sequence[Row], others: int, overhead: float) -> Goodput:
+    def _choose(self, rows: Sequence[Row], others: int) -> Goodput:
         drafts = min(self._accounts[row.number].own.drafts for row in rows)
-        found = self._best(self._fixed, rows, others, overhead, drafts)
+        found = self._best(self._fixed, rows, others, drafts)
         self.choice = self._fixed
         return replace(found, spending={row.number for row in rows})
 

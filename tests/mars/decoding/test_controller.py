@@ -56,7 +56,10 @@ def computes(columns: int) -> float:
 
 @dataclass
 class Passes:
-    """A pool without a model: passes take `seconds` by their columns, a row gains what its choice does, times its f."""
+    """A pool without a model: passes take `seconds` by their columns, a row gains what its choice does, times its f.
+
+    Passes in which a row spends take `extra` more.
+    """
 
     controller: Controller
     seconds: Seconds
@@ -65,6 +68,7 @@ class Passes:
     factors: dict[int, float] = field(default_factory=dict)
     clock: float = 0.0
     tokens: float = 0.0
+    extra: float = 0.0
 
     def join(self, count: int, factor: float = 1.0, method: Method = AUTO, *, free: bool = True) -> list[Row]:
         new = [row(len(self.factors) + number, method, free=free) for number in range(count)]
@@ -84,7 +88,7 @@ class Passes:
                 exact = 1 + (self.gains[names[one.number]] - 1) * self.factors[one.number] + one.settings.seed / 1000
                 one.gained = int(exact)
                 one.settings = DecodingSettings(seed=int(exact % 1 * 1000))
-            taken = self.seconds(sum(columns.values()))
+            taken = self.seconds(sum(columns.values())) + self.extra * any(name != "none" for name in names.values())
             self.controller.observe(self.rows, columns, taken)
             self.clock += taken
             self.tokens += sum(one.gained for one in self.rows)
@@ -135,6 +139,30 @@ def test_it_comes_close_to_the_best_fixed_layout(seconds: Seconds, rows: int, me
     best = max(fixed(name, seconds, rows) for name in names)
     assert passes.tokens / passes.clock >= 0.97 * best
     assert passes.tokens / passes.clock >= 0.98 * fixed("none", seconds, rows)
+
+
+def test_passes_with_masks_that_take_longer_at_the_same_width_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times and gains like those of SmolLM2-135M on a CPU with AVX2 alone: alone a tree pays, among eight nothing does.
+
+    A tree of one row has as many columns as eight rows that write one token each.
+    """
+    monkeypatch.setitem(globals(), "TREE_COLUMNS", 8)
+    gains = {"none": 1.0, "narrow": 1.4, "linear": 1.5, "tree": 2.1, "quadratic": 2.2}
+    passes = Passes(Controller(), lambda columns: 30 + 2.2 * columns, gains, extra=10.0)
+    took = {1: [0.0, 0.0], 8: [0.0, 0.0]}
+    for turn in range(60):
+        for rows, [tokens, seconds] in took.items():
+            del passes.rows[rows:]
+            passes.join(rows - len(passes.rows), method=TREES)
+            passes.clock = passes.tokens = 0.0
+            passes.run(40)
+            if turn >= 10:
+                took[rows] = [tokens + passes.tokens, seconds + passes.clock]
+    (alone, alone_took), (among, among_took) = took.values()
+    tree = gains["tree"] / (passes.seconds(TREE_COLUMNS) + passes.extra)
+    assert tree > 1.05 / passes.seconds(1)
+    assert alone / alone_took >= 0.96 * tree
+    assert among / among_took >= 0.96 * 8 / passes.seconds(8)
 
 
 def test_a_jump_from_one_column_to_a_few_keeps_no_wide_layout_from_its_trial() -> None:
@@ -239,19 +267,15 @@ def test_a_change_must_pay_and_then_stays() -> None:
     assert all(later - former >= HOLD for former, later in pairwise(changes))
 
 
-def test_prompts_in_between_make_each_pass_dearer() -> None:
-    """A pass that every other one has to wait for had better bring much."""
+def test_prompts_in_between_change_nothing() -> None:
+    """They take the same time in all, whatever rows spend."""
 
-    def chosen(reading: int) -> str:
-        controller = Controller()
-        passes = Passes(controller, lambda columns: 1 + columns / 15)
+    def chosen(reading: int) -> list[Counter[str]]:
+        passes = Passes(Controller(), lambda columns: 1 + columns / 15)
         passes.join(2)
-        for _ in range(TRIED):
-            controller.observe_prompts(20.0)
-            passes.run(1, reading=reading)
-        return passes.run(3, reading=reading)[-1].most_common(1)[0][0]
+        return passes.run(TRIED, reading=reading)
 
-    assert (chosen(0), chosen(1)) == ("narrow", "quadratic")
+    assert chosen(0) == chosen(1)
 
 
 def test_what_promises_less_is_tried_again_now_and_then() -> None:
