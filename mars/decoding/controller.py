@@ -38,6 +38,7 @@ HOLD = 6  # passes that a choice is kept for at least: in the first, there are n
 REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
 RETRY = 150  # passes after which another choice is tried again; twice as many each time that it comes to nothing
 LONGEST_RETRY = 1200
+HURRY = 4  # so many times later while prompts are read: a trial makes their first tokens wait
 WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
 MARGIN = 0.02  # by which another choice must be better
 MIXED = 1.1  # how much longer a pass takes in which some rows spend and others do not, before any was seen
@@ -204,7 +205,7 @@ class Controller:
         if not steered:
             return []
         if changed or self._now % REVIEW == 0:
-            self._expected = self._choose(steered, len(rows) - len(steered))
+            self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
         spending = self._expected.spending
         return [row for row in steered if self._give(row, self.choice if row.number in spending else NOTHING)]
 
@@ -235,7 +236,7 @@ class Controller:
         del rows
         return self._times.price(self._expected.columns, self._expected.rate) or PRICE
 
-    def _choose(self, rows: Sequence[Row], others: int) -> Goodput:
+    def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass, in which `others` share that are not steered."""
         drafts = min(self._accounts[row.number].own.drafts for row in rows)
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
@@ -256,17 +257,19 @@ class Controller:
         if self.choice not in found:
             self._change(NOTHING)
         if self._now - self._changed >= HOLD:
-            self._reconsider(found)
+            self._reconsider(found, hurry=hurry)
         return found[self.choice]
 
-    def _reconsider(self, found: Mapping[Choice, Goodput]) -> None:
-        """Take what promises most; now and then, try again what promises less."""
+    def _reconsider(self, found: Mapping[Choice, Goodput], *, hurry: bool) -> None:
+        """Take what promises most; now and then, try again what promises less, in a `hurry` more seldom."""
         best = max(found, key=lambda choice: found[choice].rate)
         most = found[best].rate
         worthy = [choice for choice in found if found[choice].rate > WORTH_A_TRY * most and choice != self.choice]
         oldest = min(worthy, key=lambda choice: self._known[choice].last, default=self.choice)
-        new = oldest != self.choice and self._known[oldest].passes < HOLD
-        if new or (oldest != self.choice and self._now - max(self._known[oldest].last, self._tried) > self._patience):
+        new = self._known[oldest].passes < HOLD
+        since = self._now - max(self._known[oldest].last, self._tried)
+        due = since > self._patience * (HURRY if hurry else 1)
+        if oldest != self.choice and (due or (new and not hurry)):
             self._tried = self._now
             if not new:
                 self._patience = min(2 * self._patience, LONGEST_RETRY)

@@ -36,7 +36,7 @@ class Fixed(Controller):
         super().__init__()
         self._fixed = choice
 
-    def _choose(self, rows: Sequence[Row], others: int) -> Goodput:
+    def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         drafts = min(self._accounts[row.number].own.drafts for row in rows)
         found = self._best(self._fixed, rows, others, drafts)
         self.choice = self._fixed

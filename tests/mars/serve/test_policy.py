@@ -89,7 +89,7 @@ class Dice(Controller):
         super().__init__()
         self._dice = random.Random(3)
 
-    def _choose(self, rows: Sequence[Row], others: int) -> Goodput:
+    def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         self.choice = self._dice.choice(EXACT)
         found = self._best(self.choice, rows, others, 7)
         return replace(found, spending={row.number for row in rows if self._dice.random() < 0.7})

@@ -44,7 +44,7 @@ class Restless(Controller):
         self._choices = choices
         self._dice = random.Random(3)
 
-    def _choose(self, rows: Sequence[Row], others: int) -> Goodput:
+    def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         self.choice = self._dice.choice(self._choices)
         return Goodput(0.0, 0.0, {row.number for row in rows if self._dice.random() < 0.7})
 
