@@ -115,6 +115,7 @@ class MethodSettings:
                 choices=SCORES,
                 note="by {}",
                 figure="{}",
+                code="score",
             )
         },
     )
@@ -128,6 +129,7 @@ class MethodSettings:
                 control="switch",
                 note="last mask offered",
                 figure="B+1 proposals",
+                code="extra",
             )
         },
     )

@@ -1,6 +1,6 @@
 """Who takes part in a benchmark: a decoder and the settings it runs with, written as one word.
 
-autoregressive    sliding_window@0.9/b4    block_cached/c16    self_speculative/linear    jacobi/k4
+autoregressive    sliding_window@0.9/b4    sliding_window@1.5/entropy    block_cached/c16    self_speculative/linear
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mars import decoders
-from mars.config import SETTINGS, DecodingSettings
+from mars.config import DEFAULTS, SETTINGS, DecodingSettings
 from mars.decoders import DecoderInfo
 
 GENERATE = "generate"
@@ -25,6 +25,8 @@ _WORDS = {
     "c": "/cN (cache block size)",
     "k": "/kN (draft tokens)",
     "layout": f"/{'|'.join(LAYOUTS)} (layout)",
+    "score": f"/{'|'.join(SETTINGS['score'].choices)} (score)",
+    "extra": "/extra (the last mask's proposal too)",
     "continuation": "/continuation (the target's masks after the verified drafts)",
 }
 _FORM = re.compile(r"(?P<name>[^@/]+)(?:@(?P<threshold>[^@/]+))?(?P<rest>(?:/[^@/]+)*)")
@@ -150,10 +152,12 @@ def _change(part: str, takes: Sequence[str], word: str) -> tuple[str, Any]:
     count = _COUNT.fullmatch(part)
     if count and count[1] in takes:
         return CODES[count[1]], int(count[2])
-    if part in LAYOUTS and "layout" in takes:
-        return "layout", part
-    if part == "continuation" and part in takes:
-        return part, True
+    for code in takes:
+        name = CODES[code]
+        if part in SETTINGS[name].choices:
+            return name, part
+        if part == code and isinstance(DEFAULTS[name], bool):
+            return name, True
     raise ValueError(_allowed(word))
 
 

@@ -50,6 +50,8 @@ def parsed(word: str) -> DecoderSpec:
         ),
         ("self_speculative/linear", "self_speculative/linear", {"layout": "linear"}),
         ("self_speculative/b2/auto", "self_speculative/b2/auto", {"layout": "auto", "block_size": 2}),
+        ("sliding_window@1.5/entropy", "sliding_window@1.5/entropy", {"threshold": 1.5, "score": "entropy"}),
+        ("sliding_window@0.9/extra", "sliding_window@0.9/extra", {"threshold": 0.9, "extra_proposal": True}),
         ("jacobi/k3", "jacobi/k3", {"draft_tokens": 3}),
         ("self_speculative", "self_speculative", {}),
         ("speculative/k2/continuation", "speculative/k2/continuation", {"draft_tokens": 2, "continuation": True}),
@@ -77,6 +79,8 @@ def test_words(word: str, label: str, changes: dict[str, object]) -> None:
         "jacobi/k٣",
         "sliding_window/c4",
         "sliding_window/linear",
+        "sliding_window/margin/entropy",
+        "jacobi/margin",
         "sliding_window/b4/b8",
         "sliding_window@",
         "sliding_window@0.9@0.8",
@@ -91,7 +95,7 @@ def test_one_sentence_lists_what_is_allowed(word: str) -> None:
         parse_decoder_specs(f"autoregressive,{word}", 0.95)
     sentence = str(refusal.value)
     assert sentence.endswith(f"got {word!r}")
-    assert "generate; autoregressive; sliding_window @T (threshold, or none) /bN (block size); block_cached" in sentence
+    assert "generate; autoregressive; sliding_window @T (threshold, or none) /bN (block size) /probability|" in sentence
     assert "/auto|linear|quadratic|tree (layout)" in sentence
 
 
