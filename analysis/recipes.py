@@ -16,6 +16,20 @@ _BENCHED = (
     "--decoders sliding_window,sliding_window/b5,block_cached/c8,block_cached/c16,block_cached/c32,"
     "self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 --markdown --json"
 )
+_JUDGED = (
+    "autoregressive,self_speculative/tree,sliding_window@none,sliding_window@0.95,sliding_window@0.8,"
+    "sliding_window@0.5,sliding_window@0.8/extra"
+)
+_SCORED = ",".join(
+    f"sliding_window@{threshold}/{score}"
+    for score, thresholds in (("margin", (0.95, 0.8, 0.5)), ("entropy", (0.2, 0.7, 1.5)))
+    for threshold in thresholds
+)
+_KINDS = (
+    f"--checkpoint {ADAPTER} --baseline {BASE} --limit 5 --max-new-tokens 96 "
+    "--decoders autoregressive,self_speculative/tree"
+)
+_SHORT = f"--checkpoint {ADAPTER} --baseline {BASE} --limit 100 --max-new-tokens 256"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +88,33 @@ _ALL = (
         machine=_IDLE,
     ),
     Recipe(
+        name="columns",
+        makes="the milliseconds of passes of 1 to 32 columns of the pretrained model, and this machine's limits",
+        commands=(f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",),
+        hours=0.1,
+        machine=_IDLE,
+    ),
+    Recipe(
         name="real-model",
         makes="a pretrained model with its adapter: Spec-Bench, and IFEval under each τ and exactly",
         commands=(f"RUNS={{runs}} PYTHON=python analysis/plans/real-model.sh {BASE} {ADAPTER}",),
         hours=8,
         machine=_IDLE,
     ),
+    Recipe(
+        name="real-kinds",
+        makes="exact decoding of the pretrained model by kind of text, on the clock",
+        commands=(f"python -m analysis spec-bench {_KINDS} --runs {{runs}}",),
+        hours=0.2,
+        machine=_IDLE,
+    ),
+    _ifeval(
+        "real-accuracy",
+        "the pretrained model under some τ, with the last mask's proposal, and exactly",
+        0.5,
+        f"{_SHORT} --decoders {_JUDGED}",
+    ),
+    _ifeval("real-scores", "the same by margin and by entropy", 0.5, f"{_SHORT} --decoders {_SCORED}"),
     _ifeval(
         "real-caches",
         "block caches against a cursor per row on the pretrained model, on the clock",

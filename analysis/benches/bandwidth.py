@@ -10,14 +10,20 @@ rows. P are the bytes of keys and values of one position: 2 × layers × key-val
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 import torch
 from transformers import PreTrainedModel
 
+from mars.engine.linear import Linear
+
 COPY_BYTES = 2**31
 COPIES = 20
+READ_BYTES = 2**29
+PRODUCT = (512, 2048)
+"""Rows, and inputs and outputs, of the product that says how fast the device computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +60,63 @@ class Traffic:
         return moved / seconds / self.copy_bytes_per_second
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """What a pass of C columns takes at least.
+
+        max(weight_bytes / bytes_per_second, C × operations_per_column / operations_per_second)
+
+    The rates are what this device reaches on large tensors: reading one, and multiplying two of the model's type.
+    """
+
+    weight_bytes: int
+    operations_per_column: int
+    bytes_per_second: float
+    operations_per_second: float
+
+    @classmethod
+    def of(cls, model: PreTrainedModel) -> Roofline:
+        """Measured now, on the model's device; two operations a weight and column."""
+        weight_bytes, size = Traffic.of(model).weight_bytes, model.dtype.itemsize
+        return cls(
+            weight_bytes=weight_bytes,
+            operations_per_column=2 * weight_bytes // size,
+            bytes_per_second=read_bytes_per_second(model.device),
+            operations_per_second=operations_per_second(model.device, model.dtype),
+        )
+
+
+def read_bytes_per_second(device: torch.device, size: int = READ_BYTES) -> float:
+    """Bytes read a second by summing a float32 tensor of `size` bytes: the median of some."""
+    source = torch.ones(size // 4, device=device)
+    return size / _median_seconds(source.sum, device)
+
+
+def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
+    """Additions and multiplications a second of one large product, through the kernels that passes use."""
+    rows, size = PRODUCT
+    product = Linear(torch.ones(size, size, dtype=dtype, device=device), pack=True)
+    x_TI = torch.ones(rows, size, dtype=dtype, device=device)
+    return 2 * rows * size**2 / _median_seconds(lambda: product(x_TI), device)
+
+
+def _median_seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Of some calls, synchronised, after three that do not count."""
+    seconds = []
+    with torch.inference_mode():
+        for _ in range(COPIES):
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            work()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - start)
+    return median(seconds[3:])
+
+
 def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float:
     """Bytes moved per second, read and written, by copies of `size` bytes on a CUDA device: the median of some."""
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    seconds = []
-    for _ in range(COPIES):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        target.copy_(source)
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
-    return 2 * size / median(seconds[3:])
+    return 2 * size / _median_seconds(lambda: target.copy_(source), device)

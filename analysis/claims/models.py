@@ -26,17 +26,17 @@ class OnReal:
 
 
 ON_REAL: Mapping[int, OnReal] = {
-    1: OnReal(recipes=("real-model",)),
+    1: OnReal(recipes=("real-accuracy",)),
     2: OnReal(first="merged adapters of two block sizes, with and without the SFT loss"),
-    3: OnReal(recipes=("real-model",)),
+    3: OnReal(recipes=("real-accuracy",)),
     4: OnReal(recipes=("real-caches",)),
-    5: OnReal(first="runs by margin and entropy, which `ifeval` cannot name yet"),
+    5: OnReal(recipes=("real-accuracy", "real-scores")),
     6: OnReal(recipes=("real-jacobi",)),
     7: OnReal(first="a smaller model with the base's vocabulary, as a draft"),
     8: OnReal(first="a block diffusion model trained from the base"),
-    9: OnReal(recipes=("real-model",)),
+    9: OnReal(recipes=("real-accuracy",)),
     10: OnReal(recipes=("real-caches",)),
-    11: OnReal(first="runs with the further proposal, which `ifeval` cannot name yet"),
+    11: OnReal(recipes=("real-accuracy",)),
     12: OnReal(recipes=("real-bench",)),
 }
 """By the number of the claim."""

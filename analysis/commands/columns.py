@@ -1,4 +1,4 @@
-"""`python -m analysis columns`: what a pass of more columns costs, on one model, for the lesson about it in Learn."""
+"""`python -m analysis columns`: what a pass of more columns costs, on one model, for a lesson and for the report."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from tqdm import tqdm
 
-from analysis.benches.bandwidth import Traffic
+from analysis.benches.bandwidth import Roofline, Traffic
 from analysis.benches.step_times import StepPlan, step_times
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
 from mars.checkpoint import load_checkpoint
+from mars.engine import ModelEngine
 
 HELP = "time passes of 1, 2, … columns of a checkpoint, and write them to a file"
 COLUMNS = "1,2,3,4,6,8,12,16,24,32"
@@ -48,6 +50,9 @@ def run(options: argparse.Namespace) -> None:
     with tqdm(total=plan.repeats + 1, unit="round", file=sys.stderr) as bar:
         steps = step_times(checkpoint.engine, _UNMEASURED, plan, bar.update)
     device = checkpoint.engine.device
+    if not isinstance(checkpoint.engine, ModelEngine):
+        raise ValueError(f"--checkpoint must be a model of weights, got {options.checkpoint}")
+    roofline = Roofline.of(checkpoint.engine.model)
     seconds = {step.queries: step.seconds for step in steps}
     found = {
         "checkpoint": checkpoint.name,
@@ -58,6 +63,7 @@ def run(options: argparse.Namespace) -> None:
             {"columns": width, "seconds": time.median, "low": time.low, "high": time.high}
             for width, time in seconds.items()
         ],
+        "roofline": asdict(roofline),
         **described_run(checkpoint.dtype, device),
     }
     options.output.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -67,3 +73,7 @@ def run(options: argparse.Namespace) -> None:
         (str(width), f"{time.median * 1000:.2f}", f"{time.median / first:.2f}") for width, time in seconds.items()
     ]
     sys.stdout.write(f"{aligned(lines)}\n\n{checkpoint.name}, {machine(checkpoint.dtype, device)}\n")
+    sys.stdout.write(
+        f"reads {roofline.bytes_per_second / 1e9:.1f} GB/s, computes {roofline.operations_per_second / 1e9:.0f} "
+        "GFLOP/s on large tensors\n"
+    )

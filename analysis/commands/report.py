@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
+from analysis.benchmarks.questions import QUESTIONS, read_questions
 from analysis.runs import read_runs
 
 HELP = "write one self-contained HTML page of figures from the run store, and a CSV file for each figure"
 DEFAULT_RUNS = "assets/runs"
+PASS_TIMES = Path("assets/lessons/pass-times.json")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="folder that the page and the CSV files are written to")
     add("--runs", default=DEFAULT_RUNS, metavar="DIR", help=f"folder of the run store (default: {DEFAULT_RUNS})")
+    add("--pass-times", type=Path, metavar="FILE", help=f"what `analysis columns` wrote (default: {PASS_TIMES})")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -29,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     """
     from analysis.figures import measure  # Plotly and the statistics take a moment that other commands need not wait
     from analysis.published import read_published
-    from analysis.report.evidence import FAMILY_MEASURES, Evidence
+    from analysis.report.evidence import Evidence
     from analysis.report.page import write_report
     from analysis.report.sections import sections
 
@@ -38,15 +43,31 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--runs must be a folder with runs, got {options.runs}")
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a folder, got the file {options.out}")
+    pass_times = _pass_times(options.pass_times)
+    categories = {question.number: question.category for question in read_questions()} if QUESTIONS.is_file() else {}
     runs = read_runs(folder)
-    families = list(dict.fromkeys(task for entry in runs.entries for task in entry["tasks"]))
-    with tqdm(total=2 * len(runs.entries), unit="run", file=sys.stderr) as bar:
+    with tqdm(total=len(runs.entries), unit="run", file=sys.stderr) as bar:
         evidence = Evidence(
             runs=runs,
             table=measure(runs, read_published(), progress=bar.update),
-            by_family=measure(runs, families=families, measures=FAMILY_MEASURES, progress=bar.update),
+            pass_times=pass_times,
+            categories=categories,
         )
     for sentence in runs.problems:
         sys.stderr.write(f"left out: {sentence}\n")
     page, *tables = write_report(out, evidence, sections(evidence))
     sys.stdout.write(f"{page}: {len(runs.entries)} runs, {len(tables)} figures with numbers\n")
+
+
+def _pass_times(given: Path | None) -> dict[str, Any] | None:
+    """The file of `analysis columns`: the one given, or the one of this repository if it is there."""
+    path = given or PASS_TIMES
+    if given is None and not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--pass-times must be a file that analysis columns wrote, got {path}: {error}") from error
+    if not {"times", "checkpoint", "dtype", "hardware", "date"} <= set(found):
+        raise ValueError(f"--pass-times must be a file that analysis columns wrote, got {path}")
+    return found

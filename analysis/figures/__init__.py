@@ -7,7 +7,8 @@
     table = measure(runs)                                     # once: every run with its intervals
     frontier(table[table["model.block_size"] == 8])           # any part of it
 
-Each figure takes (part of) such a table, `acceptance` and `reliability` the store as well; each has a function called
+Each figure takes (part of) such a table, `acceptance` and `reliability` the store as well, `pass_cost` the times of
+passes (`python -m analysis columns`); each has a function called
 `…_points`, which gives the very numbers that are drawn, one row a mark. A mark carries the id of its run as
 `customdata`. All take `dark`; `template` changes a figure from light to dark. What a selection lacks is said in the
 figure. Text that comes with the data is shown letter by letter.
@@ -25,7 +26,9 @@ from analysis.figures.frontiers import (
     scores,
     scores_points,
 )
+from analysis.figures.kinds_of_text import kinds, kinds_points
 from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points
+from analysis.figures.pass_cost import pass_cost, pass_cost_points
 from analysis.figures.pass_efficiency import efficiency, efficiency_points
 from analysis.figures.points import POOLED, measure
 from analysis.figures.style import template
@@ -46,7 +49,11 @@ __all__ = [
     "families_points",
     "frontier",
     "frontier_points",
+    "kinds",
+    "kinds_points",
     "measure",
+    "pass_cost",
+    "pass_cost_points",
     "reliability",
     "reliability_points",
     "scores",

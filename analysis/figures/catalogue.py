@@ -12,13 +12,14 @@ from analysis.figures.words import SOURCE
 class Description:
     """`question` is the one that the figure answers, `reading` how to read it.
 
-    `recipes` (analysis/recipes.py) make the runs that are drawn.
+    `recipes` (analysis/recipes.py) make the runs that are drawn. `in_tradeoffs`: that tab draws it as well.
     """
 
     title: str
     question: str
     reading: str
     recipes: tuple[str, ...]
+    in_tradeoffs: bool = True
 
     def caption(self, note: str = "") -> str:
         """The question, how to read the figure, and a note on the view it is shown in."""
@@ -46,6 +47,15 @@ DESCRIPTIONS = {
         reading="For each decoder, the setting with the most tokens that is within the budget with 95 % confidence, by "
         "a score test on the same problems as AR, corrected for the settings tried.",
         recipes=("shipped",),
+    ),
+    "pass_cost": Description(
+        title="What a pass costs",
+        question="How much longer does a pass take when it reads more columns?",
+        reading="A column is one position that the pass reads: a token, a draft or a mask. No pass can be faster than "
+        "the two limits of the same machine: reading all weights once, and computing the products of its columns. "
+        "While reading is the limit, further columns are nearly free, and several tokens per pass save time.",
+        recipes=("columns",),
+        in_tradeoffs=False,
     ),
     "efficiency": Description(
         title="Speed-up against tokens per forward",
@@ -80,6 +90,15 @@ DESCRIPTIONS = {
         reading="Its speed-up over AR, with intervals; blue is faster than AR, orange slower. The published map "
         f"({SOURCE}) has a baseline of its own.",
         recipes=("shipped",),
+    ),
+    "kinds": Description(
+        title="By kind of text, on a real model",
+        question="Which kinds of text gain most?",
+        reading="Exact decoding of SmolLM2-135M with its adapter on the categories of Spec-Bench: tokens per forward, "
+        "and what is left of them in wall-clock. Left of the dashed line it is slower than AR. The text is AR's. "
+        "Intervals resample few questions and are narrower than they should be.",
+        recipes=("real-kinds",),
+        in_tradeoffs=False,
     ),
     "reliability": Description(
         title="Do the scores mean what they say?",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.figures.points import PER_FORWARD
 from analysis.figures.words import PUBLISHED
 from analysis.runs import RunStore
-
-FAMILY_MEASURES = (PER_FORWARD,)
-"""All that figures by family need to be measured, beside accuracies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +30,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The store, its measured table with what was published below it, and the same with a row for each family."""
+    """The store, and its measured table with what was published below it.
+
+    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed;
+    `categories` are those of Spec-Bench's questions, by number.
+    """
 
     runs: RunStore
     table: pd.DataFrame
-    by_family: pd.DataFrame
+    pass_times: Mapping[str, Any] | None = None
+    categories: Mapping[int, str] = field(default_factory=dict)
 
 
 def usual(table: pd.DataFrame) -> pd.DataFrame:

@@ -96,14 +96,24 @@ def _equal_accuracy_speed(evidence: Evidence) -> Section:
     )
 
 
-def _families(evidence: Evidence) -> Section:
-    rows = usual(evidence.by_family)
-    rows = rows[of_shown(rows) & rows["decoder"].isin(["sliding_window", "self_speculative"])]
+def _pass_cost(evidence: Evidence) -> Section:
+    measured = evidence.pass_times
+    note = "" if measured is None else f"Measured on {measured['hardware']}, {measured['date'][:10]}."
     return _section(
-        "families",
-        "families",
-        points=figures.families_points(rows),
-        figure=figures.families(rows),
+        "pass-cost",
+        "pass_cost",
+        note=note,
+        points=figures.pass_cost_points(measured),
+        figure=figures.pass_cost(measured),
+    )
+
+
+def _kinds(evidence: Evidence) -> Section:
+    return _section(
+        "kinds",
+        "kinds",
+        points=figures.kinds_points(evidence.runs, evidence.categories),
+        figure=figures.kinds(evidence.runs, evidence.categories),
     )
 
 
@@ -114,16 +124,6 @@ def _ablation(evidence: Evidence) -> Section:
         "ablation",
         points=figures.ablation_points(rows),
         figure=figures.ablation(rows),
-    )
-
-
-def _caching(evidence: Evidence) -> Section:
-    rows = evidence.table
-    return _section(
-        "caching",
-        "caching",
-        points=figures.caching_points(rows),
-        figure=figures.caching(rows),
     )
 
 
@@ -151,10 +151,10 @@ def _reliability(evidence: Evidence) -> Section:
 
 
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
-    "What a pass costs": (_efficiency,),
+    "What a pass costs": (_pass_cost, _efficiency),
     "What masks know": (_reliability, _acceptance),
-    "Exact decoding against a threshold": (_frontier, _equal_accuracy_speed, _families),
+    "Exact decoding against a threshold": (_frontier, _equal_accuracy_speed, _kinds),
     "Beside the paper": (_beside_published, _ablation),
-    "When not to use it": (_speed, _caching),
+    "When not to use it": (_speed,),
 }
 """The figures by chapter: ten at most, for a page that is read from the top."""

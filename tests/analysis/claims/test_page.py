@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import CLAIMS, Claim, Evidence, Finding, judge, read_evidence, to_json, to_markdown
+from analysis.recipes import RECIPES
 from analysis.runs import read_runs
 
 ROOT = Path(__file__).parents[3]
@@ -43,8 +44,8 @@ def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_
         for claim, finding in found.items()
     ] == summaries
     assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS) + 1
-    script = "analysis/plans/real-model.sh smollm2-135m assets/adapters/smollm2-135m-mars"
-    assert f"- 1, 3, 9: `RUNS=assets/runs PYTHON=python {script}`" in lines
+    [command] = RECIPES["real-accuracy"].lines()
+    assert f"- 1, 3, 9, 11: `{command}`" in lines
     assert all(line.endswith("| not measured |") for line in table), "there are no runs of a real model"
     assert "- runs/x.parquet: column tokens is missing" in lines
     assert " | **undecided at this n**: " in table[0]

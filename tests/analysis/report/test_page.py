@@ -14,7 +14,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.figures import measure
 from analysis.published import read_published
-from analysis.report.evidence import FAMILY_MEASURES, Evidence, Section
+from analysis.report.evidence import Evidence, Section
 from analysis.report.page import PAGE, page, to_csv, write_report
 from analysis.report.sections import sections
 from analysis.runs import RunStore, write_run
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 EVIL = "</script><img src=//evil.example/x>&{{ 1 }}"
 SKIPPED = f"index.json: runs[3].id is {EVIL}"
 PROBLEMS = 150
+PASS_TIMES = {
+    "checkpoint": EVIL,
+    "dtype": "float32",
+    "hardware": EVIL,
+    "date": "2026-01-02T03:04:05+00:00",
+    "times": [{"columns": columns, "seconds": 0.01, "low": 0.01, "high": 0.02} for columns in (1, 2)],
+}
 PLOTLY = re.compile(r"<script>/\*\*\n\* plotly\.js v.*?</script>", re.DOTALL)
 
 
@@ -32,7 +39,8 @@ def evidence_of(store: RunStore) -> Evidence:
     return Evidence(
         runs=store,
         table=measure(store, read_published()),
-        by_family=measure(store, families=("logic", "word_problems"), measures=FAMILY_MEASURES),
+        pass_times=PASS_TIMES,
+        categories=dict.fromkeys(range(4), "coding"),
     )
 
 
@@ -51,7 +59,9 @@ def runs(fabricate: Any) -> list[Any]:
         *((decoder, {"threshold": 0.9, "gain": 2.0, **place}) for decoder in ("sliding_window", "block_cached")),
     ]
     ar = fabricate.run(problems=PROBLEMS)
-    return [ar, *(fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings)]
+    benchmark = {"tasks": ("spec_bench",), "problems": 4, "group": "spec_bench/turns"}
+    kinds = [fabricate.run(mars, **benchmark), fabricate.run(mars, "self_speculative", gain=2.0, **benchmark)]
+    return [ar, *(fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings), *kinds]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +133,7 @@ def test_the_page_names_no_other_host(written: str) -> None:
 
 def test_what_was_left_out_and_where_runs_are_from_is_said(written: str) -> None:
     assert html.escape(SKIPPED) in written
-    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "8 runs of 2 models"):
+    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "10 runs of 2 models"):
         assert words in written
 
 

@@ -1,0 +1,124 @@
+"""Tokens per forward and speed-up of exact decoding by kind of text: Spec-Bench's categories, on a real model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from analysis.figures.style import NEUTRAL, PANEL_HEIGHT, Look, empty, finish, plain
+from analysis.runs import RunStore
+from analysis.stats import Interval
+from analysis.stats.resampling import percentiles, sums, tokens_per_forward
+from mars.decoders import BASELINE, EXACT
+
+NAME = "kinds"
+TASK = "spec_bench"
+WORDS = {
+    "writing": "writing",
+    "roleplay": "role play",
+    "reasoning": "reasoning",
+    "math": "maths",
+    "coding": "code",
+    "extraction": "extraction",
+    "stem": "science",
+    "humanities": "humanities",
+    "translation": "translation",
+    "summarization": "summary",
+    "qa": "short answers",
+    "math_reasoning": "maths word problems",
+    "rag": "answers from documents",
+}
+_SERIES = (("tokens_per_forward", "tokens per forward", 0), ("speedup", "speed-up over AR", 1))
+_ROW = 24
+"""Pixels of a line of the figure."""
+
+
+def kinds_points(store: RunStore, categories: Mapping[int, str]) -> pd.DataFrame:
+    """One row a category, the most tokens per forward first, of the exact run with most questions beside AR.
+
+    `categories` are those of the questions by number. The speed-up is Spec-Bench's: the ratio of the mean tokens per
+    second of a question, prefill included.
+    """
+    pair = _pair(store)
+    if pair is None:
+        return pd.DataFrame()
+    exact, plain_run = (store.rows(run["id"]) for run in pair)
+    rows = []
+    kinds = exact["number"].map(categories)
+    for category in dict.fromkeys(kinds.dropna()):
+        part = exact[kinds == category].sort_values("number")
+        before = plain_run[plain_run["number"].isin(part["number"])].sort_values("number")
+        rows.append(
+            {
+                "id": pair[0]["id"],
+                "category": category,
+                "n": len(part),
+                **_named("tokens_per_forward", tokens_per_forward(part)),
+                **_named("speedup", _speed_up(part, before)),
+            }
+        )
+    return pd.DataFrame(rows).sort_values("tokens_per_forward", ascending=False, ignore_index=True)
+
+
+def kinds(store: RunStore, categories: Mapping[int, str], *, dark: bool = False) -> go.Figure:
+    """A line a category, with both ratios to AR on one axis."""
+    points = kinds_points(store, categories)
+    if points.empty:
+        return empty("Nothing to draw: no exact run on Spec-Bench took turns with AR.", NAME, dark=dark)
+    names = [plain(WORDS.get(name, name)) for name in points["category"]]
+    figure = go.Figure()
+    for column, label, number in _SERIES:
+        look = Look.number(number)
+        values = points[column]
+        figure.add_scatter(
+            name=label,
+            x=values.tolist(),
+            y=names,
+            mode="markers",
+            marker={"color": look.colour, "size": 9, "symbol": look.symbol},
+            error_x={
+                "type": "data",
+                "array": (points[f"{column}_high"] - values).tolist(),
+                "arrayminus": (values - points[f"{column}_low"]).tolist(),
+                "color": look.colour,
+                "thickness": 1.5,
+            },
+            customdata=points["id"].tolist(),
+            hovertext=[_hover(row, column, label) for row in points.to_dict("records")],
+            hoverinfo="text",
+        )
+    figure.add_vline(x=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.update_xaxes(title_text="× AR", rangemode="tozero")
+    figure.update_yaxes(autorange="reversed")
+    return finish(figure, NAME, dark=dark, plot_height=max(PANEL_HEIGHT, _ROW * len(points)))
+
+
+def _pair(store: RunStore) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """The exact run on most questions, the latest of them, and the AR run of its turns."""
+    runs = [entry for entry in store.entries if list(entry["tasks"]) == [TASK] and entry["group"]]
+    plain_runs = {entry["group"]: entry for entry in runs if entry["decoder"] == BASELINE}
+    exact = [entry for entry in runs if entry["decoder"] == EXACT and entry["group"] in plain_runs]
+    if not exact:
+        return None
+    best = max(exact, key=lambda entry: (entry["problems"], entry["date"], entry["settings"]["layout"]))
+    return best, plain_runs[best["group"]]
+
+
+def _speed_up(rows: pd.DataFrame, before: pd.DataFrame) -> Interval:
+    ours, theirs = (part.assign(speed=part["tokens"] / part["seconds"]) for part in (rows, before))
+    (total,), drawn = sums(ours, ours, ["speed"])
+    (other,), drawn_before = sums(ours, theirs, ["speed"])
+    return percentiles(total / other, drawn[:, 0] / drawn_before[:, 0])
+
+
+def _named(name: str, found: Interval) -> dict[str, float]:
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def _hover(row: Mapping[str, Any], column: str, label: str) -> str:
+    name = plain(WORDS.get(row["category"], row["category"]))
+    found = f"{row[column]:.2f} [{row[f'{column}_low']:.2f}, {row[f'{column}_high']:.2f}]"
+    return f"<b>{name}</b>, n = {row['n']}<br>{found} {label}"
