@@ -247,7 +247,7 @@ def load(place: str) -> Any:
 
 
 def as_json() -> str:
-    """The table and the families for the page's scripts (app/browser/decoders.js); nothing in it looks like a tag."""
+    """The table and families for the page (app/browser/shared/decoders.js); nothing in it looks like a tag."""
     told: Mapping[str, Any] = {
         "decoders": {name: _told(decoder) for name, decoder in TABLE.items()},
         "families": {name: asdict(family) for name, family in FAMILIES.items()},
