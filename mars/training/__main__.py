@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, TrainingSettings
 
 DESCRIPTION = """\
@@ -68,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for stage in (sft, mars, diffusion):
         _add_common(stage)
-    sft.add_argument("--checkpoint", help="folder or Hub id to start from; without it, a small model from scratch")
+    sft.add_argument("--checkpoint", help=f"{SOURCES} to start from; without it, a small model from scratch")
     for option, kind, text in (
         ("--layers", int, "layers of a model from scratch; 4 if not given"),
         ("--hidden-size", int, "width of a model from scratch, in heads of 32; 256 if not given"),
@@ -76,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     ):
         sft.add_argument(option, type=kind, default=argparse.SUPPRESS, help=text)
     for stage, size, published in ((mars, 8, "4, 8 and 16"), (diffusion, 4, "4")):
-        stage.add_argument("--checkpoint", required=True, help="folder or Hub id of the SFT checkpoint to start from")
+        stage.add_argument("--checkpoint", required=True, help=f"{SOURCES}: the SFT checkpoint to start from")
         stage.add_argument("--block-size", type=int, default=size, help=f"masks per block (paper: {published})")
     mars.add_argument(
         "--no-sft-loss",
@@ -93,7 +94,7 @@ def _add_distill(stages: Any) -> None:
     defaults = DistillSettings(output="", self_prompts=1)
     stage = stages.add_parser("distill", help="write conversations to train an adapter on", formatter_class=_Help)
     add = stage.add_argument
-    add("--checkpoint", required=True, help="folder, Hub id or name of the model that writes")
+    add("--checkpoint", required=True, help=f"{SOURCES}: the model that writes")
     add("--output", required=True, help="JSONL file; the same command goes on after an interruption")
     add(
         "--prompts",
@@ -119,7 +120,7 @@ def _add_adapter(stages: Any) -> None:
     defaults = AdapterSettings(base="", data=(), output="")
     stage = stages.add_parser("adapter", help="train a MARS adapter on a base model", formatter_class=_Help)
     add = stage.add_argument
-    add("--base", required=True, help="folder, Hub id or name of the model, which stays as it is")
+    add("--base", required=True, help=f"{SOURCES}: the model, which stays as it is")
     add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
     add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
     add("--mode", choices=("gated", "merged"), default=defaults.mode, help="masks only, or one model for everything")
