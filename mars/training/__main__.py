@@ -148,7 +148,11 @@ def _add_adapter(stages: Any) -> None:
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults, keeps the line breaks of the examples."""
+    """Shows defaults that are numbers or words, keeps the line breaks of the examples."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        no_default = action.default is None or action.default == () or isinstance(action.default, bool)
+        return action.help if no_default else super()._get_help_string(action)
 
 
 def _add_common(stage: argparse.ArgumentParser) -> None:

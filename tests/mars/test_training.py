@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 import time
@@ -254,3 +255,12 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "--no-sft-loss" in text
     assert "chats.jsonl" in text
+
+
+@pytest.mark.parametrize("stage", ["sft", "mars", "block-diffusion", "distill", "adapter"])
+def test_help_shows_no_default_where_there_is_none(stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args([stage, "--help"])
+    text = capsys.readouterr().out
+    assert "(default: 0)" in text
+    assert not re.search(r"default:\s+(None|True|False|\(\))", text)
