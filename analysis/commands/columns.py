@@ -45,13 +45,13 @@ def run(options: argparse.Namespace) -> None:
         if value < 1:
             raise ValueError(f"{name} must be >= 1, got {value}")
     checkpoint = load_checkpoint(options.checkpoint, device=options.device)
+    if not isinstance(checkpoint.engine, ModelEngine):
+        raise ValueError(f"--checkpoint must be a model of weights, got {options.checkpoint}")
     plan = StepPlan(queries=columns, tree=0, batch_sizes=(1,), context=options.context, repeats=options.repeats)
     load = os.getloadavg()[0]  # before it: whether other programs ran as well
     with tqdm(total=plan.repeats + 1, unit="round", file=sys.stderr) as bar:
         steps = step_times(checkpoint.engine, _UNMEASURED, plan, bar.update)
     device = checkpoint.engine.device
-    if not isinstance(checkpoint.engine, ModelEngine):
-        raise ValueError(f"--checkpoint must be a model of weights, got {options.checkpoint}")
     roofline = Roofline.of(checkpoint.engine.model)
     seconds = {step.queries: step.seconds for step in steps}
     found = {

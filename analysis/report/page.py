@@ -14,8 +14,8 @@ from typing import Any
 import jinja2
 import pandas as pd
 from plotly.io.json import to_json_plotly
-from plotly.offline import get_plotlyjs
 
+from analysis import plotly_script
 from analysis.figures import template
 from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
 from analysis.report.evidence import Evidence, Section
@@ -57,7 +57,7 @@ def write_report(folder: Path, evidence: Evidence, sections: Sequence[Section]) 
 
 def page(evidence: Evidence, sections: Sequence[Section]) -> str:
     """The page, complete: style, scripts, figures and all."""
-    script, plotly = (_BROWSER / "report.js").read_text(encoding="utf-8"), get_plotlyjs()
+    script, plotly = (_BROWSER / "report.js").read_text(encoding="utf-8"), plotly_script.script()
     measured = evidence.table[evidence.table["source"] != PUBLISHED].sort_values(_ORDER)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FileSystemLoader(_BROWSER)

@@ -9,18 +9,15 @@ import gzip
 import hashlib
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from analysis import plotly_script
 from app.browser import bundle
 
 PAGE_PATH, PLOTLY_PATH = "/static/lens.js", "/static/plotly.min.js"
-PLOTLY = f"{PLOTLY_PATH[1:]}?{version('plotly')}"
-"""Relative to the page."""
 _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
@@ -28,6 +25,12 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 def page_script() -> str:
     """The address of the page's own script, relative to the page."""
     return f"{PAGE_PATH[1:]}?{hashlib.sha256(_page()).hexdigest()[:16]}"
+
+
+@cache
+def plotly() -> str:
+    """The address of the drawing library, relative to the page."""
+    return f"{PLOTLY_PATH[1:]}?{plotly_script.version()}"
 
 
 def routes() -> list[Route]:
@@ -57,4 +60,4 @@ def _page() -> bytes:
 
 
 def _plotly() -> bytes:
-    return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return plotly_script.script().encode()

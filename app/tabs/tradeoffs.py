@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from app.browser import bundle
-from app.browser.scripts import PLOTLY
+from app.browser import bundle, scripts
 from app.compare.runner import Runner
 from app.tabs.parts import QUIET
 from app.tradeoffs.answers import RequestHandler
@@ -28,7 +27,7 @@ def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) ->
         js_on_load=bundle.mount("tradeoffs"),
         apply_default_css=False,
         elem_id="tradeoffs",
-        plotly=PLOTLY,
+        plotly=scripts.plotly(),
     )
 
     def answer(event: gr.EventData, request: gr.Request) -> Iterator[str]:

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import gzip
-from importlib.resources import files
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from analysis import plotly_script
 from app.browser import bundle, scripts
 
-PLOTLY = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-FILES = [(scripts.page_script(), bundle.script().encode()), (scripts.PLOTLY, PLOTLY)]
+FILES = [(scripts.page_script(), bundle.script().encode()), (scripts.plotly(), plotly_script.PATH.read_bytes())]
 CLIENT = TestClient(Starlette(routes=scripts.routes()))
 
 

@@ -32,7 +32,7 @@ PASS_TIMES = {
     "date": "2026-01-02T03:04:05+00:00",
     "times": [{"columns": columns, "seconds": 0.01, "low": 0.01, "high": 0.02} for columns in (1, 2)],
 }
-PLOTLY = re.compile(r"<script>/\*\*\n\* plotly\.js v.*?</script>", re.DOTALL)
+PLOTLY = re.compile(r"<script>/\*\*\n\* plotly\.js .*?</script>", re.DOTALL)
 
 
 def evidence_of(store: RunStore) -> Evidence:
