@@ -27,6 +27,8 @@ PANELS = (
     ("ttft", "time to first token (s)"),
     ("tpot", "time per further token (s)"),
 )
+_TICKS = [digit * 10.0**power for power in range(-4, 4) for digit in (1, 2, 5)]
+"""Seconds, each written in full: Plotly writes 2 for 0.02 and for 0.2."""
 _ENDS = (("p50", "solid", 1.0), ("p99", "dot", 0.7))
 
 
@@ -70,7 +72,7 @@ def under_load(test: LoadTest, *, dark: bool = False) -> go.Figure:
         figure.update_yaxes(title_text=title, rangemode="tozero", row=row)
         figure.update_xaxes(title_text="requests/s that arrive" if row == 3 else None, rangemode="tozero", row=row)
         if name != "goodput":
-            figure.update_yaxes(type="log", row=row)
+            figure.update_yaxes(type="log", tickvals=_TICKS, ticktext=[f"{tick:g}" for tick in _TICKS], row=row)
             limit = getattr(test.limits, name)
             figure.add_hline(
                 y=limit, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below", row=row, col=1
