@@ -213,14 +213,14 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
         "thresholds": thresholds,
         "model": checkpoint.name,
     }
-    threading.Thread(target=_end_without, args=(told,), daemon=True).start()
+    threading.Thread(target=end_without, args=(told,), daemon=True).start()
     told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin))
     # No connection that waits is closed under a client that is about to use it.
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_keep_alive=3600)
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _end_without(parent: Connection) -> None:
+def end_without(parent: Connection) -> None:
     """End this process once the one that asked for it is gone, however that ended."""
     with suppress(EOFError, OSError):
         parent.recv()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from pathlib import Path
 
 import pytest
 
 from analysis.figures.under_load import under_load, under_load_points
 from analysis.runs.loads import read_loads
-from tests.performance.arrivals import bursts, main, poisson
+from tests.performance.arrivals import bursts, end_without, main, poisson
 from tests.performance.asking import Asked
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
@@ -44,3 +45,16 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert (test.model, test.dtype, problems) == ("mars-b8", "float32", [])
     assert len(under_load_points(test)) == len(under_load(test).data) / 5 == len(test.results)
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])
+
+
+def test_the_server_ends_with_the_process_that_asked_for_it() -> None:
+    """However that ended: nothing is said, the pipe is just closed."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    waiting = spawn.Process(target=end_without, args=(theirs,), daemon=True)
+    waiting.start()
+    theirs.close()
+    assert waiting.is_alive()
+    ours.close()
+    waiting.join(60)
+    assert waiting.exitcode == 0
