@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from app.compare import problems
 from app.compare.finished import keep
-from app.compare.lane import Lane
+from app.compare.lane import MOST_ALTERNATIVES, Lane
 from app.runs.run import ProblemName, RunQuestion, to_json
 from mars import decoders
 from mars.config import DecodingSettings
@@ -21,7 +21,6 @@ from mars.control import Control
 from mars.schema import checked
 from mars.tasks import TASKS
 
-ALTERNATIVES = 5
 EPILOG = """\
 example:
   python -m app.record --task word_problems --seed 2 --output run.json \\
@@ -109,7 +108,7 @@ class _Specified:
         self.title, self.checkpoint, self.decoder, *settings = words
         self.key = re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "lane"
         pairs = [setting.partition("=") for setting in settings]
-        given = {"max_new_tokens": max_new_tokens, "alternatives": ALTERNATIVES}
+        given = {"max_new_tokens": max_new_tokens, "alternatives": MOST_ALTERNATIVES}
         self.given = {**given, **{name: _value(value) for name, _, value in pairs}}
         self.settings(None)
 

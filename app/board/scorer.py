@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from app.board import messages, scoring
 from app.board.lane import BoardLane
 from app.board.plan import BATCH, Plan
-from app.board.standing import baseline_of
 from app.compare import lane_request, stream
+from app.compare.lane import baseline_of
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.board.lane import BoardLane
-from mars.decoders import BASELINE
 from mars.metrics import Count
 
 
@@ -41,11 +39,6 @@ class Standing:
     speed_up: float | None
     pairs: Pairs | None
     turned: bool
-
-
-def baseline_of(lanes: Sequence[BoardLane]) -> BoardLane:
-    """The lane that the others are compared with: the first that writes token by token, else the first."""
-    return next((lane for lane in lanes if lane.decoder == BASELINE), lanes[0])
 
 
 def standing(lane: BoardLane, baseline: BoardLane) -> Standing:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.compare import stream
 from app.compare.pieces import Pieces
@@ -71,13 +71,9 @@ class Lane:
             return stream.counters(self.key, self.counts()), []
         texts = [self._text.add(token_id) for token_id in row.accepted_ids]
         self.written += texts
-        message = stream.forward_pass(
-            self.key,
-            self.tally.passes,
-            record,
-            tokens=[self._token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
-            ghosts=[self._ghost(proposal) for proposal in row.proposals[row.accepted :]],
-            counts=self.counts(),
+        stop_ids = self.checkpoint.engine.stop_token_ids
+        message = pass_message(
+            self.key, record, texts, self.counts(), self.tally.passes, self.pieces, stop_ids, MOST_ALTERNATIVES
         )
         return message, texts
 
@@ -89,16 +85,47 @@ class Lane:
             self.written[-1] += tail
         return stream.lane_end(self.key, self.finish_reason, tail)
 
-    def _token(self, text: str, proposal: Proposal) -> stream.Token:
-        ends = proposal.token_id in self.checkpoint.engine.stop_token_ids
-        found = proposal.alternatives[:MOST_ALTERNATIVES]
-        alternatives = [(self.pieces[token], round(probability, 4)) for token, probability in found]
-        return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], alternatives
 
-    def _ghost(self, proposal: Proposal) -> stream.Ghost:
-        return self.pieces[proposal.token_id], round(proposal.score, 4), proposal.source
+def pass_message(
+    key: str,
+    record: ForwardPass,
+    texts: Sequence[str],
+    counts: stream.Counts,
+    number: int,
+    pieces: Mapping[int, str],
+    stop_ids: Collection[int],
+    alternatives: int = 0,
+) -> stream.Pass:
+    """The message that draws pass `number` of a lane.
+
+    `texts` is what each accepted token added, `pieces` the texts of tokens taken alone; each token comes with at most
+    so many `alternatives`.
+    """
+    row = record.rows[0]
+
+    def token(text: str, proposal: Proposal) -> stream.Token:
+        found = [(pieces[other], round(probability, 4)) for other, probability in proposal.alternatives[:alternatives]]
+        ends = proposal.token_id in stop_ids
+        return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], found
+
+    return stream.forward_pass(
+        key,
+        number,
+        record,
+        tokens=[token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
+        ghosts=[(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
+        counts=counts,
+    )
 
 
-def baseline_of(lanes: Sequence[Lane]) -> Lane:
+class _Decodes(Protocol):
+    @property
+    def decoder(self) -> str: ...
+
+
+AnyLane = TypeVar("AnyLane", bound=_Decodes)
+
+
+def baseline_of(lanes: Sequence[AnyLane]) -> AnyLane:
     """The lane that the others are compared with: the first that writes token by token, else the first."""
     return next((lane for lane in lanes if lane.decoder == BASELINE), lanes[0])

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from app.compare.finished import keep
 from app.compare.generation import Answer, Wanted, generate
-from app.compare.lane import Lane
+from app.compare.lane import MOST_ALTERNATIVES, Lane
 from app.compare.problems import is_right
 from app.compare.runner import Runner
 from app.runs.run import RunQuestion, to_json
@@ -20,7 +20,6 @@ from app.tradeoffs.weights import named
 from mars.config import DecodingSettings
 from mars.tasks import Problem
 
-ALTERNATIVES = 5
 BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
 SAME = "Written again here: the same text as in the measured run."
 OTHER = (
@@ -69,7 +68,7 @@ def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
     """The settings of the run, with the alternatives that Step through shows, no longer than the app writes."""
     known = {each.name for each in fields(DecodingSettings)}
     given = {name: value for name, value in entry["settings"].items() if name in known}
-    given |= {"alternatives": ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
+    given |= {"alternatives": MOST_ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
     return DecodingSettings(**{"threshold": None, **given})
 
 
