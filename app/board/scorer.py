@@ -17,7 +17,7 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step
 from app.compare.runner import Runner
-from app.models.sentences import complete, failure, without_paths
+from app.models.sentences import error_sentence, failure
 from app.scheduling.sessions import LiveRun
 from mars.tasks import Problem
 
@@ -59,7 +59,7 @@ class Scorer:
                 requests = lane_request.with_checkpoints(choices, self._runner.models, stack)
                 yield from self._write(plan, problems, requests, live)
         except ValueError as error:
-            yield _failed(_sentence(error))
+            yield _failed(error_sentence(error))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a score board failed")
             yield _failed(failure(error))
@@ -77,7 +77,7 @@ class Scorer:
                 scoring.warm_up(lane, problems, live, self._runner.queue)
                 lanes.append(lane)
             except ValueError as error:
-                requests[place] = replace(request, problem=_sentence(error))
+                requests[place] = replace(request, problem=error_sentence(error))
         if live.stopped:
             yield _NEVER_BEGAN
             return
@@ -101,7 +101,3 @@ def _running(lanes: Sequence[BoardLane], plan: Plan) -> str:
 
 def _failed(sentence: str) -> Step:
     return Step((stream.state("failed", sentence),))
-
-
-def _sentence(error: ValueError) -> str:
-    return without_paths(complete(str(error)))

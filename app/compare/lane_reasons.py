@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.compare.lane_choice import LaneChoice, to_settings
-from app.models.sentences import complete, without_paths
+from app.models.sentences import error_sentence
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -44,7 +44,7 @@ def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
             return None
         DECODERS[choice.decoder](checkpoint.engine, [[0]], settings)
     except ValueError as error:
-        said = complete(without_paths(str(error)))
+        said = error_sentence(error)
         return said[:1].upper() + said[1:]
     return None
 

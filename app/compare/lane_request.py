@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.compare import lane_reasons, stream
 from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
 from app.models.manager import ModelError, Models
-from app.models.sentences import complete, without_paths
+from app.models.sentences import error_sentence
 from app.runs.run import Turn
 from mars import decoders
 from mars.config import DEFAULTS, SETTINGS, DecodingSettings
@@ -130,7 +130,7 @@ def _with_checkpoint(request: LaneRequest, models: Models, stack: ExitStack) -> 
     except ModelError as error:
         return replace(request, problem=str(error))
     except ValueError as error:
-        return replace(request, problem=complete(without_paths(str(error))))
+        return replace(request, problem=error_sentence(error))
     return replace(request, checkpoint=checkpoint, problem=lane_reasons.problem(choice, checkpoint))
 
 

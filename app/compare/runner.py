@@ -18,7 +18,7 @@ from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step, frames
 from app.models.manager import ModelError, Models
-from app.models.sentences import complete, failure, without_paths
+from app.models.sentences import error_sentence, failure
 from app.runs.run import Run
 from app.scheduling.admission import AdmissionQueue
 from app.scheduling.limits import USUAL_LIMITS, Limits
@@ -153,7 +153,7 @@ class Runner:
             else:
                 yield from self._race(identity, question, lanes, live, ran)
         except ValueError as error:
-            yield Step((stream.state("failed", without_paths(complete(str(error)))),))
+            yield Step((stream.state("failed", error_sentence(error)),))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a run failed")
             yield Step((stream.state("failed", failure(error)),))
@@ -183,7 +183,7 @@ class Runner:
                     entries.append(enter(request, question, live, self._queue, taken[name]))
                     taken[name] += 1
             except ValueError as error:
-                problem = without_paths(complete(str(error)))
+                problem = error_sentence(error)
             turns = question.earlier.get(request.key, ())
             cards.append(replace(request, problem=problem).card(live.threshold, turns))
         return entries, cards

@@ -29,6 +29,11 @@ def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
     return _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\/"))[-1], text)
 
 
+def error_sentence(error: ValueError | str) -> str:
+    """What a person is told of an error whose message says what is wrong."""
+    return complete(without_paths(str(error)))
+
+
 def failure(error: BaseException) -> str:
     """What a person is told of a run that broke for a reason nobody foresaw; the reason itself is for the log."""
     if is_out_of_memory(error):

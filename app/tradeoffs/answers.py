@@ -14,7 +14,7 @@ from plotly.io.json import to_json_plotly
 
 from analysis.figures import template
 from app.compare.runner import Runner
-from app.models.sentences import complete, failure, without_paths
+from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables, under_load
 from app.tradeoffs.again import rewrite
 from app.tradeoffs.card import card
@@ -88,7 +88,7 @@ class RequestHandler:
             for told in ask(found.get("about"), session):
                 yield _line({"ticket": ticket, **told})
         except ValueError as error:
-            yield _line({"ticket": ticket, "problem": complete(without_paths(str(error)))})
+            yield _line({"ticket": ticket, "problem": error_sentence(error)})
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a figure failed")
             yield _line({"ticket": ticket, "problem": failure(error).replace("The run failed", "That failed")})

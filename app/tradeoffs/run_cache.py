@@ -20,7 +20,7 @@ from analysis.measured import read_measured
 from analysis.published import read_published
 from analysis.runs import RunStore, open_runs, read_runs
 from analysis.runs.loads import LoadTest, read_loads
-from app.models.sentences import complete, without_paths
+from app.models.sentences import error_sentence
 
 RUNS = Path(__file__).parents[2] / "assets" / "runs"
 POLL_SECONDS = 0.5
@@ -129,24 +129,20 @@ def stamp_of(folder: Path) -> Stamp:
 
 def _read(folder: Path, stamp: Stamp) -> Store:
     loads, problems = read_loads(folder)
+    tables = published = None
     try:
         tables = read_measured(folder)
     except ValueError as error:
-        tables = None
         problems.append(str(error))
-    if tables is not None:
-        told = tuple(complete(without_paths(problem)) for problem in problems)
-        runs = open_runs(folder)
-        return Store(stamp=stamp, runs=runs, published=None, problems=told, tables=tables, loads=tuple(loads))
-    runs = read_runs(folder)
-    problems += runs.problems
-    published = None
-    try:
-        published = read_published()
-    except ValueError as error:
-        problems.append(str(error))
-    told = tuple(complete(without_paths(problem)) for problem in problems)
-    return Store(stamp=stamp, runs=runs, published=published, problems=told, loads=tuple(loads))
+    runs = read_runs(folder) if tables is None else open_runs(folder)
+    if tables is None:
+        problems += runs.problems
+        try:
+            published = read_published()
+        except ValueError as error:
+            problems.append(str(error))
+    told = tuple(map(error_sentence, problems))
+    return Store(stamp=stamp, runs=runs, published=published, problems=told, tables=tables, loads=tuple(loads))
 
 
 def _measure(work: _Work, task: str) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from app.compare.runner import Runner
 from app.compare.starting import device_lock, prompt_ids
-from app.models.sentences import complete, failure, without_paths
+from app.models.sentences import error_sentence, failure
 from app.scheduling.admission import BusyError
 from app.scheduling.sessions import LiveRun
 from mars import decoders
@@ -216,7 +216,7 @@ class Visitors:
                     yield told("running", "Both lanes answer the same visitors, each on its own clock.")
             yield told("done", "Stopped." if live.stopped else f"Over: {LONGEST_SECONDS:.0f} seconds.")
         except ValueError as error:
-            yield told("failed", without_paths(complete(str(error))))
+            yield told("failed", error_sentence(error))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a run under load failed")
             yield told("failed", failure(error))
