@@ -41,24 +41,10 @@ class Runner:
         self, models: Models, queue: AdmissionQueue, sessions: Sessions, limits: Limits = USUAL_LIMITS
     ) -> None:
         self.models = models
+        self.queue = queue
         self.sessions = sessions
         self.limits = limits
         self.event_streams = EventStreams()
-        self._queue = queue
-
-    @property
-    def most_runs(self) -> int:
-        """How many runs there can be, those that wait included."""
-        return self._queue.most_runs
-
-    @property
-    def queue(self) -> AdmissionQueue:
-        """What the runs share."""
-        return self._queue
-
-    def load(self) -> dict[str, int]:
-        """How many runs are active, wait, and may be active at once."""
-        return self._queue.counts()
 
     def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
         """Values of the idle stage: again and again while the chosen checkpoints load, and last when they are there.
@@ -96,7 +82,7 @@ class Runner:
         def keep(identity: str) -> Run | None:
             return self._result(identity, question, ran)
 
-        return self.begin(session, LiveRun(self._queue.join(), question.threshold, passes_per_second), write, keep)
+        return self.begin(session, LiveRun(self.queue.join(), question.threshold, passes_per_second), write, keep)
 
     def begin(
         self,
@@ -168,7 +154,7 @@ class Runner:
                 raise ModelError(_problem(cards))
             ran.extend(entry.lane for entry in entries)
             yield Step((stream.state("running", _running(cards)),))
-            yield from compare(entries, question, live, self._queue)
+            yield from compare(entries, question, live, self.queue)
 
     def _entered(
         self, requests: Sequence[LaneRequest], question: Question, live: LiveRun
@@ -180,7 +166,7 @@ class Runner:
             problem, name = request.problem, request.choice.checkpoint
             try:
                 if not problem:
-                    entries.append(enter(request, question, live, self._queue, taken[name]))
+                    entries.append(enter(request, question, live, self.queue, taken[name]))
                     taken[name] += 1
             except ValueError as error:
                 problem = error_sentence(error)

@@ -18,7 +18,7 @@ def health(runner: Runner) -> dict[str, Any]:
     status = "ok"
     if not models["loaded"] and (models["loading"] or models["failed"]):
         status = "starting" if models["loading"] else "failing"
-    return {"status": status, "version": _version(), "models": models, "runs": runner.load()}
+    return {"status": status, "version": _version(), "models": models, "runs": runner.queue.counts()}
 
 
 def route(runner: Runner) -> Route:

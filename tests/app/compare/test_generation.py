@@ -116,7 +116,7 @@ def test_what_cannot_run_gets_a_sentence_and_frees_its_place(
     runner = make_runner(places=1)
     with pytest.raises(ValueError, match=sentence):
         answers(runner, want(**changes))
-    assert runner.load()["active"] == 0
+    assert runner.queue.counts()["active"] == 0
     assert not runner.sessions.running("me")
 
 
@@ -139,9 +139,9 @@ def test_a_caller_who_goes_frees_the_place(make_runner: MakeRunner) -> None:
     running = generate(runner, "me", want(), clock())
     while next(running)["state"] != "running":
         pass
-    assert runner.load()["active"] == 1
+    assert runner.queue.counts()["active"] == 1
     running.close()
-    assert runner.load()["active"] == 0
+    assert runner.queue.counts()["active"] == 0
     assert not runner.sessions.running("me")
     assert not any(runner.models._users.values())
 

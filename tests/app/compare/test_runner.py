@@ -86,7 +86,7 @@ def test_a_run_is_written_to_its_stream_and_kept(make_runner: MakeRunner) -> Non
     assert run.result.id == identity
     assert [lane.key for lane in run.result.lanes] == ["a", "b"]
     assert not runner.sessions.running("me")
-    assert runner.load()["active"] == 0
+    assert runner.queue.counts()["active"] == 0
 
 
 def test_only_the_session_that_ran_it_gets_what_is_left_of_a_run(make_runner: MakeRunner) -> None:
@@ -122,7 +122,7 @@ def test_a_run_that_no_page_follows_is_stopped(make_runner: MakeRunner, monkeypa
         monkeypatch.setattr(event_stream, "FOLLOWED_SECONDS", 0.0)
     assert states(over(runner, first).value)[-1] == "stopped"
     assert states(over(runner, second).value)[-1] == "stopped"  # one that waits in line, too
-    assert runner.load() == {"active": 0, "waiting": 0, "places": 1}
+    assert runner.queue.counts() == {"active": 0, "waiting": 0, "places": 1}
 
 
 def test_a_run_waits_in_line_and_says_so(make_runner: MakeRunner) -> None:
@@ -180,7 +180,7 @@ def test_a_run_whose_page_is_closed_frees_its_place(make_runner: MakeRunner) -> 
         start(runner, "first")
         until(lambda: runner.models._users == USED)
         runner.sessions.leave("first")
-        assert runner.load()["active"] == 0
+        assert runner.queue.counts()["active"] == 0
     assert states(written(runner).value) == ["running", "done"]
 
 

@@ -40,7 +40,7 @@ def test_both_lanes_answer_the_same_visitors_until_the_minute_is_over(runner: Ru
     ar, mars = last["lanes"]["ar"], last["lanes"]["mars"]
     assert ar["answered"] > 0
     assert mars["answered"] > 0
-    assert len(runner.sessions) == runner.load()["active"] == 0
+    assert len(runner.sessions) == runner.queue.counts()["active"] == 0
 
 
 def test_it_stops_when_it_is_told_to_and_when_the_page_is_closed(runner: Runner) -> None:
@@ -52,12 +52,12 @@ def test_it_stops_when_it_is_told_to_and_when_the_page_is_closed(runner: Runner)
         end()
         *_, last = pictures
         assert (last["state"], last["sentence"]) == ("done", "Stopped.")
-        assert runner.load()["active"] == 0
+        assert runner.queue.counts()["active"] == 0
     pictures = run(found)
     while next(pictures)["state"] != "running":
         pass
     pictures.close()  # type: ignore[attr-defined]
-    assert runner.load()["active"] == 0
+    assert runner.queue.counts()["active"] == 0
 
 
 def test_another_rate_acts_from_now_on() -> None:
@@ -85,7 +85,7 @@ def test_a_full_app_and_a_model_without_masks_are_said(make_runner: Callable[...
     *_, last = run(Visitors(full, "ar", ["Hi"]))
     assert last["state"] == "failed"
     assert "not trained to fill masks" in last["sentence"]
-    assert full.load()["active"] == 0
+    assert full.queue.counts()["active"] == 0
 
 
 @pytest.mark.parametrize("rate", [0, -1, "many", 1e9, True, None])
