@@ -68,7 +68,7 @@ class BoardLane:
         if checkpoint is None or request.problem:
             raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
         settings = request.settings(live.threshold, max_new_tokens, alternatives=0)
-        control = live.following() if choice.steered else live.control(settings.threshold, settings.score)
+        control = live.control(settings.threshold, settings.score, follows=choice.steered)
         return cls(request.key, request.title, checkpoint, choice.decoder, settings, control, request.inactive)
 
     @property

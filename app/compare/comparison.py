@@ -90,7 +90,7 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
     earlier = question.earlier.get(request.key, ())
     ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
     settings = request.settings(live.threshold, question.max_new_tokens, MOST_ALTERNATIVES)
-    control = live.following() if choice.steered else live.control(settings.threshold, settings.score)
+    control = live.control(settings.threshold, settings.score, follows=choice.steered)
     control.trace = True  # for Step through
     lane = Lane(
         request.key,

@@ -45,17 +45,16 @@ class LiveRun:
             for control in self._following:
                 control.threshold = value
 
-    def following(self) -> Control:
-        """The control of one more lane that follows the slider."""
+    def control(self, threshold: float | None, score: ScoreName = "probability", *, follows: bool = False) -> Control:
+        """The control of one more lane, at a threshold of its own, or at the slider's if it `follows` that."""
         with self._lock:
-            control = Control(self._threshold)
-            self._following.append(control)
-            return self._watched(control)
-
-    def control(self, threshold: float | None, score: ScoreName = "probability") -> Control:
-        """The control of one more lane that has a threshold of its own."""
-        with self._lock:
-            return self._watched(Control(threshold, score))
+            control = Control(self._threshold if follows else threshold, score)
+            self._controls.append(control)
+            if follows:
+                self._following.append(control)
+            if self.stopped:
+                control.stop()
+            return control
 
     def stop(self) -> None:
         """End the run before its next forward pass and give its place to the next in line."""
@@ -73,12 +72,6 @@ class LiveRun:
     def rest(self, seconds: float) -> None:
         """Wait, unless the run is stopped meanwhile."""
         self._stop.wait(seconds)
-
-    def _watched(self, control: Control) -> Control:
-        self._controls.append(control)
-        if self.stopped:
-            control.stop()
-        return control
 
 
 class Sessions:

@@ -31,7 +31,7 @@ class Contest:
 
     def lane(self, key: str, decoder: str, checkpoint: Checkpoint, threshold: float | None) -> BoardLane:
         settings = DecodingSettings(block_size=4, threshold=threshold, max_new_tokens=96)
-        control = self.live.control(None) if threshold is None else self.live.following()
+        control = self.live.control(None, follows=threshold is not None)
         return BoardLane(key, key.upper(), checkpoint, decoder, settings, control)
 
     def steps(self, now: Callable[[], float] = lambda: 0.0) -> Iterator[list[dict[str, Any]]]:

@@ -19,21 +19,21 @@ def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
 def test_the_slider_acts_on_the_lanes_that_follow_it() -> None:
     sessions, queue = Sessions(), AdmissionQueue()
     run = begin(sessions, queue, "me")
-    following, own = [run.following(), run.following()], run.control(2.5, "entropy")
+    following, own = [run.control(None, follows=True), run.control(None, follows=True)], run.control(2.5, "entropy")
     sessions.set_threshold("me", None)
     assert [control.threshold for control in following] == [None, None]
     assert own.threshold == 2.5
-    assert run.following().threshold is None
+    assert run.control(None, follows=True).threshold is None
 
 
 def test_stop_acts_on_all_lanes_and_frees_the_place() -> None:
     sessions, queue = Sessions(), AdmissionQueue(places=1)
     run, waiting = begin(sessions, queue, "me"), queue.join()
-    lanes = [run.following(), run.control(None)]
+    lanes = [run.control(None, follows=True), run.control(None)]
     sessions.stop("me")
     assert run.stopped
     assert all(lane.stopped for lane in lanes)
-    assert run.following().stopped
+    assert run.control(None, follows=True).stopped
     assert waiting.position == 0
 
 
