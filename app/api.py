@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,16 +11,17 @@ from typing import Annotated, Any
 import gradio as gr
 from pydantic import Field
 
+from analysis.runs import read_runs
 from app.compare.generation import Wanted
 from app.compare.generation import generate as generated
 from app.compare.runner import Runner
 from app.models.sentences import without_paths
 from app.tabs.parts import refusing
+from app.tradeoffs.run_cache import RUNS, stamp_of
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD
 from mars.schema import checked
 
-RUNS = Path(__file__).parents[1] / "assets" / "runs"
 Header = Annotated[str, Field(strict=True, max_length=100)]
 COLUMNS = Annotated[list[Header], Field(max_length=200)]
 
@@ -90,12 +90,9 @@ def table(folder: Path, columns: object = None) -> dict[str, Any]:
     """The runs of a folder: `headers`, `data`, and `problems` with a sentence for each run that cannot be read.
 
     Raises:
-        ValueError: one sentence: there is no store of runs here, or no such column.
+        ValueError: one sentence: there is no such column.
     """
-    read_runs = store_reader()
-    if read_runs is None:
-        raise ValueError("This version of the app comes without a store of runs; measure with python -m analysis bench")
-    found = _read(read_runs, folder, _stamp(folder))
+    found = _read(folder, stamp_of(folder))
     if columns is None:
         return found
     wanted = checked(COLUMNS, columns, "columns")
@@ -106,20 +103,8 @@ def table(folder: Path, columns: object = None) -> dict[str, Any]:
     return {**found, "headers": wanted, "data": [[row[place] for place in places] for row in found["data"]]}
 
 
-def store_reader() -> Callable[[Path], Any] | None:
-    """`analysis.runs.read_runs`, where there is one."""
-    try:
-        return getattr(importlib.import_module("analysis.runs"), "read_runs", None)
-    except ImportError:
-        return None
-
-
-def _stamp(folder: Path) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*") if file.is_file()))
-
-
 @lru_cache(maxsize=1)
-def _read(read_runs: Callable[[Path], Any], folder: Path, stamp: object) -> dict[str, Any]:
+def _read(folder: Path, stamp: object) -> dict[str, Any]:
     """The table as JSON; `stamp` changes when the folder does."""
     store = read_runs(folder)
     rows = json.loads(store.table().to_json(orient="split", index=False, double_precision=15))

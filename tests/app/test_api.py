@@ -58,14 +58,8 @@ def test_a_refusal_is_one_sentence(client: Any) -> None:
 
 
 @pytest.mark.browser
-def test_runs_is_a_table_or_says_why_not(client: Any) -> None:
-    from gradio_client.exceptions import AppError
-
-    if api.store_reader() is None:
-        with pytest.raises(AppError, match="comes without a store of runs"):
-            client.predict(api_name="/runs")
-    else:
-        assert set(client.predict(api_name="/runs")) == {"headers", "data", "problems"}
+def test_runs_is_a_table(client: Any) -> None:
+    assert set(client.predict(api_name="/runs")) == {"headers", "data", "problems"}
 
 
 @pytest.mark.browser
@@ -92,7 +86,7 @@ def store(folder: Path) -> Any:
 
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "store_reader", lambda: store)
+    monkeypatch.setattr(api, "read_runs", store)
 
 
 @pytest.mark.usefixtures("stored")
@@ -124,25 +118,13 @@ def test_runs_are_read_again_when_the_folder_has_changed(tmp_path: Path, monkeyp
         read.append(folder)
         return store(folder)
 
-    monkeypatch.setattr(api, "store_reader", lambda: counted)
+    monkeypatch.setattr(api, "read_runs", counted)
     table(tmp_path)
     table(tmp_path)
     assert len(read) == 1
     (tmp_path / "index.json").write_text("{}")
     table(tmp_path)
     assert len(read) == 2
-
-
-@pytest.mark.parametrize("module", [SimpleNamespace(), None])
-def test_without_a_store_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
-    def load(name: str) -> Any:
-        if module is None:
-            raise ImportError(name)
-        return module
-
-    monkeypatch.setattr(api.importlib, "import_module", load)
-    with pytest.raises(ValueError, match="comes without a store of runs"):
-        table(tmp_path)
 
 
 @pytest.mark.browser
