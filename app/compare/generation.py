@@ -135,10 +135,10 @@ def generate(
         raise ValueError("This session has a run already: wait for its end, or use another client")
     try:
         names = [wanted.checkpoint, *([wanted.draft] if wanted.draft else [])]
-        told: stream.Status = stream.state("queued", "Waiting for the device.")
-        for news in _now_and_then(runner.ready(names, live), now):
-            told = news or told
-            waiting: Progress = {"state": told["state"], "sentence": told["sentence"]}
+        status: stream.Status = stream.state("queued", "Waiting for the device.")
+        for changed in _now_and_then(runner.ready(names, live), now):
+            status = changed or status
+            waiting: Progress = {"state": status["state"], "sentence": status["sentence"]}
             yield dict(waiting)
         with ExitStack() as stack:
             checkpoint, *draft = [stack.enter_context(runner.models.use(name)) for name in names]

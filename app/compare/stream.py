@@ -124,9 +124,8 @@ class Pass(TypedDict):
     """One pass of one lane, its counted passes numbered from 1; `reasons` are those of its tokens, then of its ghosts.
 
     There are none where the run does not trace its passes; where it does, `tree` marks a pass whose columns branch.
-    `columns` are the positions that it forwarded, `seconds` is
-    what it took, and `at` the lane's clock when it ended. Where a later message of the same picture has them, there are
-    no `counts`.
+    `columns` are the positions that it forwarded, `seconds` is what it took, and `at` the lane's clock when it ended.
+    Where a later message of the same picture has them, there are no `counts`.
     """
 
     kind: Literal["pass"]

@@ -58,7 +58,7 @@ def handle(visitors: Visitors, asked: object, session: str) -> Iterator[Any]:
             yield json.dumps(now)
         return
     if found.get("ask") == "turn":
-        visitors.turn(session, rate)
+        visitors.set_rate(session, rate)
     elif found.get("ask") == "stop":
         visitors.stop(session)
     yield gr.skip()

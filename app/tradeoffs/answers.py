@@ -93,9 +93,8 @@ class RequestHandler:
             _log.exception("a figure failed")
             yield _line({"ticket": ticket, "problem": failure(error).replace("The run failed", "That failed")})
 
-    def _begin(self, about: Any, session: str) -> Iterator[Told]:
+    def _begin(self, about: Any, _session: str) -> Iterator[Told]:
         """With the view that is asked for first, if that can be shown: it saves a question."""
-        del session
         yield from _on_the_way(self._run_cache.opened())
         store, shown = self._run_cache.store(), None
         if about:
@@ -119,8 +118,7 @@ class RequestHandler:
         for told in self._begin(about, session):
             yield told if "progress" in told else {**told, "changed": changed}
 
-    def _view(self, about: Any, session: str) -> Iterator[Told]:
-        del session
+    def _view(self, about: Any, _session: str) -> Iterator[Told]:
         view = _view_of(about)
         yield from self._ready(view)
         yield self._drawn(view)
@@ -145,8 +143,7 @@ class RequestHandler:
         shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
         return {**shown, "stale": self._run_cache.stale()}
 
-    def _csv(self, about: Any, session: str) -> Iterator[Told]:
-        del session
+    def _csv(self, about: Any, _session: str) -> Iterator[Told]:
         view = _view_of(about)
         yield from self._ready(view)
         if view.figure == under_load.NAME:
@@ -156,14 +153,12 @@ class RequestHandler:
         points = picked.figure.points(picked.scene)
         yield {"text": tables.csv(drawing.listed(picked, points)), "name": f"mars-lens-{view.figure}.csv"}
 
-    def _card(self, about: Any, session: str) -> Iterator[Told]:
-        del session
+    def _card(self, about: Any, _session: str) -> Iterator[Told]:
         run = checked(OfRun, about, "the card").id
         yield from _on_the_way(self._run_cache.opened())
         yield card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
 
-    def _samples(self, about: Any, session: str) -> Iterator[Told]:
-        del session
+    def _samples(self, about: Any, _session: str) -> Iterator[Told]:
         question: OfSamples = checked(OfSamples, about, "the samples")
         runs = self._run_cache.store().runs
         entry = entry_of(runs, question.id)

@@ -21,7 +21,7 @@ from analysis.figures.words import (
     threshold_words,
 )
 from app.tradeoffs.run_cache import Store
-from app.tradeoffs.samples import Entry, entry_of
+from app.tradeoffs.samples import NO_SUCH_RUN, Entry, entry_of
 from app.tradeoffs.weights import named
 from mars import decoders
 from mars.config import DEFAULTS, METHOD_FIELDS
@@ -58,14 +58,12 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     """
     found = table[table["id"] == run]
     if found.empty:
-        raise ValueError("There is no such run any more: reload the runs.")
+        raise ValueError(NO_SUCH_RUN)
     row = found.iloc[0].to_dict()
     shown = {
         "id": run,
         "model": called(row),
-        "setting": " · ".join(
-            word for word in (model_words(row), decoder_words(row), threshold_words(row), _batch(row)) if word
-        ),
+        "setting": " · ".join(filter(None, (setting_words(row), _batch(row)))),
         "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
         "facts": _facts(row),
     }
@@ -141,6 +139,11 @@ def called(row: Row) -> str:
     """The name of its decoder that a reader knows, with its threshold."""
     info = decoders.TABLE.get(row["decoder"])
     return " at ".join(word for word in (info.title if info else str(row["decoder"]), threshold_words(row)) if word)
+
+
+def setting_words(row: Row) -> str:
+    """Model, decoder and threshold of a run in a line."""
+    return " · ".join(filter(None, (model_words(row), decoder_words(row), threshold_words(row))))
 
 
 def _batch(row: Row) -> str:

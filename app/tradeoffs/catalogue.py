@@ -15,8 +15,9 @@ from analysis.runs import RunStore
 from app.tradeoffs import sweeps
 from app.tradeoffs.filters import Chosen
 from app.tradeoffs.sweeps import Need
+from app.tradeoffs.together import PER_FORWARD
 
-PER_FORWARD, PER_SECOND, SPEEDUP = "tokens_per_forward", "tokens_per_second", "speedup"
+PER_SECOND, SPEEDUP = "tokens_per_second", "speedup"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 MOST_BARS = 8
 _USUAL_THRESHOLD = 0.95
@@ -93,9 +94,8 @@ def usual(table: pd.DataFrame) -> Chosen:
     return {"checkpoint": names, "score": ["probability", "no threshold"]}
 
 
-def everything(table: pd.DataFrame) -> Chosen:
+def everything(_: pd.DataFrame) -> Chosen:
     """No filter."""
-    del table
     return {}
 
 

@@ -11,12 +11,12 @@ import plotly.graph_objects as go
 from analysis.figures import POOLED
 from analysis.figures.words import PUBLISHED, SOURCE, task_words
 from app.tradeoffs import filters, sweeps, tables, together
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, PER_SECOND, SPEEDUP, Figure, Scene
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene
 from app.tradeoffs.filters import Chosen
 from app.tradeoffs.layer import layers
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.together import Together
+from app.tradeoffs.together import PER_FORWARD, Together
 from app.tradeoffs.view import View
 
 NO_RUNS = "There are no runs yet."

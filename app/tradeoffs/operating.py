@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor, log10
-from typing import Any
 
 import pandas as pd
 
 from analysis.figures.curves import Axes, drawable
 from analysis.figures.frontiers import height
-from analysis.figures.words import (
-    BASELINE_DECODER,
-    PUBLISHED,
-    Row,
-    decoder_words,
-    missing,
-    model_words,
-    threshold_words,
-)
+from analysis.figures.words import PUBLISHED, Row, missing
 from analysis.stats import Candidate, Interval, OperatingPoint, PairedDifference
 from analysis.stats.operating_points import chosen_among
-from app.tradeoffs.card import called
+from app.tradeoffs.card import called, setting_words
 from app.tradeoffs.together import PER_FORWARD, references
 from mars import decoders
 
@@ -49,7 +40,7 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     ours = rows[rows["source"] != PUBLISHED]
     ar = references(ours, against)
     drafted = ours["decoder"].isin([decoder.name for decoder in decoders.drafted()]) & (against == PER_FORWARD)
-    tried = drawable(ours[(ours["decoder"] != BASELINE_DECODER) & ~drafted], Axes(x=against, y=height(ours)))
+    tried = drawable(ours[(ours["decoder"] != decoders.BASELINE) & ~drafted], Axes(x=against, y=height(ours)))
     if tried.empty or ar.empty:
         return Finding(sentence="The selection has no run beside its AR run, so there is nothing to choose.")
     reference = ar.iloc[0].to_dict()
@@ -164,9 +155,3 @@ def _rounded(value: float) -> str:
         return "0"
     digits = 1 - floor(log10(value))
     return f"{round(value, digits):,.{max(0, digits)}f}"
-
-
-def setting_words(row: Row) -> str:
-    """Model, decoder and threshold of a run in a line."""
-    words: list[Any] = [model_words(row), decoder_words(row), threshold_words(row)]
-    return " · ".join(word for word in words if word)

@@ -19,6 +19,7 @@ from mars.tasks import TASKS, Problem, sample
 SEED_STRIDE = 1_000_000
 """Problem i of a run has the seed `seed * SEED_STRIDE + i` (docs/runs.md)."""
 PAGE = 6
+NO_SUCH_RUN = "There is no such run any more: reload the runs."
 Entry = Mapping[str, Any]
 
 
@@ -54,7 +55,7 @@ def entry_of(runs: RunStore, run: str) -> Entry:
     """
     found = next((entry for entry in runs.entries if entry["id"] == run), None)
     if found is None:
-        raise ValueError("There is no such run any more: reload the runs.")
+        raise ValueError(NO_SUCH_RUN)
     return found
 
 

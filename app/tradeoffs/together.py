@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.figures.style import BASELINE_RANK
-from analysis.figures.words import BASELINE_DECODER, PUBLISHED, model_words, task_words
+from analysis.figures.words import PUBLISHED, model_words, task_words
 from mars import decoders
 
 PER_FORWARD = "tokens_per_forward"
@@ -69,9 +69,9 @@ def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFra
     parts = []
     for place, name in enumerate(known[:MOST_SERIES]):
         part = _first(rows[rows["decoder"] == name], against, starred)
-        if name == BASELINE_DECODER:
+        if name == decoders.BASELINE:
             part = own if len(own := references(rows, against)) else part
-        rank = BASELINE_RANK if name == BASELINE_DECODER else place
+        rank = BASELINE_RANK if name == decoders.BASELINE else place
         parts.append(part.assign(series=decoders.TABLE[name].title, rank=rank))
     return pd.concat(parts).reset_index(drop=True) if parts else rows
 
@@ -87,7 +87,7 @@ def _first(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFram
 
 def _compares(rows: pd.DataFrame, against: str) -> bool:
     """Whether there is anything to compare, and anything to compare it with."""
-    return len(references(rows, against)) > 0 and bool((rows["decoder"] != BASELINE_DECODER).any())
+    return len(references(rows, against)) > 0 and bool((rows["decoder"] != decoders.BASELINE).any())
 
 
 def _name(key: tuple[object, ...]) -> str:

@@ -45,6 +45,7 @@ PICTURE_SECONDS = 0.25
 _SEED = 1
 _log = logging.getLogger(__name__)
 
+State = Literal["waiting", "running", "done", "failed"]
 Rate = between(float, LEAST, MOST)
 
 
@@ -71,7 +72,7 @@ class Now(TypedDict):
     """What the page draws: one at a time, each replaces the one before."""
 
     run: str
-    state: Literal["waiting", "running", "done", "failed"]
+    state: State
     sentence: str
     lanes: dict[str, LaneNow]
 
@@ -174,7 +175,7 @@ class Visitors:
         self._now = now
         self._arrivals: dict[str, Arrivals] = {}
 
-    def turn(self, session: str, rate: float) -> None:
+    def set_rate(self, session: str, rate: float) -> None:
         """Let so many come a second from now on; without a run nothing happens."""
         if (arrivals := self._arrivals.get(session)) is not None:
             arrivals.rate = rate
@@ -191,35 +192,31 @@ class Visitors:
         """
         lanes: dict[str, Lane] = {}
 
-        def told(state: Literal["waiting", "running", "done", "failed"], sentence: str) -> Now:
-            return {
-                "run": identity,
-                "state": state,
-                "sentence": sentence,
-                "lanes": {k: v.now() for k, v in lanes.items()},
-            }
+        def now(state: State, sentence: str) -> Now:
+            shown = {name: lane.now() for name, lane in lanes.items()}
+            return {"run": identity, "state": state, "sentence": sentence, "lanes": shown}
 
         try:
             live = LiveRun(self._runner.queue.join(), None)
         except BusyError as error:
-            yield told("failed", str(error))
+            yield now("failed", str(error))
             return
         self._runner.sessions.begin(session, live)
         arrivals = self._arrivals[session] = Arrivals(rate, len(self._prompts))
         try:
-            yield told("waiting", "Waiting for the device.")
-            for news in self._runner.ready([self._name], live):
-                yield told("waiting", news["sentence"] if news else "Waiting for the device.")
+            yield now("waiting", "Waiting for the device.")
+            for status in self._runner.ready([self._name], live):
+                yield now("waiting", status["sentence"] if status else "Waiting for the device.")
             with self._runner.models.use(self._name) as checkpoint:
                 lanes |= self._lanes(checkpoint, arrivals)
                 for _ in self._race(checkpoint, list(lanes.values()), live):
-                    yield told("running", "Both lanes answer the same visitors, each on its own clock.")
-            yield told("done", "Stopped." if live.stopped else f"Over: {LONGEST_SECONDS:.0f} seconds.")
+                    yield now("running", "Both lanes answer the same visitors, each on its own clock.")
+            yield now("done", "Stopped." if live.stopped else f"Over: {LONGEST_SECONDS:.0f} seconds.")
         except ValueError as error:
-            yield told("failed", error_sentence(error))
+            yield now("failed", error_sentence(error))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
             _log.exception("a run under load failed")
-            yield told("failed", failure(error))
+            yield now("failed", failure(error))
         finally:
             for lane in lanes.values():
                 lane.close()

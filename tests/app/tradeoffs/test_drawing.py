@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from app.tradeoffs import drawing
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_FORWARD, PER_SECOND
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND
 from app.tradeoffs.layer import ALL
 from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.together import PER_FORWARD
 from app.tradeoffs.view import View
 
 RunOf = Callable[..., str]

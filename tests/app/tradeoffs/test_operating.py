@@ -9,9 +9,10 @@ import pytest
 
 from app.tradeoffs import drawing, operating, together
 from app.tradeoffs.card import card
-from app.tradeoffs.catalogue import PER_FORWARD, PER_SECOND
+from app.tradeoffs.catalogue import PER_SECOND
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.together import PER_FORWARD
 from app.tradeoffs.view import View
 
 RunOf = Callable[..., str]

@@ -9,8 +9,9 @@ import pytest
 
 from analysis import figures
 from app.tradeoffs import drawing, together
-from app.tradeoffs.catalogue import PER_FORWARD, PER_SECOND
+from app.tradeoffs.catalogue import PER_SECOND
 from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.together import PER_FORWARD
 from app.tradeoffs.view import View
 from mars import decoders
 
