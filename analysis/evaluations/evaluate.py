@@ -1,7 +1,6 @@
 """Held-out accuracy of a checkpoint under a decoder, and what each token cost.
 
-Problem i of a family has the task seed `seed * SEED_STRIDE + i`, so evaluations with different seeds share none.
-Problems are decoded family by family in that order, `batch_size` at a time; every row of a batch gets what it gets
+Problems are decoded family by family, by their numbers, `batch_size` at a time; every row of a batch gets what it gets
 alone, so in float32 the batch size changes the speed and nothing else.
 """
 
@@ -18,10 +17,9 @@ from mars.decoding import DECODERS
 from mars.decoding.base import Decoder
 from mars.metrics import Count, Tally, output_ids
 from mars.records import FinishReason, ForwardPass
-from mars.tasks import TASKS, Problem, sample
+from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
 from mars.tasks.base import MAX_SEED
 
-SEED_STRIDE = 1_000_000
 WARM_UP_TOKENS = 4
 
 
@@ -51,13 +49,11 @@ class Plan:
         """The problems of one family, in order."""
         for first in range(0, self.problems, self.batch_size):
             numbers = range(first, min(first + self.batch_size, self.problems))
-            yield [sample(task, self.seed * SEED_STRIDE + number) for number in numbers]
+            yield [numbered(task, self.seed, number) for number in numbers]
 
     def in_turn(self) -> list[Problem]:
         """All problems, the families taking turns."""
-        return [
-            sample(task, self.seed * SEED_STRIDE + number) for number in range(self.problems) for task in self.tasks
-        ]
+        return [numbered(task, self.seed, number) for number in range(self.problems) for task in self.tasks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from analysis.evaluations.evaluate import SEED_STRIDE
 from analysis.runs.schema import setting_hash
 from analysis.sweeps.models import Key, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan
@@ -18,7 +17,7 @@ from mars.checkpoint.checkpoint import choose_device, choose_dtype
 from mars.config import DecodingSettings
 from mars.decoders import Needs
 from mars.options import DEFAULT_BLOCK_SIZE
-from mars.tasks import Problem, sample
+from mars.tasks import Problem, numbered
 
 _STAGES: dict[Needs, tuple[str | None, ...]] = {
     "causal": ("sft", "mars", None),
@@ -63,7 +62,7 @@ class Job:
     def problem(self, place: int) -> tuple[int, Problem]:
         """The number of a problem in its family, and the problem."""
         number, family = divmod(place, len(self.setting["tasks"]))
-        return number, sample(self.setting["tasks"][family], self.setting["seed"] * SEED_STRIDE + number)
+        return number, numbered(self.setting["tasks"][family], self.setting["seed"], number)
 
 
 def turns_of(plan: SweepPlan) -> list[list[Job]]:

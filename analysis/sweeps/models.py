@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from mars.checkpoint.adapted import weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, mask_training, read_record
-from mars.checkpoint.sources import locate
+from mars.checkpoint.sources import locate, weights_digest
 from mars.checkpoint.weights import read_config
 
 Key = tuple[str, str | None, str, str]
@@ -40,24 +39,14 @@ def describe(source: str) -> dict[str, Any]:
     of_base = [] if whole == folder else sorted(whole.glob("*.safetensors"))
     return {
         "name": name,
-        "fingerprint": _hash(files),
+        "fingerprint": weights_digest(files),
         "parameters": sum(map(_parameters, [*files, *of_base])),
         "stage": record.get("stage", "mars" if trained else None),
         "block_size": block_size,
         "sft_loss": record.get("sft_loss") if trained else None,
         "examples": record.get("measured", {}).get("examples"),
-        **({"base": _hash(of_base)} if of_base else {}),
+        **({"base": weights_digest(of_base)} if of_base else {}),
     }
-
-
-def _hash(files: Iterable[Path]) -> str:
-    """16 hex digits of what is in the files."""
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            while part := opened.read(1 << 20):
-                digest.update(part)
-    return digest.hexdigest()[:16]
 
 
 def _parameters(file: Path) -> int:

@@ -14,10 +14,8 @@ from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
 from app.compare import problems
 from mars.schema import STRICT
-from mars.tasks import TASKS, Problem, sample
+from mars.tasks import TASKS, Problem, numbered
 
-SEED_STRIDE = 1_000_000
-"""Problem i of a run has the seed `seed * SEED_STRIDE + i` (docs/runs.md)."""
 PAGE = 6
 NO_SUCH_RUN = "There is no such run any more: reload the runs."
 Entry = Mapping[str, Any]
@@ -63,7 +61,7 @@ def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
     """The problem itself, None where this app cannot make it: of a benchmark, or of a family that it does not know."""
     if entry.get("harness") or task not in TASKS:
         return None
-    return sample(task, entry["seed"] * SEED_STRIDE + number)
+    return numbered(task, entry["seed"], number)
 
 
 def samples(runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0) -> Samples:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mars.checkpoint.sources import weights_digest
+
 MOST_BYTES = 4 * 2**30
 """Weights beyond this size are not read to compare them; their name has to do."""
-_DIGITS = 16
 
 
 def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | None:
@@ -37,12 +37,7 @@ def fingerprint(source: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _digest(files: tuple[tuple[Path, int], ...]) -> str:
-    digest = hashlib.sha256()
-    for file, _ in files:
-        with file.open("rb") as opened:
-            while part := opened.read(1 << 20):
-                digest.update(part)
-    return digest.hexdigest()[:_DIGITS]
+    return weights_digest(file for file, _ in files)
 
 
 def _called(name: str, source: str, wanted: str) -> bool:

@@ -6,8 +6,10 @@ The last two are converted once and kept in the user's cache directory (mars/che
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,6 +114,16 @@ def locate(source: str | Path, progress: Progress | None = None) -> tuple[Path, 
             f"{name} is a block diffusion model, which a causal mask cannot drive: use an AR or MARS one"
         )
     return folder, name
+
+
+def weights_digest(files: Iterable[Path]) -> str:
+    """16 hex digits of what is in these files: the fingerprint by which runs name their weights (docs/runs.md)."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            while part := opened.read(1 << 20):
+                digest.update(part)
+    return digest.hexdigest()[:16]
 
 
 def as_folder(source: str) -> str | Path:

@@ -8,7 +8,6 @@ order that ends at the first failure needs no further correction.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mars import decoders
-from mars.checkpoint.sources import locate
+from mars.checkpoint.sources import locate, weights_digest
 
 RUNS = Path("assets/runs")
 ONE_SIDED = 1.645
@@ -89,12 +88,7 @@ def fingerprint_of(source: str) -> str:
         ValueError: the checkpoint cannot be found.
     """
     folder, _ = locate(source)
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as opened:
-            while part := opened.read(1 << 20):
-                digest.update(part)
-    return digest.hexdigest()[:16]
+    return weights_digest(sorted(folder.glob("*.safetensors")))
 
 
 def _entries(runs: Path) -> list[dict[str, Any]]:

@@ -10,7 +10,9 @@ TASKS: dict[str, Task] = {
     for module in (word_problems, python_functions, instructions, logic, multiple_choice, table_lookup)
 }
 
-__all__ = ["TASKS", "Problem", "Split", "Task", "sample"]
+SEED_STRIDE = 1_000_000
+
+__all__ = ["SEED_STRIDE", "TASKS", "Problem", "Split", "Task", "numbered", "sample"]
 
 
 def sample(task: str, seed: int, split: Split = "heldout") -> Problem:
@@ -22,3 +24,8 @@ def sample(task: str, seed: int, split: Split = "heldout") -> Problem:
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
     return TASKS[task].generate(seed, split)
+
+
+def numbered(task: str, seed: int, number: int) -> Problem:
+    """Held-out problem `number` of a family in an evaluation with this seed; other seeds share none of its problems."""
+    return sample(task, seed * SEED_STRIDE + number)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from analysis.evaluations.evaluate import SEED_STRIDE, Evaluation, Plan, evaluate
+from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
 from analysis.evaluations.report import to_dict, to_table
 from analysis.stats import wilson_interval
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.records import ForwardPass, Proposal, RowPass
-from mars.tasks import TASKS, sample
+from mars.tasks import SEED_STRIDE, TASKS, sample
 
 SETTINGS = DecodingSettings(threshold=0.9)
 PER_PASS = 4

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from analysis.evaluations.evaluate import SEED_STRIDE
 from analysis.sweeps import jobs as sweep_jobs
 from analysis.sweeps.jobs import Job, turns_of
 from analysis.sweeps.models import describe
 from analysis.sweeps.plan import Group, SweepPlan
 from mars.checkpoint import Checkpoint
 from mars.decoding import DECODERS
-from mars.tasks import sample
+from mars.tasks import SEED_STRIDE, sample
 
 
 @pytest.fixture
