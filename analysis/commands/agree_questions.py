@@ -26,7 +26,6 @@ from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
 from mars.engine import ModelEngine
 
-BROKEN = 1
 SHOWN = 20
 HEADING = ("decoder", "batch size", "identical", "tokens", "largest gap", f"gaps > {NEAR_TIE}")
 
@@ -85,7 +84,7 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
             **described_run(checkpoint.dtype, checkpoint.engine.device),
         }
         sys.stdout.write(json.dumps(told, allow_nan=False) + "\n")
-    return 0 if holds else BROKEN
+    return 0 if holds else 1
 
 
 def _first_turn(question: Question) -> Question:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 
 from tqdm import tqdm
 
+from analysis.commands.shared import command_provenance
 from analysis.evaluations.card import Row, model_card
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
 from mars import decoders
@@ -16,7 +16,6 @@ from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
 from mars.options import DEFAULT_BLOCK_SIZE, add_base_options
-from mars.provenance import provenance
 
 HELP = "measure a checkpoint and write its model card, README.md, into its folder"
 _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         ar = load_source(options.baseline, options)
         baseline = (ar.name, _row(ar, None, plan, options).evaluation)
     measured = {
-        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(checkpoint.engine.device)),
+        **command_provenance(checkpoint.engine.device),
         "dtype": options.dtype,
         "max_new_tokens": options.max_new_tokens,
     }

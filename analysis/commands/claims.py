@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 from analysis.claims import judge, read_evidence, to_json, to_markdown
+from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.text_table import aligned
 
 HELP = "judge the claims from the run store and write docs/claims.md"
-RUNS, PAGE = "assets/runs", "docs/claims.md"
+PAGE = "docs/claims.md"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 from dataclasses import asdict
 
 from tqdm import tqdm
 
+from analysis.commands.shared import command_provenance
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate, find_decoder
 from analysis.evaluations.report import to_dict, to_table
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load
 from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
-from mars.provenance import provenance
 from mars.tasks import TASKS
 
 HELP = "held-out accuracy, tokens per forward and speed of one checkpoint and decoder"
@@ -72,5 +71,5 @@ def _described(
         "batch_size": plan.batch_size,
         "dtype": checkpoint.dtype,
         "device": str(checkpoint.engine.device),
-        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(checkpoint.engine.device)),
+        **command_provenance(checkpoint.engine.device),
     }

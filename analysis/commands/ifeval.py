@@ -18,8 +18,8 @@ from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers,
 from analysis.benchmarks.ifeval_run import METRIC, TASK, Figures, IFEval, figures, rows_of, to_dict, to_table
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import fingerprint
-from analysis.commands.lanes import add_lane_options, load_lanes, run_provenance
-from analysis.commands.shared import described_run, drift_note, machine
+from analysis.commands.lanes import add_lane_options, load_lanes
+from analysis.commands.shared import described_run, drift_note, machine, run_provenance
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.harness.journal import Journal
 from analysis.runs import read_runs

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -66,11 +64,3 @@ def load_lanes(options: argparse.Namespace, *, with_baseline: bool) -> list[Benc
         baseline = other, described(options.baseline, other)
     model = described(options.checkpoint, checkpoint)
     return lanes_of(specs, checkpoint, model, options.max_new_tokens, baseline)
-
-
-def run_provenance(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance of an entry of the run store, of what `described_run` says."""
-    return {name: value for name, value in found.items() if name not in ("dtype", "device")} | {
-        "processes": 1,
-        "plan": None,
-    }

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.commands.shared import described_run, machine
+from analysis.commands.shared import described_run, machine, run_provenance
 from analysis.evaluations.evaluate import find_decoder
 from analysis.sweeps.models import describe
 from mars.checkpoint.loading import check_draft, load
@@ -85,10 +85,7 @@ def run(options: argparse.Namespace) -> None:
     checkpoint = load(options)
     setting = _setting(options, checkpoint)
     described = described_run(checkpoint.dtype, checkpoint.engine.device)
-    provenance = {name: value for name, value in described.items() if name not in ("dtype", "device")}
-    evaluation = evaluate(
-        checkpoint, setting, task_options, loaded, options.runs, {**provenance, "processes": 1, "plan": None}
-    )
+    evaluation = evaluate(checkpoint, setting, task_options, loaded, options.runs, run_provenance(described))
     sys.stdout.write(to_table(evaluation.findings) + "\n")
     sys.stdout.write("".join(f"{note}\n" for note in _notes(evaluation, options)))
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")

@@ -8,15 +8,14 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from analysis.recipes import RUNS
+
 HELP = "measure the runs of a store once and keep the tables in it, so that Trade-offs opens at once"
-DEFAULT_RUNS = "assets/runs"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "--runs", default=DEFAULT_RUNS, metavar="DIR", help=f"folder of the run store (default: {DEFAULT_RUNS})"
-    )
+    parser.add_argument("--runs", default=RUNS, metavar="DIR", help=f"folder of the run store (default: {RUNS})")
 
 
 def run(options: argparse.Namespace) -> None:

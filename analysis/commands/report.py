@@ -11,10 +11,10 @@ from typing import Any
 from tqdm import tqdm
 
 from analysis.benchmarks.questions import QUESTIONS, read_questions
+from analysis.recipes import RUNS
 from analysis.runs import read_runs
 
 HELP = "write one self-contained HTML page of figures from the run store, and a CSV file for each figure"
-DEFAULT_RUNS = "assets/runs"
 PASS_TIMES = Path("assets/lessons/pass-times.json")
 
 
@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="folder that the page and the CSV files are written to")
-    add("--runs", default=DEFAULT_RUNS, metavar="DIR", help=f"folder of the run store (default: {DEFAULT_RUNS})")
+    add("--runs", default=RUNS, metavar="DIR", help=f"folder of the run store (default: {RUNS})")
     add("--pass-times", type=Path, metavar="FILE", help=f"what `analysis columns` wrote (default: {PASS_TIMES})")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -49,11 +50,22 @@ def drift_note(name: str, rows: pd.DataFrame) -> list[str]:
     ]
 
 
+def command_provenance(device: torch.device) -> dict[str, Any]:
+    """What `mars.provenance` says of the command that runs, on this device."""
+    return provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(device))
+
+
 def described_run(dtype: str, device: torch.device) -> dict[str, Any]:
     """Where it ran, for programs."""
     return {
         "dtype": dtype,
         "device": str(device),
         "threads": torch.get_num_threads(),
-        **provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(device)),
+        **command_provenance(device),
     }
+
+
+def run_provenance(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance of an entry of the run store, of what `described_run` says."""
+    found = {name: value for name, value in described.items() if name not in ("dtype", "device")}
+    return {**found, "processes": 1, "plan": None}

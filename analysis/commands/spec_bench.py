@@ -15,8 +15,8 @@ from analysis.benchmarks.entries import BenchmarkSetup
 from analysis.benchmarks.questions import QUESTIONS, fingerprint, read_questions
 from analysis.benchmarks.spec_bench import TASK, SpecBench
 from analysis.benchmarks.spec_bench_report import LaneReport, report, to_dict, to_table
-from analysis.commands.lanes import add_lane_options, load_lanes, run_provenance
-from analysis.commands.shared import described_run, machine
+from analysis.commands.lanes import add_lane_options, load_lanes
+from analysis.commands.shared import described_run, machine, run_provenance
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.harness.journal import Journal
 

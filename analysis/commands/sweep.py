@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from analysis.commands.shared import drift_note
+from analysis.commands.shared import command_provenance, drift_note
+from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.plan import SweepPlan, read_plan
@@ -22,10 +22,8 @@ from analysis.sweeps.sweep import Progress, Sweep, Swept
 from analysis.sweeps.work import Process, Work
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import choose_device
-from mars.provenance import provenance
 
 HELP = "run the settings of a plan, chunk by chunk, and put them into the run store"
-RUNS = "assets/runs"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +87,7 @@ class Bar(Progress):
 
 
 def _provenance(plan: SweepPlan, processes: int) -> dict[str, Any]:
-    device = choose_device(plan.groups[0].device)
-    found = provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(device))
+    found = command_provenance(choose_device(plan.groups[0].device))
     return {**found, "threads": torch.get_num_threads(), "processes": processes, "plan": plan.name}
 
 

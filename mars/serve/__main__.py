@@ -12,20 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mars.config import DEFAULT_THRESHOLD
-from mars.options import (
-    SOURCES,
-    add_base_options,
-    add_invariant_option,
-    parse_threshold,
-    whole,
-)
+from mars.options import SOURCES, add_base_options, add_invariant_option, parse_threshold, whole
+from mars.serve.budget import RUNS
 
 if TYPE_CHECKING:
     from mars.serve.guard import Keys
 
 BAD_INPUT, CANNOT_SERVE = 2, 1
 POLICIES = ("exact", "knob", "none")
-RUNS = "assets/runs"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +125,7 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
         "change), beside it the threshold of requests that leave it open (knob), or nothing (none)",
     )
     add("--accuracy-budget", type=float, metavar="POINTS", help="accuracy that the policy knob may cost, in points")
-    add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the cached runs that it goes by ({RUNS})")
+    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the cached runs that it goes by ({RUNS})")
 
 
 def _add_cluster(command: argparse.ArgumentParser) -> None:
