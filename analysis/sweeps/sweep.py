@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -141,7 +141,7 @@ class Sweep:
     def _take_turns(self, turn: Sequence[Job], left: Mapping[str, Sequence[int]], models: Models) -> None:
         jobs = [job for job in turn if left[job.id]]
         timed = any(job.setting["timed"] for job in jobs)
-        with _without_collections() if timed else _as_it_is():
+        with _without_collections() if timed else nullcontext():
             for job in jobs if timed else ():
                 self.progress.name(f"warm-up of {job.id}")
                 decode_chunk(models.get(job.key), job, job.places(0))
@@ -171,8 +171,3 @@ def _without_collections() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield

@@ -219,8 +219,7 @@ class UnsupportedError(ValueError):
 def as_markdown() -> str:
     """The table of docs/serving.md."""
     lines = ["| parameter | call | | |", "| --- | --- | --- | --- |"]
-    words = {"supported": "supported", "ignored": "ignored", "refused": "refused"}
     for found in PARAMETERS:
         call = "both" if found.routes == BOTH else found.routes[0]
-        lines.append(f"| `{found.name}` | {call} | {words[found.support]} | {found.says} |")
+        lines.append(f"| `{found.name}` | {call} | {found.support} | {found.says} |")
     return "\n".join(lines) + "\n"
