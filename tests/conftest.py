@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import shutil
@@ -61,22 +61,13 @@ def add_decoder(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture(scope="session")
 def extending() -> ModuleType:
     """What adds the decoder of docs/extending.md; see `extending.py`."""
-    return _loaded("extending")
+    return importlib.import_module("tests.extending")
 
 
 @pytest.fixture(scope="session")
 def standins() -> ModuleType:
     """What makes the messages of a live run as the app makes them; see `standins.py`."""
-    return _loaded("standins")
-
-
-def _loaded(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("tests.standins")
 
 
 @pytest.fixture
@@ -110,26 +101,31 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_tokenizer: PreTrainedTokenizerFast, one_thread: None) -> PreTrainedModel:
-    """A Qwen2 with random weights, grouped heads and a varied output, float32."""
+def tiny_sizes(tiny_tokenizer: PreTrainedTokenizerFast, one_thread: None) -> dict[str, Any]:
+    """The configuration of a model for the tiny tokenizer: two layers, grouped heads and a varied output."""
+    return {
+        "vocab_size": len(tiny_tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 384,
+        "initializer_range": 0.4,
+        "bos_token_id": None,
+        "eos_token_id": tiny_tokenizer.eos_token_id,
+        "pad_token_id": tiny_tokenizer.pad_token_id,
+    }
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_sizes: dict[str, Any]) -> PreTrainedModel:
+    """A Qwen2 with random weights, float32."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(tiny_tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=384,
-        initializer_range=0.4,
-        bos_token_id=None,
-        eos_token_id=tiny_tokenizer.eos_token_id,
-        pad_token_id=tiny_tokenizer.pad_token_id,
-    )
-    return Qwen2ForCausalLM(config).eval()
+    return Qwen2ForCausalLM(Qwen2Config(**tiny_sizes)).eval()
 
 
 @pytest.fixture(scope="session")
@@ -175,12 +171,15 @@ def node() -> str:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, headless."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium on this machine: install Debian's package chromium")
+    from tests.performance.served import browser
+
+    try:
+        path = browser()
+    except SystemExit as error:
+        pytest.skip(str(error))
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -42,12 +41,9 @@ HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def scriptorium() -> Any:
     """What makes scripted checkpoints and runners; see `scripted_pair.py`."""
-    spec = importlib.util.spec_from_file_location("scripted_pair", HERE / "scripted_pair.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["scripted_pair"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Scriptorium.open()
+    from tests.app.scripted_pair import Scriptorium
+
+    return Scriptorium.open()
 
 
 @pytest.fixture(scope="session")

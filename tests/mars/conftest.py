@@ -40,24 +40,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_llama(tiny_tokenizer: PreTrainedTokenizerFast, one_thread: None) -> PreTrainedModel:
-    """A Llama with random weights, tied, two layers, grouped heads, float32."""
+def tiny_llama(tiny_sizes: dict[str, Any]) -> PreTrainedModel:
+    """A Llama with random weights, tied, float32."""
     torch.manual_seed(2)
-    config = LlamaConfig(
-        vocab_size=len(tiny_tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=384,
-        initializer_range=0.4,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=tiny_tokenizer.eos_token_id,
-        pad_token_id=tiny_tokenizer.pad_token_id,
-    )
-    return LlamaForCausalLM(config).eval()
+    return LlamaForCausalLM(LlamaConfig(**tiny_sizes, tie_word_embeddings=True)).eval()
 
 
 @pytest.fixture(scope="session")

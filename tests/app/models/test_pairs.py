@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import pytest
@@ -25,15 +23,10 @@ from app.server import options
 from app.tabs import compare
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.sources import NAMED_BASES
+from tests.mars import conftest as shared
 
-_spec = importlib.util.spec_from_file_location("gated_fixtures", Path(__file__).parents[2] / "mars" / "conftest.py")
-assert _spec is not None
-assert _spec.loader is not None
-_gated: Any = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_gated)
-cache, tiny_llama, llama_folder = _gated.cache, _gated.tiny_llama, _gated.llama_folder
-write_gguf, tiny_gguf, write_adapter = _gated.write_gguf, _gated.tiny_gguf, _gated.write_adapter
-"""The fixtures of tests/mars."""
+cache, tiny_llama, llama_folder = shared.cache, shared.tiny_llama, shared.llama_folder
+write_gguf, tiny_gguf, write_adapter = shared.write_gguf, shared.tiny_gguf, shared.write_adapter
 
 
 @pytest.fixture

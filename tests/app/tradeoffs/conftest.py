@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,27 +9,20 @@ from typing import Any
 import pytest
 
 from app.tradeoffs.run_cache import RunCache
-
-
-def _fabricated() -> Any:
-    spec = importlib.util.spec_from_file_location("fabricated_store", Path(__file__).parent / "fabricated.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.analysis.conftest import Fabricator
+from tests.app.tradeoffs.fabricated import store
 
 
 @pytest.fixture(scope="session")
 def fabricate() -> Callable[[Path], Path]:
     """`fabricate(folder)` writes the store there."""
-    return _fabricated().store
+    return store
 
 
 @pytest.fixture(scope="session")
 def fabricated() -> Any:
     """What makes models, runs and stores; see `Fabricator` of the tests of `analysis`."""
-    return _fabricated().made().Fabricator
+    return Fabricator
 
 
 @pytest.fixture(scope="session")

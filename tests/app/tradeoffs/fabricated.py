@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 from analysis.runs import write_run
+from tests.analysis import conftest as make
 
-_MADE = Path(__file__).parents[2] / "analysis" / "conftest.py"
 TASKS = ("logic", "word_problems")
-
-
-def made() -> Any:
-    """The module with `run`, `model` and `proposals`."""
-    spec = importlib.util.spec_from_file_location("fabricated_runs", _MADE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def store(folder: Path) -> Path:
@@ -27,7 +15,6 @@ def store(folder: Path) -> Path:
 
     At τ 0.95 mars is as accurate as AR, at 0.7 it loses 2.5 points, at 0.5 it loses 30.
     """
-    make = made()
     ar, mars, small = make.model("ar", "sft", None, None), make.model("mars"), make.model("mars-b4", block_size=4)
     runs = [make.run(ar, problems=200)]
     for threshold, accuracy, gain in ((None, 0.9, 1.0), (0.95, 0.9, 1.6), (0.7, 0.875, 2.2), (0.5, 0.6, 3.0)):
