@@ -37,9 +37,8 @@ from analysis.runs.loads import LoadTest, Outcome, write_load
 from mars.provenance import provenance
 from mars.schema import as_json, checked
 from mars.tasks import TASKS, Problem, sample
-from tests.performance.asking import Asked, ask, chat
+from tests.performance.asking import Asked, ask, chat, quantile
 from tests.performance.lanes import SAME_TEXT
-from tests.performance.prompt import quantile
 
 RATES = (0.05, 0.3, 0.6, 0.9, 1.1, 1.3)  # of saturation
 BURST_RATE, BURSTS_APART = 0.6, 4.0  # of saturation, seconds
@@ -119,7 +118,7 @@ class Load:
         return list(await asyncio.gather(*(one(*arrival) for arrival in trace)))
 
     def outcome(self, lane: str, load: str, seconds: float, found: Sequence[tuple[int, Asked]], limits: Any) -> Outcome:
-        """What a lane made of a trace."""
+        """The outcome of a trace on a lane."""
         done = [(question, asked) for question, asked in found if asked.finish is not None]
         first = [asked.first for _, asked in done if asked.first is not None]
         each = [per_token for _, asked in done if (per_token := asked.per_token) is not None]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What came of a request. Seconds are from its sending; `first` is None where no token came.
+    """The outcome of a request. Seconds are from its sending; `first` is None where no token came.
 
     `finish` is the finish reason, None where the stream broke off or was left.
     """
@@ -64,3 +66,8 @@ async def ask(client: httpx.AsyncClient, body: dict[str, Any], *, leave_after: i
 def chat(prompt: str, tokens: int, **options: Any) -> dict[str, Any]:
     """The body of a request."""
     return {"messages": [{"role": "user", "content": prompt}], "max_tokens": tokens, **options}
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest of these values that at least such a share of them do not exceed."""
+    return float(np.quantile(values, share, method="inverted_cdf"))

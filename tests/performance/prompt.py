@@ -1,4 +1,4 @@
-"""How long rows that write wait for their tokens while a long prompt arrives.
+"""Measures how long rows that write wait for their tokens while a long prompt arrives.
 
     python -m tests.performance.prompt --checkpoint assets/adapters/smollm2-135m-mars --rows 4 --tokens 3000
 
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mars.config import DecodingSettings
+from tests.performance.asking import quantile
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -80,12 +81,6 @@ def measure(checkpoint: Checkpoint, decoder: str, rows: int, tokens: int, *, bes
         stream.close()
     service.advance()
     return waits, seconds
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share does not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)]
 
 
 def _parser() -> argparse.ArgumentParser:

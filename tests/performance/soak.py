@@ -18,9 +18,8 @@ from typing import Any
 import httpx
 
 from mars.tasks import TASKS, sample
-from tests.performance.asking import ask, chat
+from tests.performance.asking import ask, chat, quantile
 from tests.performance.memory import Watch, resident_megabytes
-from tests.performance.prompt import quantile
 from tests.performance.served import served
 
 LEAVE, MALFORMED = 0.25, 0.1
@@ -37,7 +36,7 @@ NONSENSE: tuple[Any, ...] = (
 
 
 class Soak:
-    """What happened so far; the clients write to it."""
+    """Counts and complaints so far; the clients write to it."""
 
     def __init__(self, url: str, seed: int, tokens: int) -> None:
         self.counts: Counter[str] = Counter()

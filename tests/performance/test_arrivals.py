@@ -11,7 +11,7 @@ import pytest
 from analysis.figures.under_load import under_load, under_load_points
 from analysis.runs.loads import read_loads
 from tests.performance.arrivals import bursts, end_without, main, poisson
-from tests.performance.asking import Asked
+from tests.performance.asking import Asked, quantile
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
 
@@ -29,6 +29,12 @@ def test_traces_are_random_and_the_same_each_time() -> None:
 def test_seconds_per_token_leave_the_first_out() -> None:
     assert Asked(status=200, tokens=5, first=1.0, seconds=3.0).per_token == 0.5
     assert Asked(status=200, tokens=1, first=1.0, seconds=1.0).per_token is None
+
+
+def test_quantiles() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert [quantile(values, share) for share in (0.5, 0.99, 1)] == [50, 99, 100]
+    assert quantile([3.0], 0.5) == 3
 
 
 @pytest.mark.slow

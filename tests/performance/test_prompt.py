@@ -17,9 +17,3 @@ def test_rows_write_while_a_prompt_is_read(one_thread: None, beside: bool, fewes
     waits, seconds = prompt.measure(load_checkpoint(CHECKPOINT), "autoregressive", 2, 300, beside=beside)
     assert len(waits) >= 2 * fewest
     assert 0 < max(waits) <= seconds
-
-
-def test_quantiles() -> None:
-    values = [float(number) for number in range(1, 101)]
-    assert [prompt.quantile(values, share) for share in (0.5, 0.99, 1)] == [50, 99, 100]
-    assert prompt.quantile([3.0], 0.5) == 3

@@ -91,17 +91,17 @@ class Visit:
     def run(self) -> Streamed:
         """Press Run and wait for the end."""
         tab = self._tab
-        before = tab.evaluate("lens.keeper.runs.size")
+        size = "lens.keeper.runs.size"
+        before = tab.evaluate(size)
         began, ended = tab.evaluate(_RUN)
-        last = "lens.keeper.runs.size"
-        tab.wait_for_function(f"{last} > {before} || {last} === 12")
+        tab.wait_for_function(f"{size} > {before} || {size} === 12")
         tab.wait_for_selector("#run:enabled")
         tab.wait_for_timeout(300)
         tasks = [length for start, length in tab.evaluate("window.lensTasks") if began <= start <= ended]
         return Streamed((ended - began) / 1000, tasks, json.loads(tab.evaluate(_LAST_RUN)))
 
     def heap_megabytes(self) -> float:
-        """What the page's scripts hold, after a collection."""
+        """Memory of the page's scripts, after a collection."""
         self._developer.send("HeapProfiler.collectGarbage")
         metrics = self._developer.send("Performance.getMetrics")["metrics"]
         return float({metric["name"]: metric["value"] for metric in metrics}["JSHeapUsedSize"]) / 2**20
