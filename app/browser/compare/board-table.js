@@ -4,8 +4,8 @@ import { clear, make, put } from "../shared/dom.js";
 import { decimals, thresholdName } from "../shared/tokens.js";
 import { OVER } from "./board-model.js";
 
-// One lane a row. On narrow screens a row becomes a card (board-table.css), so it is made of
-// plain elements, and roles say what they are.
+// One lane a row. On narrow screens a row becomes a card (board.css), so it is made of plain
+// elements, and roles say what they are.
 
 const BOARD_COLUMNS = [
   ["right", "right", "Right answers among the finished problems; below, their share with its 95 % Wilson interval."],

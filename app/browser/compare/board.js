@@ -1,6 +1,6 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
-import { clear, kept, make, offerFile, put } from "../shared/dom.js";
+import { button, clear, kept, make, offerFile, put } from "../shared/dom.js";
 import { hearLines } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, OVER, problemCsv } from "./board-model.js";
@@ -135,10 +135,7 @@ function boardTools(acts) {
   const tools = make("div", "board-tools");
   const labels = { again: "Same problems again", lanes: "Table as CSV", problems: "Problems as CSV" };
   for (const [name, label] of Object.entries(labels)) {
-    const button = make("button", `board-button board-${name}`, label);
-    button.type = "button";
-    button.addEventListener("click", acts[name]);
-    tools.append(button);
+    tools.append(button(`board-button board-${name}`, label, acts[name]));
   }
   return tools;
 }
@@ -191,9 +188,7 @@ class ProblemCard {
     const problem = model.problems[number];
     this.number = number;
     const title = make("h3", "", `Problem ${number + 1} · ${problem.family} · seed ${problem.seed}`);
-    const run = make("button", "board-button board-run", "Run this one in Compare");
-    run.type = "button";
-    run.addEventListener("click", () => {
+    const run = button("board-button board-run", "Run this one in Compare", () => {
       const detail = { task: problem.task, seed: problem.seed };
       document.dispatchEvent(new CustomEvent("lens:problem", { detail }));
     });

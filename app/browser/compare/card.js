@@ -1,7 +1,7 @@
 // The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
 // why it was accepted or refused.
 
-import { make, put } from "../shared/dom.js";
+import { button, make, put } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
 import { cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
 
@@ -22,11 +22,9 @@ export class TokenCard {
     this.rejected = make("p", "lens-card-rejected");
     this.others = make("ol", "lens-alternatives");
     this.others.setAttribute("aria-label", "Most probable tokens");
-    this.step = make("button", "lens-card-step", "Step through from here ↵");
-    this.step.type = "button";
+    this.step = button("lens-card-step", "Step through from here ↵", () => this.stepThrough());
     this.step.tabIndex = -1; // Enter on the token does the same
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
-    this.step.addEventListener("click", () => this.stepThrough());
     put(this.scale, this.bar, this.mark);
     put(this.root, this.where, this.numbers, this.scale, this.reason, this.rejected, this.others, this.step);
     this.root.hidden = true;
@@ -118,7 +116,7 @@ export function reasonOf({ lane, message, place }) {
 }
 
 // The proposals that this pass did not accept, with their scores.
-export function rejectedOf({ ghosts = [] }) {
+function rejectedOf({ ghosts = [] }) {
   const named = ghosts.slice(0, MOST_REJECTED).map(([piece, score]) => `“${visiblePiece(piece)}” ${cut(score, 2)}`);
   const more = ghosts.length - named.length;
   return named.length ? `Not accepted: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}.` : "";

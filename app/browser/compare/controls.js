@@ -1,7 +1,7 @@
 // The small parts of Compare: lines of text, marks under the slider, and what other tabs ask of it.
 
 import { pageAddress } from "../shared/address.js";
-import { keep, kept, make } from "../shared/dom.js";
+import { button, keep, kept } from "../shared/dom.js";
 
 // A line of text that Python sets.
 export function mountLine({ element, props, watch }) {
@@ -17,16 +17,14 @@ export function mountLine({ element, props, watch }) {
 export function mountMarks({ element, props }) {
   const marks = element.querySelector(".lens-marks");
   for (const value of props.marks) {
-    const mark = make("button", "lens-mark", String(value).replace(/^0/, ""));
-    mark.type = "button";
-    mark.tabIndex = -1;
-    mark.title = `τ = ${value}, as in the paper`;
-    mark.style.setProperty("--at", (value - props.lowest) / (1 - props.lowest));
-    mark.addEventListener("click", () => {
+    const mark = button("lens-mark", String(value).replace(/^0/, ""), () => {
       const range = document.querySelector("#threshold input[type=range]");
       range.value = value;
       range.dispatchEvent(new Event("input", { bubbles: true }));
     });
+    mark.tabIndex = -1;
+    mark.title = `τ = ${value}, as in the paper`;
+    mark.style.setProperty("--at", (value - props.lowest) / (1 - props.lowest));
     marks.append(mark);
   }
   keepLast(document, "#threshold input");
@@ -64,13 +62,13 @@ const SETTINGS_KEY = "mars-lens:settings";
 // It also tells Python when a projector is switched on or off, since as many lanes should run as there is room for: the
 // event "submit" introduces them anew, "select" leaves a run in view as it is.
 export function mountSettings({ element, tell }) {
-  const button = element.querySelector(".lens-settings-button");
+  const opener = element.querySelector(".lens-settings-button");
   const page = document.documentElement.classList;
   const set = (open) => {
     page.toggle("lens-settings-open", open);
-    button.setAttribute("aria-expanded", String(open));
+    opener.setAttribute("aria-expanded", String(open));
   };
-  button.addEventListener("click", () => {
+  opener.addEventListener("click", () => {
     const open = !page.contains("lens-settings-open");
     keep(SETTINGS_KEY, open ? "open" : null);
     set(open);

@@ -1,7 +1,7 @@
 // At the foot of the stage, always in view: the one status line, where the texts part, the way to Step through, and the
 // passes of all lanes on one axis of time.
 
-import { make, put } from "../shared/dom.js";
+import { button, make, put } from "../shared/dom.js";
 
 const SAME = " wrote the same text.";
 
@@ -10,10 +10,8 @@ export class StageFoot {
     this.status = make("p", "lens-status");
     this.status.setAttribute("role", "status");
     this.parting = make("p", "lens-parting");
-    const button = make("button", "lens-step-through", "Step through this run"); // shown once the run is over
-    button.type = "button";
-    button.addEventListener("click", onStep);
-    const line = put(make("div", "lens-news"), this.status, this.parting, button);
+    const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
+    const line = put(make("div", "lens-news"), this.status, this.parting, step);
     this.root = put(make("div", "lens-board"), line, replay.root);
   }
 

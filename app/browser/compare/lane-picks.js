@@ -1,6 +1,6 @@
 // On a phone one lane is seen at a time: a button for each, and how far the baseline is beside the lane in view.
 
-import { make, put } from "../shared/dom.js";
+import { button, make, put } from "../shared/dom.js";
 import { plural } from "../shared/tokens.js";
 
 export class LanePicks {
@@ -25,14 +25,11 @@ export class LanePicks {
   }
 
   button(view) {
-    const button = make("button", `lens-pick-one lens-lane-${view.lane.family}`, view.lane.title);
-    button.type = "button";
-    button.addEventListener("click", () => {
+    return button(`lens-pick-one lens-lane-${view.lane.family}`, view.lane.title, () => {
       this.place = this.lanes.indexOf(view);
       this.pick(view);
       this.onPick(view.lane.key);
     });
-    return button;
   }
 
   pick(view) {

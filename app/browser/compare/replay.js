@@ -1,7 +1,7 @@
 // A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range over
 // them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
 
-import { make, put, shape } from "../shared/dom.js";
+import { button, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
 
 const STEP = 50; // milliseconds between two pictures
@@ -18,8 +18,8 @@ export class Replay {
     this.at = 0;
     this.timer = null;
     this.over = false;
-    this.play = button("lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
-    this.real = button("lens-real", "Real time", () => this.begin(true));
+    this.play = button("lens-tool lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
+    this.real = button("lens-tool lens-real", "Real time", () => this.begin(true));
     this.real.title = "Play it as fast as the models were: one second of model time a second";
     this.range = make("input", "lens-time");
     Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
@@ -122,11 +122,4 @@ export class Replay {
     this.timer = null;
     this.play.textContent = "Play";
   }
-}
-
-function button(name, text, act) {
-  const node = make("button", name, text);
-  node.type = "button";
-  node.addEventListener("click", act);
-  return node;
 }

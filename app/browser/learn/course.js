@@ -1,7 +1,7 @@
 // The course: a list of pages that tick themselves off, and the page that is open.
 
 import { pageAddress } from "../shared/address.js";
-import { keep, kept, make, ours, put } from "../shared/dom.js";
+import { keep, kept, make, ours, button as plainButton, put } from "../shared/dom.js";
 import { PAGES, SUMMARY } from "./pages.js";
 import { button } from "./parts.js";
 
@@ -23,10 +23,8 @@ class Course {
 
   entry(page, number, contents) {
     const tick = make("span", "lens-learn-tick");
-    const state = make("span", "lens-learn-hidden");
-    const link = put(make("button", "lens-learn-entry"), tick, `${number + 1}. ${page.title}`, state);
-    link.type = "button";
-    link.addEventListener("click", () => this.turn(number));
+    const state = make("span", "lens-spoken");
+    const link = put(plainButton("lens-learn-entry", "", () => this.turn(number)), tick, `${number + 1}. ${page.title}`, state);
     contents.append(put(make("li"), link));
     return { link, tick, state };
   }

@@ -1,6 +1,6 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
-import { make, put } from "../shared/dom.js";
+import { make, button as plainButton, put } from "../shared/dom.js";
 import { acceptedAt, button, proposals, slider, visible, walk, written } from "./parts.js";
 
 const oneTokenPage = {
@@ -52,9 +52,7 @@ const obviousPage = {
     const text = make("div", "lens-learn-text");
     ar.passes.forEach((pass, number) => {
       const [, score, , ends] = pass.proposals[0];
-      const token = make("button", "lens-learn-guess", ends ? "end" : visible(ar.written[pass.start]));
-      token.type = "button";
-      token.addEventListener("click", () => {
+      const token = plainButton("lens-learn-guess", ends ? "end" : visible(ar.written[pass.start]), () => {
         token.style.setProperty("--sure", score);
         token.classList.add("opened", score >= 0.99 ? "sure" : "unsure");
         if (score >= 0.99) found.add(number);

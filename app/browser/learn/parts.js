@@ -1,12 +1,9 @@
 // What the pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
-import { make, put } from "../shared/dom.js";
+import { make, button as plainButton, put } from "../shared/dom.js";
 
 export function button(label, act) {
-  const node = make("button", "lens-learn-button", label);
-  node.type = "button";
-  node.addEventListener("click", act);
-  return node;
+  return plainButton("lens-learn-button", label, act);
 }
 
 // A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label.

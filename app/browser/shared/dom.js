@@ -8,6 +8,14 @@ export function make(tag, className = "", text = "") {
   return node;
 }
 
+// A button that does `act` when it is pressed.
+export function button(className, text, act) {
+  const node = make("button", className, text);
+  node.type = "button";
+  node.addEventListener("click", act);
+  return node;
+}
+
 export function put(parent, ...children) {
   parent.append(...children);
   return parent;
@@ -31,7 +39,6 @@ export function ours(path) {
 }
 
 // A file that the page itself makes, given to the reader.
-
 export function offerFile(text, type, name) {
   const link = make("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));

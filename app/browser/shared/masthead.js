@@ -1,7 +1,7 @@
 // Above the tabs: how the page looks, the keys, and the link to the view.
 
 import { openAddress } from "./address.js";
-import { keep, kept, make, put } from "./dom.js";
+import { button, keep, kept, make, put } from "./dom.js";
 import { keeper } from "./keeper.js";
 import { sharing } from "./sharing.js";
 import { Shortcuts } from "./shortcuts.js";
@@ -63,18 +63,17 @@ const MOST_SHOWN = 40; // characters of a value in a sentence
 const SAID_FOR = 6_000; // milliseconds
 
 class LinkButton {
-  constructor(button, place, address) {
+  constructor(opener, place, address) {
     this.address = address;
     this.said = make("span", "lens-link-said");
     this.said.setAttribute("role", "status");
     this.field = make("input", "lens-link-field");
     Object.assign(this.field, { type: "text", readOnly: true, hidden: true });
     this.field.setAttribute("aria-label", "Link to this view");
-    this.save = make("button", "lens-tool lens-link-save");
-    Object.assign(this.save, { type: "button", hidden: true });
-    this.save.addEventListener("click", () => this.share());
+    this.save = button("lens-tool lens-link-save", "", () => this.share());
+    this.save.hidden = true;
     put(place, put(make("div", "lens-link-row"), this.said, this.save), this.field);
-    button.addEventListener("click", () => this.copy());
+    opener.addEventListener("click", () => this.copy());
   }
 
   // The finished run that is in view and was made on this page, with the lane and the pass that one looks at; or null.
@@ -161,12 +160,9 @@ class Refusals {
     this.root = make("p", "lens-refused");
     this.root.setAttribute("role", "status");
     this.text = make("span");
-    const close = make("button", "lens-tool", "×");
-    close.type = "button";
-    close.setAttribute("aria-label", "Dismiss this note");
-    close.addEventListener("click", () => this.show(new Map()));
-    this.close = close;
-    put(this.root, this.text, close);
+    this.close = button("lens-tool", "×", () => this.show(new Map()));
+    this.close.setAttribute("aria-label", "Dismiss this note");
+    put(this.root, this.text, this.close);
     place.append(this.root);
     this.show(this.pairs);
   }

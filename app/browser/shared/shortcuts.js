@@ -1,7 +1,7 @@
 // Keys for everything that is done often, and the dialog that lists them. A key acts only where its control is on view,
 // and never while somebody types. They can be switched off, for those whose software types for them.
 
-import { keep, kept, make, put } from "./dom.js";
+import { button, keep, kept, make, put } from "./dom.js";
 
 const KEYS_OFF = "mars-lens:keys-off";
 const FIELDS = "textarea, select, [contenteditable], dialog, input:not([type=range], [type=radio], [type=checkbox])";
@@ -58,19 +58,17 @@ function nudge(steps) {
 }
 
 export class Shortcuts {
-  constructor(button, place) {
+  constructor(opener, place) {
     this.root = make("dialog", "lens-help");
     this.root.setAttribute("aria-labelledby", "lens-help-title");
     const title = make("h2", "", "Keys");
     title.id = "lens-help-title";
-    const close = make("button", "lens-tool", "Close");
-    close.type = "button";
-    close.addEventListener("click", () => this.root.close());
+    const close = button("lens-tool", "Close", () => this.root.close());
     const lists = Object.entries(SHORTCUTS).map(([name, entries]) => keyList(name, entries));
     put(this.root, put(make("header"), title, close), put(make("div", "lens-help-lists"), ...lists), this.toggle());
     this.root.addEventListener("click", (event) => event.target === this.root && this.root.close());
     place.append(this.root);
-    button.addEventListener("click", () => this.open());
+    opener.addEventListener("click", () => this.open());
     document.addEventListener("keydown", (event) => this.key(event));
   }
 

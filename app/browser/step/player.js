@@ -1,6 +1,6 @@
 // Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing at a chosen speed.
 
-import { make, put, shape } from "../shared/dom.js";
+import { button, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
 import { thresholdless, wouldAccept, wouldHave } from "./what-if.js";
 
@@ -20,10 +20,8 @@ export class Player {
     this.range.addEventListener("input", () => this.go(Number(this.range.value)));
     this.play = this.button("▶", "Play", () => this.toggle());
     this.play.classList.add("step-play");
-    const back = this.button("◀", "One pass back", () => this.go(this.index - 1));
-    const on = this.button("▶", "One pass on", () => this.go(this.index + 1));
-    back.textContent = "‹";
-    on.textContent = "›";
+    const back = this.button("‹", "One pass back", () => this.go(this.index - 1));
+    const on = this.button("›", "One pass on", () => this.go(this.index + 1));
     this.where = make("output", "step-where");
     this.speed = make("select", "step-speed");
     this.speed.setAttribute("aria-label", "Speed: 1× is one pass a second");
@@ -33,11 +31,9 @@ export class Player {
   }
 
   button(text, name, act) {
-    const node = make("button", "step-button", text);
-    node.type = "button";
+    const node = button("step-button", text, act);
     node.title = name;
     node.setAttribute("aria-label", name);
-    node.addEventListener("click", act);
     return node;
   }
 
@@ -135,9 +131,7 @@ export class WhatIf {
     this.range.type = "range";
     this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));
-    this.back = make("button", "step-button", "As recorded");
-    this.back.type = "button";
-    this.back.addEventListener("click", () => this.set(null));
+    this.back = button("step-button", "As recorded", () => this.set(null));
     this.news = make("p", "step-what-if-news");
     put(this.label, this.range);
     put(this.root, this.label, this.reading, this.back, this.news);

@@ -1,7 +1,7 @@
 // Which run to step through: the last ones of this browser, the shipped ones, or a file; and saving what is shown.
 
 import { pageAddress } from "../shared/address.js";
-import { clear, make, offerFile, put } from "../shared/dom.js";
+import { button, clear, make, offerFile, put } from "../shared/dom.js";
 import { keeper, lastRun } from "../shared/keeper.js";
 import { Line } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
@@ -22,21 +22,14 @@ class RunPicker {
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
     this.news = make("p", "step-news");
     this.news.setAttribute("role", "alert");
-    this.save = this.button("Save run", "step-save", () => this.download());
-    this.export = this.button("Export replay", "step-export", () => this.replay());
+    this.save = button("step-button step-save", "Save run", () => this.download());
+    this.export = button("step-button step-export", "Export replay", () => this.replay());
     const label = put(make("label", "step-choose"), make("span", "", "Run"), this.choice);
-    const open = this.button("Open file", "step-open", () => this.file.click());
+    const open = button("step-button step-open", "Open file", () => this.file.click());
     this.bar = put(make("div", "step-picker"), label, open, this.save, this.export, this.file);
     this.offers = put(make("div", "step-offers"));
     put(root, this.bar, this.news, this.offers);
     this.list();
-  }
-
-  button(text, name, act) {
-    const node = make("button", `step-button ${name}`, text);
-    node.type = "button";
-    node.addEventListener("click", act);
-    return node;
   }
 
   // The choice, and while nothing is shown the shipped runs as an offer.
@@ -61,9 +54,7 @@ class RunPicker {
   }
 
   offer({ name, title, note, lanes }) {
-    const node = make("button", "step-offer");
-    node.type = "button";
-    node.addEventListener("click", () => this.pick(`shipped:${name}`));
+    const node = button("step-offer", "", () => this.pick(`shipped:${name}`));
     return put(node, make("b", "", title), make("span", "step-offer-note", note), make("span", "step-about", lanes));
   }
 

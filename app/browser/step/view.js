@@ -1,7 +1,7 @@
 // Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
-import { clear, make, put } from "../shared/dom.js";
+import { button, clear, make, put } from "../shared/dom.js";
 import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
@@ -45,14 +45,12 @@ export class StepView {
   }
 
   tab(lane) {
-    const node = make("button", `step-lane lens-lane-${familyOf(lane)}`);
-    node.type = "button";
+    const node = button(`step-lane lens-lane-${familyOf(lane)}`, "", () => this.choose(lane.key, {}));
     node.dataset.lane = lane.key;
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
     const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
     put(node, make("b", "", lane.title), make("span", "step-about", about));
     if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
-    node.addEventListener("click", () => this.choose(lane.key, {}));
     return node;
   }
 
