@@ -34,7 +34,7 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <header class="lens-masthead"><h1>{title}</h1><p>{about}</p>
-<button type="button" class="lens-theme">Dark</button></header>
+<button type="button" class="lens-tool lens-theme">Dark</button></header>
 <main class="step"{place}><div class="step-body"></div></main>
 <noscript>This replay draws itself with a script inside this file; allow scripts to see it.</noscript>
 <script type="application/json" id="run">{run}</script>
@@ -47,7 +47,7 @@ _PAGE = """<!doctype html>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a replay opens: a lane by its key, a pass by its number; None is what the view shows first."""
+    """The place where a replay opens: a lane by its key, a pass by its number; None is what the view shows first."""
 
     lane: str | None = None
     number: int | None = None
