@@ -1,4 +1,4 @@
-"""`python -m analysis gpu`: all that waits for a GPU, step by step, the most valuable first. No torch here."""
+"""`python -m analysis gpu`: all measurements that need a GPU, step by step, the most valuable first. No torch here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from analysis.gpu.rehearsal import BASE, write_inputs
-from analysis.gpu.running import LIMIT_MINUTES, Book, Outcome, hindrance, run_step
+from analysis.gpu.running import LIMIT_MINUTES, Outcome, OutcomeFile, hindrance, run_step
 from analysis.gpu.steps import Setup, Step, steps_of
 from analysis.gpu.targets import targets
 from analysis.text_table import aligned
@@ -41,13 +41,14 @@ def run(options: argparse.Namespace) -> int:
     base = options.base or (BASE if options.tiny else "smollm2-135m")
     setup = Setup(out=options.out, device=options.device, base=base, tiny=options.tiny)
     steps = _chosen(steps_of(setup), options.step)
-    book = Book(setup)
+    outcome_file = OutcomeFile(setup)
     if not options.list:
         if setup.tiny:
             write_inputs(setup.inputs)
-        _run_all(steps, setup, book, options.minutes, named=bool(options.step))
-    _print(steps_of(setup), setup, book)
-    failed = any(book.outcomes[step.name].state == "failed" for step in steps if step.name in book.outcomes)
+        _run_all(steps, setup, outcome_file, options.minutes, named=bool(options.step))
+    _print(steps_of(setup), setup, outcome_file)
+    ended = [outcome_file.outcomes[step.name] for step in steps if step.name in outcome_file.outcomes]
+    failed = any(outcome.state == "failed" for outcome in ended)
     return FAILED if failed and not options.list else 0
 
 
@@ -58,16 +59,16 @@ def _chosen(steps: tuple[Step, ...], names: list[str] | None) -> list[Step]:
     return [step for step in steps if not names or step.name in names]
 
 
-def _run_all(steps: list[Step], setup: Setup, book: Book, minutes: float | None, *, named: bool) -> None:
+def _run_all(steps: list[Step], setup: Setup, outcome_file: OutcomeFile, minutes: float | None, *, named: bool) -> None:
     """In order; what is done or failed before runs again only where it was named."""
     begin = time.monotonic()
     for step in steps:
-        before = book.outcomes.get(step.name)
+        before = outcome_file.outcomes.get(step.name)
         if not named and before is not None and before.state in ("done", "failed"):
             continue
         left = LIMIT_MINUTES if minutes is None else minutes - (time.monotonic() - begin) / 60
-        if (why := hindrance(step, book, lambda: _unavailable(setup.base))) is not None:
-            book.note(step.name, Outcome(state="skipped", seconds=0.0, date="", why=why))
+        if (why := hindrance(step, outcome_file, lambda: _unavailable(setup.base))) is not None:
+            outcome_file.note(step.name, Outcome(state="skipped", seconds=0.0, date="", why=why))
             continue
         if minutes is not None and left < step.minutes and not step.goes_on:
             sys.stderr.write(f"{step.name}: may take {step.minutes:g} minutes, and {max(left, 0):.1f} are left\n")
@@ -75,8 +76,8 @@ def _run_all(steps: list[Step], setup: Setup, book: Book, minutes: float | None,
         if left <= 0:
             return
         sys.stderr.write(f"{step.name}: {step.does}\n")
-        book.note(step.name, run_step(step, setup, left))
-        outcome = book.outcomes[step.name]
+        outcome_file.note(step.name, run_step(step, setup, left))
+        outcome = outcome_file.outcomes[step.name]
         sys.stderr.write(f"{step.name}: {outcome.state} in {outcome.seconds:.0f} s{_because(outcome)}\n")
 
 
@@ -92,10 +93,10 @@ def _because(outcome: Outcome) -> str:
     return f": {outcome.why}" if outcome.why else ""
 
 
-def _print(steps: tuple[Step, ...], setup: Setup, book: Book) -> None:
+def _print(steps: tuple[Step, ...], setup: Setup, outcome_file: OutcomeFile) -> None:
     lines: list[tuple[str, ...]] = [("step", "state", "seconds", "what it does")]
     for step in steps:
-        outcome = book.outcomes.get(step.name)
+        outcome = outcome_file.outcomes.get(step.name)
         state, seconds = ("waits", "") if outcome is None else (outcome.state, f"{outcome.seconds:.0f}")
         lines.append((step.name, state, seconds, step.does))
     sys.stdout.write(f"{aligned(lines)}\n")
@@ -107,10 +108,10 @@ def _print(steps: tuple[Step, ...], setup: Setup, book: Book) -> None:
             sign = "≥" if each.least else "≤"
             bounds.append((each.says, f"{sign} {each.bound:g}", f"{each.value:.2f}", "met" if each.met else "missed"))
         sys.stdout.write(f"\n{aligned(bounds)}\n")
-    left = [step for step in steps if not book.is_done(step.name)]
+    left = [step for step in steps if not outcome_file.is_done(step.name)]
     sys.stdout.write(f"\n{len(steps) - len(left)} of {len(steps)} steps are done")
     sys.stdout.write(f"; left: {', '.join(step.name for step in left)}.\n" if left else ".\n")
     for step in left:
-        if (outcome := book.outcomes.get(step.name)) is not None and outcome.why:
+        if (outcome := outcome_file.outcomes.get(step.name)) is not None and outcome.why:
             sys.stdout.write(f"{step.name}: {outcome.why}\n")
     sys.stdout.write(f"Results: {setup.runs}; logs: {setup.out / 'logs'}.\n")

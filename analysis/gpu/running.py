@@ -19,7 +19,7 @@ from analysis.gpu.steps import Setup, Step
 
 FILE = "gpu.json"
 LIMIT_MINUTES = 9.8
-"""What one step may take: a machine that is lent for ten minutes at a time takes it back after that."""
+"""The limit of one step: a machine that is lent for ten minutes at a time takes it back after that."""
 State = Literal["done", "unfinished", "failed", "skipped"]
 """`unfinished`: the limit cut it off, and it goes on where it stopped when it is run again."""
 _SHOWN = 300
@@ -27,7 +27,7 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a step ended: in so many seconds, on this date, with a sentence where it did not end well."""
+    """The end of a step: in so many seconds, on this date, with a sentence where it did not end well."""
 
     state: State
     seconds: float
@@ -35,7 +35,7 @@ class Outcome:
     why: str = ""
 
 
-class Book:
+class OutcomeFile:
     """The outcomes of the steps by name, kept in a file of the folder."""
 
     def __init__(self, setup: Setup) -> None:
@@ -75,11 +75,11 @@ class Book:
         return name in self.outcomes and self.outcomes[name].state == "done"
 
 
-def hindrance(step: Step, book: Book, unavailable: Callable[[], str | None]) -> str | None:
+def hindrance(step: Step, outcome_file: OutcomeFile, unavailable: Callable[[], str | None]) -> str | None:
     """One sentence why a step cannot run here; `unavailable` says why the base cannot be read."""
     if missing := [name for name in step.needs if find_spec(name) is None]:
         return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
-    if waiting := [name for name in step.after if not book.is_done(name)]:
+    if waiting := [name for name in step.after if not outcome_file.is_done(name)]:
         return f"it needs the step {waiting[0]}"
     return unavailable() if step.base else None
 

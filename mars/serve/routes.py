@@ -86,7 +86,7 @@ class LoadedModels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunningRequest:
     """A request that runs: what it asked for, and what its answer is made with."""
 
     served: Served
@@ -185,14 +185,14 @@ class Endpoint:
     async def _answer(
         self, request: HttpRequest, params: Request, served: Served, prompt: list[int], ignored: Sequence[str]
     ) -> Response:
-        order = self._order(params, served, prompt, ignored, request.state.began)
+        running = self._submit(params, served, prompt, ignored, request.state.began)
         if params.stream:
-            stream = order.bodies.stream(self.pieces(order), params.stream_options or StreamOptions())
-            return EventStream(stream, order.headers, order.job.leave)
+            stream = running.bodies.stream(self.pieces(running), params.stream_options or StreamOptions())
+            return EventStream(stream, running.headers, running.job.leave)
         whole: list[Piece] = []
 
         async def write() -> None:
-            async with aclosing(self.pieces(order)) as pieces:
+            async with aclosing(self.pieces(running)) as pieces:
                 whole.extend([piece async for piece in pieces])
 
         try:
@@ -202,10 +202,12 @@ class Endpoint:
             _log.exception("a request failed")
             raise ApiError(500, FAILED) from error
         finally:
-            order.job.leave()
-        return JSONResponse(order.bodies.whole(whole, order.writer.tally), headers=dict(order.headers))
+            running.job.leave()
+        return JSONResponse(running.bodies.whole(whole, running.writer.tally), headers=dict(running.headers))
 
-    def _order(self, params: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float) -> Order:
+    def _submit(
+        self, params: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float
+    ) -> RunningRequest:
         """Have it decoded; whatever is wrong is said before an answer begins."""
         length = self._length(served, params, len(prompt))
         try:
@@ -223,7 +225,7 @@ class Endpoint:
         names = [*ignored, *unread]
         chat = isinstance(params, ChatRequest)
         logprobs = params.alternatives is not None
-        return Order(
+        return RunningRequest(
             served=served,
             params=params,
             info=info,
@@ -237,29 +239,29 @@ class Endpoint:
             began=began,
         )
 
-    async def pieces(self, order: Order) -> AsyncGenerator[Piece]:
-        """What each pass adds, up to the end; leaving it frees the row."""
+    async def pieces(self, running: RunningRequest) -> AsyncGenerator[Piece]:
+        """One piece for each pass, up to the end; leaving it frees the row."""
         first = last = 0.0
         try:
-            async for record in order.job.records():
-                piece = order.writer.add(record)
+            async for record in running.job.records():
+                piece = running.writer.add(record)
                 last = time.monotonic()
                 if piece.tokens and not first:
                     first = last
-                    self._metrics.first_token(first - order.began)
+                    self._metrics.first_token(first - running.began)
                 yield piece
                 if piece.finish is not None:
                     return
             raise RuntimeError("the records ended before the text")
         finally:
-            order.job.leave()
-            writer = order.writer
+            running.job.leave()
+            writer = running.writer
             self._metrics.finished(
-                decoder=order.info.name,
-                prompt=order.prompt_tokens,
+                decoder=running.info.name,
+                prompt=running.prompt_tokens,
                 completion=writer.tokens,
                 passes=writer.tally.passes,
-                seconds=time.monotonic() - order.began,
+                seconds=time.monotonic() - running.began,
                 writing_seconds=last - first,
             )
             if writer.finish is None:
@@ -309,7 +311,7 @@ class Endpoint:
 
 
 def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
-    """What the request says, else what the server does.
+    """The request's settings, and the server's where it names none.
 
     Raises:
         ValueError: a value is out of range.

@@ -11,7 +11,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.gpu import running
 from analysis.gpu.rehearsal import BASE
-from analysis.gpu.running import Book, Outcome, hindrance, run_step
+from analysis.gpu.running import Outcome, OutcomeFile, hindrance, run_step
 from analysis.gpu.steps import Setup, Step, steps_of
 from analysis.gpu.targets import targets
 from mars import generate
@@ -57,9 +57,9 @@ def test_every_step_is_rehearsed(
     printed = capsys.readouterr().out
     assert "A rehearsal: its figures mean nothing." in printed
     steps = steps_of(Setup(out=out, device="cpu", base=BASE, tiny=True))
-    book = json.loads((out / "gpu.json").read_text(encoding="utf-8"))
-    left = [name for name, outcome in book["steps"].items() if outcome["state"] != "done"]
-    assert set(left) <= {"ifeval", "tests"}, book  # what checks IFEval, and pytest's helpers, may be missing
+    found = json.loads((out / "gpu.json").read_text(encoding="utf-8"))
+    left = [name for name, outcome in found["steps"].items() if outcome["state"] != "done"]
+    assert set(left) <= {"ifeval", "tests"}, found  # what checks IFEval, and pytest's helpers, may be missing
     for step in steps:
         if step.result is not None and step.name not in left:
             assert {"command", "commit", "hardware"} <= json.loads(step.result.read_text(encoding="utf-8")).keys()
@@ -92,23 +92,23 @@ def test_a_step_is_a_process_with_a_limit(setup: Setup) -> None:
 
 
 def test_what_stands_in_the_way_is_one_sentence(setup: Setup) -> None:
-    book = Book(setup)
+    outcome_file = OutcomeFile(setup)
     missing = _step("", needs=("no_such_module", "json"))
-    assert hindrance(missing, book, lambda: None) == "no_such_module is not installed here"
+    assert hindrance(missing, outcome_file, lambda: None) == "no_such_module is not installed here"
     waits = _step("", after=("first",), base=True)
-    assert hindrance(waits, book, lambda: "no base.") == "it needs the step first"
-    book.note("first", Outcome(state="done", seconds=1.0, date=""))
-    assert hindrance(waits, Book(setup), lambda: "no base.") == "no base."
-    assert hindrance(_step(""), book, lambda: "no base.") is None
+    assert hindrance(waits, outcome_file, lambda: "no base.") == "it needs the step first"
+    outcome_file.note("first", Outcome(state="done", seconds=1.0, date=""))
+    assert hindrance(waits, OutcomeFile(setup), lambda: "no base.") == "no base."
+    assert hindrance(_step(""), outcome_file, lambda: "no base.") is None
 
 
 def test_a_folder_is_of_one_device(setup: Setup) -> None:
-    Book(setup).note("tests", Outcome(state="done", seconds=1.0, date=""))
+    OutcomeFile(setup).note("tests", Outcome(state="done", seconds=1.0, date=""))
     with pytest.raises(ValueError, match="is of cpu"):
-        Book(Setup(out=setup.out, device="cuda", base=BASE))
+        OutcomeFile(Setup(out=setup.out, device="cuda", base=BASE))
     (setup.out / "gpu.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
-        Book(setup)
+        OutcomeFile(setup)
 
 
 def test_the_list_and_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
