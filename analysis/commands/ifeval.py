@@ -28,7 +28,7 @@ from analysis.runs.files import write_run
 HELP = "IFEval: instructions followed, strict, with throughput"
 DEFAULT_RUNS = "runs/ifeval"
 MOST_TOKENS = 1280
-"""What the harness's own task lets a model write."""
+"""The limit of the harness's own task."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

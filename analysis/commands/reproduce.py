@@ -1,4 +1,4 @@
-"""`python -m analysis reproduce`: what each figure and claim rests on, and making it again."""
+"""`python -m analysis reproduce`: list the commands behind each figure and claim, or run them again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _known() -> dict[str, tuple[str, ...]]:
 
 
 def _afterwards(names: Sequence[str], runs: Path) -> list[str]:
-    """What judges and draws from the runs."""
+    """The commands that judge and draw the runs."""
     own = runs == Path(RUNS)
     made = {
         "claim-": ("claims", "docs/claims.md" if own else str(runs / "claims.md")),

@@ -1,4 +1,4 @@
-"""What the commands that measure time share: lists of numbers, and what a result says of where it came from."""
+"""Shared by the commands that measure: lists of numbers, and where a result came from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def drift_note(name: str, rows: pd.DataFrame) -> list[str]:
 
 
 def command_provenance(device: torch.device) -> dict[str, Any]:
-    """What `mars.provenance` says of the command that runs, on this device."""
+    """`mars.provenance` of the command that runs, on this device."""
     return provenance(shlex.join(["python", "-m", "analysis", *sys.argv[1:]]), str(device))
 
 

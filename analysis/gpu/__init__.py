@@ -1,1 +1,1 @@
-"""All that waits for a GPU, in steps of at most ten minutes: which there are, running them, targets. No torch here."""
+"""Measurements that need a GPU, in steps of at most ten minutes: the steps, running them, targets. No torch here."""

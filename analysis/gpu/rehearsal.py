@@ -1,4 +1,4 @@
-"""What a rehearsal reads instead of real questions, conversations and shapes: the smallest that run every line."""
+"""The smallest questions, conversations and shapes that run every line, for a rehearsal without a GPU."""
 
 from __future__ import annotations
 

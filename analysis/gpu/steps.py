@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MEASURING = ("pydantic", "numpy", "scipy", "pandas", "pyarrow", "tqdm", "filelock")
-"""What every measurement imports beside torch and transformers."""
+"""Modules that every measurement imports beside torch and transformers."""
 TRAINING = ("peft", "accelerate")
 CHECKERS = ("lm_eval", "nltk", "langdetect")
 SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in ("mars-b8", "ar-sft", "draft-ar"))
@@ -39,7 +39,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Where the steps run and what they write; `tiny` rehearses each with the smallest sizes there are."""
+    """Folders, device and base of the steps; `tiny` rehearses each with the smallest sizes there are."""
 
     out: Path
     device: str
@@ -58,7 +58,7 @@ class Setup:
 
     @property
     def inputs(self) -> Path:
-        """What a rehearsal reads."""
+        """The folder that a rehearsal reads."""
         return self.out / "tiny"
 
     @property

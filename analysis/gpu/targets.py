@@ -1,4 +1,4 @@
-"""What a GPU should reach, held against the results of the steps."""
+"""Performance targets on a GPU, compared with the results of the steps."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many tasks can run at once."""
+        """The number of tasks that can run at once."""
         import ray
 
         return max(1, int(ray.cluster_resources().get("CPU", 1)) // self.cpus)

@@ -52,11 +52,11 @@ class Job:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return -(-self.problems // self.chunk)
 
     def places(self, chunk: int) -> range:
-        """Which problems a chunk has."""
+        """The numbers of the problems in a chunk."""
         return range(chunk * self.chunk, min((chunk + 1) * self.chunk, self.problems))
 
     def problem(self, place: int) -> tuple[int, Problem]:

@@ -1,4 +1,4 @@
-"""What a run says of its models, read from their files, and the models themselves, loaded while they are needed."""
+"""The models of a run: described from their files for its entry, and loaded while they are needed."""
 
 from __future__ import annotations
 

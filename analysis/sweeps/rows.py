@@ -26,7 +26,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Row:
-    """What a row gathered. `masks`: position, depth, score and token of each mask proposal."""
+    """The counts of one row. `masks`: position, depth, score and token of each mask proposal."""
 
     ids: list[int] = field(default_factory=list)
     passes: int = 0

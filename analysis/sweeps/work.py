@@ -53,7 +53,7 @@ class Work:
 
     @property
     def place(self) -> Path:
-        """Where they lie."""
+        """The folder of the work files."""
         return self.folder / "work"
 
     @contextmanager

@@ -25,7 +25,7 @@ from mars.tasks import Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a person asks for, within `limits`; `threshold` is where the slider stands at the start.
+    """A person's question, within `limits`; `threshold` is where the slider stands at the start.
 
     `earlier` are, by the key of a lane, the turns that the prompt follows up: each lane reads its own answers.
     """

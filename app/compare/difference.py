@@ -1,4 +1,4 @@
-"""Where two growing texts part."""
+"""Finds where two growing texts first differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FirstDifference:
         return self._look()
 
     def agreed(self, lane: str) -> int:
-        """How many tokens of `lane` lie wholly in the text that all have written so far, up to the first difference.
+        """The number of tokens of `lane` wholly in the text that all have written so far, up to the first difference.
 
         A token without text is counted with the next one that has some: nothing shows yet what it says.
         """

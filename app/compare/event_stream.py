@@ -45,7 +45,7 @@ class EventStream:
 
     @property
     def lines(self) -> int:
-        """How many there are."""
+        """The number of lines so far."""
         return self._ends[-1] if self._ends else 0
 
     @property

@@ -50,7 +50,7 @@ class Counts(TypedDict):
 
 @with_config(STRICT)
 class Progress(TypedDict):
-    """How far an answer is: it waits, or is written."""
+    """The state of an answer that waits or is written."""
 
     state: stream.State
     sentence: str
@@ -76,7 +76,7 @@ class Whole(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a program asks for, checked. Without `own_block_size` the block size is the one of the checkpoint.
+    """A program's request, checked. Without `own_block_size` the block size is the one of the checkpoint.
 
     With `trace` the records say what each pass did (`mars.records.Trace`).
     """

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 MOST_ALTERNATIVES = 5
 KINDS: dict[Source, stream.Kind] = {"clean": "clean", "mask": "mask", "draft": "draft", "random": "draft"}
-"""What made a token that was accepted, by what its position read; Jacobi's random guesses are drafts like others."""
+"""The kind of an accepted token by what its position read; Jacobi's random guesses are drafts like others."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """What one checkpoint writes with one decoder; `key` names the lane everywhere.
+    """The output of one checkpoint with one decoder; `key` names the lane everywhere.
 
     `settings` and `prompt_tokens` are those of the run, `earlier` the turns before its question; `written` is what each
     accepted token added to the text; `shared` says whether other runs took part in its passes, so that its seconds are

@@ -1,4 +1,4 @@
-"""What a person chooses for one lane: checkpoint, decoder and settings; the presets; and the settings they make."""
+"""A person's choice for one lane: checkpoint, decoder and settings; the presets; and the settings they make."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class LaneChoice(MethodSettings):
 
     @property
     def info(self) -> DecoderInfo:
-        """What is true of its decoder."""
+        """The facts of its decoder."""
         return decoders.TABLE[self.decoder]
 
     @property
     def family(self) -> FamilyName:
-        """What its passes look like."""
+        """The family of its decoder, which says how its passes look."""
         return self.info.family_with(continuation=self.continuation)
 
     @property
@@ -89,7 +89,7 @@ def to_settings(
     max_new_tokens: int,
     alternatives: int = 0,
 ) -> DecodingSettings:
-    """What a decoder gets: `threshold` is the slider's, `block_size` the checkpoint's.
+    """The settings for a decoder: `threshold` is the slider's, `block_size` the checkpoint's.
 
     Raises:
         ValueError: one sentence that names the setting, its value and what is allowed.

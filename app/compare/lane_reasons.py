@@ -1,4 +1,4 @@
-"""Why a lane cannot write, and why one that can writes one token per pass: each in one sentence."""
+"""Sentences that say why a lane cannot write, or why it writes only one token per pass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def problem(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
 
 
 def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
-    """What the decoder itself says: it checks its arguments when it is called, and calls no model before it is read."""
+    """The decoder's objection, or None: it checks its arguments when called, and calls no model before it is read."""
     from mars.decoding import DECODERS  # late: torch
     from mars.serve import remote
 

@@ -40,7 +40,7 @@ class LaneRequest:
     problem: str | None = None
 
     def settings(self, threshold: float | None, max_new_tokens: int, alternatives: int) -> DecodingSettings:
-        """What its decoder gets while the slider stands at `threshold`."""
+        """The settings of its decoder while the slider stands at `threshold`."""
         return to_settings(
             self.choice,
             threshold=threshold,
@@ -56,7 +56,7 @@ class LaneRequest:
         return lane_reasons.inactive(self.choice, self.checkpoint, threshold)
 
     def card(self, slider: float | None, earlier: Sequence[Turn] = ()) -> stream.Card:
-        """How it introduces itself while the slider stands there, `earlier` being the turns that its run follows up."""
+        """Its card while the slider stands there, `earlier` being the turns that its run follows up."""
         family = self.choice.family
         return stream.lane(
             self.key,
@@ -135,7 +135,7 @@ def _with_checkpoint(request: LaneRequest, models: Models, stack: ExitStack) -> 
 
 
 def _titles(choices: Sequence[LaneChoice]) -> list[str]:
-    """What each lane is called; lanes that would be called alike get their letter."""
+    """The title of each lane; lanes with the same title get their letter."""
     titles = [_title(choice) for choice in choices]
     counts = Counter(titles)
     return [

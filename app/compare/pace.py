@@ -1,4 +1,4 @@
-"""When to show what: at most twenty pictures a second, five at full speed, and slower than the model for who watches.
+"""The pace of the picture: at most twenty a second, five at full speed, and as slow as a person wants to watch.
 
 Slowing down scales the model time of all lanes by the same factor, so the lanes keep their true proportion. Nothing
 here touches the clocks: waits lie between passes.
@@ -19,7 +19,7 @@ HURRIED_FRAME_SECONDS = 0.2  # at full speed: every picture takes time from the 
 
 
 class Pacing(Protocol):
-    """What steers the picture; a `LiveRun`."""
+    """The pace of the picture, as a person sets it; a `LiveRun`."""
 
     passes_per_second: float
 
@@ -55,7 +55,7 @@ class Schedule:
     _passes: Counter[str] = field(default_factory=Counter)
 
     def due(self, step: Step, passes_per_second: float) -> float:
-        """When to show `step`: never earlier than now, and no catching up on time lost elsewhere."""
+        """The time at which to show `step`: never before now, and no catching up on time lost elsewhere."""
         now = self.now()
         if step.pass_seconds <= 0.0 or passes_per_second <= 0.0:
             return now
@@ -97,5 +97,5 @@ def _picture(messages: Sequence[Mapping[str, object]]) -> str:
 
 
 def frame_seconds(pacing: Pacing) -> float:
-    """How far pictures are apart at least."""
+    """Least seconds between two pictures."""
     return FRAME_SECONDS if pacing.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS

@@ -1,4 +1,4 @@
-"""What stands in the prompt box: questions, and problems by family and seed with their known answers in words."""
+"""Prompts to choose from: questions, and problems by family and seed with their known answers in words."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def find(task: str, seed: object) -> Problem:
 
 
 def known_answer(problem: Problem) -> str:
-    """What a right answer must be, in one line."""
+    """The known answer, in one line."""
     try:
         wanted = json.loads(problem.answer)
     except json.JSONDecodeError:

@@ -21,7 +21,7 @@ from mars.metrics import Tally
 
 NAME = "5-first-look"
 RECORDED = "static/recorded.txt"
-"""Where the page fetches it, relative to the page (app/server/serving.py)."""
+"""Its address, relative to the page (app/server/serving.py)."""
 
 
 @cache

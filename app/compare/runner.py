@@ -102,7 +102,7 @@ class Runner:
         return event_stream.identity
 
     def result(self, session: str, identity: str) -> Run | None:
-        """What is left of a run of this session that has just ended."""
+        """The finished run of this session under this identity; None if it had no pass."""
         event_stream = self.event_streams.find(identity)
         return event_stream.result(RESULT_SECONDS) if event_stream and event_stream.session == session else None
 
@@ -201,7 +201,7 @@ class Runner:
                 told = sentence
 
     def _waiting(self, lanes: Sequence[LaneChoice]) -> stream.Waiting:
-        """What each lane waits for, and how far that is."""
+        """The message that says what each lane waits for, and how far that is."""
         found = dict[str, str | None]()
         for request in lane_request.requested(lanes):
             late = [name for name in request.choice.checkpoints if not self.models.wait(name, 0.0)]
@@ -217,7 +217,7 @@ def _while_followed(steps: Iterator[Step], event_stream: EventStream, live: Live
 
 
 def _problem(cards: list[stream.Card]) -> str:
-    """Why the first lane that cannot write cannot, or nothing."""
+    """A sentence why the first lane that cannot write cannot; empty if all can."""
     return next((f"{card['title']} cannot write: {card['problem']}" for card in cards if card["problem"]), "")
 
 

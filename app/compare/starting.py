@@ -1,4 +1,4 @@
-"""From a prompt to the records of its run: does it fit, which decoder writes it, and whose turn it is on the device."""
+"""Starts a decoder on a prompt: checks that it fits, shares passes where it can, and takes turns on the device."""
 
 from __future__ import annotations
 

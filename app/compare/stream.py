@@ -1,4 +1,4 @@
-"""What travels to the page about a run: lines of JSON, one a message, only ever appended.
+"""The messages of a run to its page: lines of JSON, one a message, only ever appended.
 
 Every message has a `kind`; the browser's `stage.js` draws them in order. Floats are rounded for the page only. The
 types are the schema: the code that makes a message is checked against them, and a test checks those of real runs.
@@ -22,7 +22,7 @@ from mars.schema import STRICT
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
 Kind = Literal["clean", "mask", "draft"]
 Token = tuple[str, float, Source, bool, Kind, list[tuple[str, float]]]
-"""What a pass accepted: text, score, source, whether it ends the turn, kind, and up to five (text, probability)."""
+"""An accepted token: text, score, source, whether it ends the turn, kind, and up to five (text, probability)."""
 Ghost = tuple[str, float, Source]
 """A proposal that a pass did not accept: text, score, source."""
 
@@ -45,7 +45,7 @@ class Counts(TypedDict):
 
 @with_config(STRICT)
 class Card(TypedDict):
-    """How a lane introduces itself.
+    """The card of a lane: its name, settings and notes.
 
     `settings` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
     `inactive` why it writes one token per pass although it could write more. `earlier` are the questions and its own
@@ -186,7 +186,7 @@ class Agreement(TypedDict):
 
 @with_config(STRICT)
 class Waiting(TypedDict):
-    """How far loading what each lane waits for is; None for a lane that waits for nothing."""
+    """The progress of what each lane waits for; None for a lane that waits for nothing."""
 
     kind: Literal["waiting"]
     lanes: dict[str, str | None]
@@ -380,7 +380,7 @@ def verdict(key: str, right: bool) -> Verdict:
 
 
 def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:
-    """How fast the lanes are, compared."""
+    """The speeds of lanes over the baseline's."""
     return {"kind": "speedup", "ratios": {key: round(ratio, 3) for key, ratio in ratios.items()}, "baseline": baseline}
 
 

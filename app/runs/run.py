@@ -95,7 +95,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLane:
-    """Who wrote, how, what, and every forward pass.
+    """One lane: its checkpoint, decoder and settings, its text, and every forward pass.
 
     `prompt_tokens` is the length of the prompt for this checkpoint. `written` is what each accepted token added to the
     text: a character of several tokens comes with the last of them. `pieces` is the text of every token that is

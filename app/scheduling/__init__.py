@@ -1,1 +1,1 @@
-"""Who may run, when, and how much: limits, the admission queue of the device, live runs by session."""
+"""Limits of runs, the admission queue of the device, and the live runs by session."""

@@ -1,4 +1,4 @@
-"""One device, several people: a limited number of runs at once, whose forward passes take turns."""
+"""The admission queue of the device: a limited number of runs at once, whose forward passes take turns."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class AdmissionQueue:
 
     @property
     def places(self) -> int:
-        """How many runs are active at most."""
+        """The most runs that are active at once."""
         return self._places
 
     @property
     def most_runs(self) -> int:
-        """How many runs there can be, those that wait included."""
+        """The most runs there can be, those that wait included."""
         return self._most
 
     def counts(self) -> dict[str, int]:
-        """How many runs are active, wait, and may be active at once."""
+        """The numbers of runs that are active, that wait, and that may be active at once."""
         with self._changed:
             active = min(len(self._line), self._places)
             return {"active": active, "waiting": len(self._line) - active, "places": self._places}

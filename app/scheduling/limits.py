@@ -1,4 +1,4 @@
-"""How much one person may ask for, and the checks that say so in a sentence."""
+"""Limits on what one person may ask for, and checks that name them in a sentence."""
 
 from __future__ import annotations
 

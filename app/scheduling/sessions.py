@@ -1,4 +1,4 @@
-"""Who is running what: one live run per browser session, and the knobs that act on it."""
+"""The live runs: one for each browser session, with the controls that act on it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LiveRun:
 
     @property
     def threshold(self) -> float | None:
-        """Where the slider stands; a new value acts from the next pass on, on every lane that follows it."""
+        """The value of the slider; a new one acts from the next pass on, on every lane that follows it."""
         return self._threshold
 
     @threshold.setter

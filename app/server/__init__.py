@@ -1,1 +1,1 @@
-"""What stands between the page and the network: options, accounts, headers, limits, health."""
+"""Between the page and the network: options, accounts, headers, limits, health."""

@@ -1,4 +1,4 @@
-"""Who may log in. Passwords are compared in a time that says nothing about them, and guessing is slowed down.
+"""Users and passwords. A comparison takes a time that says nothing about the password, and guessing is slowed down.
 
 Guesses are counted for each account and address together: whoever guesses waits, and nobody else does.
 """
@@ -19,13 +19,13 @@ LONGEST_WAIT = 20.0
 FORGOTTEN_AFTER_SECONDS = 900.0
 MOST_REMEMBERED = 10_000
 ADDRESS: ContextVar[str] = ContextVar("address", default="")
-"""Where the request comes from that is being answered."""
+"""The address that the request being answered comes from."""
 _PRETENCE = "no password of anybody"
 
 
 @dataclass(slots=True)
 class _Guesses:
-    """How many wrong ones there were in a row, and when the next may be looked at."""
+    """The wrong guesses in a row, and the time at which the next may be looked at."""
 
     wrong: int = 0
     next: float = 0.0

@@ -1,4 +1,4 @@
-"""What goes back: the same headers on everything, a policy of its own on a page, our words on what failed."""
+"""Answers on their way out: common headers, a content-security policy for each page, our sentences for errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request passes: only what the page uses, from its own origin, no larger than needed, gets an answer.
+"""The ASGI middleware before Gradio: it refuses what the page does not use, other origins, and bodies too large.
 
 Gradio serves more than this app needs: files by path or address, recordings, monitoring. What `Rules` does not name
 does not exist here. What Gradio says when it refuses something may quote the request; a sentence of ours takes its

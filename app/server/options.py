@@ -36,7 +36,7 @@ _ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How the page is served. `sources` are the checkpoints by name, `choice` the name that each lane starts with.
+    """Options, checked. `sources` are the checkpoints by name, `choice` the name that each lane starts with.
 
     `pairs` are those that the page offers, the first at the start; `note` says why that is not the usual one.
     `keep_shared` is the folder for runs that visitors share, each for `shared_days`; None: they cannot.

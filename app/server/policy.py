@@ -25,7 +25,7 @@ _UNUSED = ("accelerometer", "camera", "display-capture", "geolocation", "gyrosco
 
 
 def headers(frame_ancestors: Iterable[str] = ()) -> dict[str, str]:
-    """What every answer carries; `page_policy` adds to it for pages."""
+    """The headers of every answer; `page_policy` adds to them for pages."""
     found = {
         "x-content-type-options": "nosniff",
         "referrer-policy": "no-referrer",

@@ -1,4 +1,4 @@
-"""What is in the page before Gradio's first module: the page's own script, and the table of the decoders as data.
+"""Puts the page's own script and the table of the decoders, as data, before Gradio's first module.
 
 Modules run in the order in which a page names them, so that Gradio's components find what they call.
 """

@@ -1,4 +1,4 @@
-"""What exists behind the gate: addresses, methods, sizes, and the sites that belong to the page."""
+"""The rules of the gate: addresses, methods, sizes, and the sites that belong to the page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _JSON = re.compile(rf"{API}/(queue/join|cancel|reset|run/.*|call/.*)")
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What one gate lets through. `origins` are hosts besides the request's own that the page may be shown at.
+    """The rules of one gate. `origins` are hosts besides the request's own that the page may be shown at.
 
     `hosts` are the names by which the server may be called, `any_number` says that every IP address may be; None lets
     any name through. With `login`, only who has logged in may end the runs of a session.

@@ -33,7 +33,7 @@ _QUIET_SECONDS, _PROBE_SECONDS = 8, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where and for whom the page is served. `root_path` is where a proxy shows it: a path or a whole address.
+    """The address of the page, and who may see it. `root_path` is where a proxy shows it: a path or a whole address.
 
     `keys` are those of the endpoint for OpenAI's clients (None: it asks for none), which is there with `openai`.
     `allowed_hosts` are names by which the server may be called beside its own address and those of this machine.

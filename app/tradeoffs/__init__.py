@@ -1,1 +1,1 @@
-"""What the Trade-offs tab shows: the runs of the store, selected, drawn, and told in words. No component, no torch."""
+"""The Trade-offs tab: runs of the store, selected, drawn, and described in words. No component, no torch."""

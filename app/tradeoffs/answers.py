@@ -1,4 +1,4 @@
-"""What the page gets for what it asks: never an exception, and never a path of this machine."""
+"""Answers to the questions of the tab: none is an exception, and none holds a path of this machine."""
 
 from __future__ import annotations
 

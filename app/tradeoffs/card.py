@@ -102,7 +102,7 @@ def why_not(entry: Entry, checkpoint: str | None, draft: str | None) -> str:
 
 
 def lane_choice(entry: Entry, row: Row, checkpoint: str | None, draft: str | None) -> dict[str, Any]:
-    """What a lane of Compare takes to decode as this run did; its own threshold, whatever the slider says."""
+    """The fields of a lane of Compare that decodes as this run did; its own threshold, whatever the slider says."""
     settings = {name.removeprefix("settings."): value for name, value in row.items() if name.startswith("settings.")}
     threshold = settings["threshold"] if heeds_threshold(row) else None
     names = ("block_size", *(name for name in METHOD_FIELDS if name != "threshold"))

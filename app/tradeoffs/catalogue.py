@@ -25,7 +25,7 @@ _USUAL_THRESHOLD = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a figure is drawn from: `table` is the selection, with the published layer below it if it is on."""
+    """The input of a figure: `table` is the selection, with the published layer below it if it is on."""
 
     runs: RunStore
     table: pd.DataFrame
@@ -67,7 +67,7 @@ class Figure:
         return DESCRIPTIONS[self.name].caption(self.note)
 
     def needs(self, against: str) -> Need:
-        """What runs it is drawn from, against this measure."""
+        """The runs that it needs, drawn against this measure."""
         return TIMED if self.axes and against != PER_FORWARD else self.need
 
 

@@ -26,7 +26,7 @@ _PICKED = "the answer: within {points:g} points of AR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a view selects. `scene` has the published layer, `rows` are the measured runs alone.
+    """The runs that a view selects. `scene` has the published layer, `rows` are the measured runs alone.
 
     `found` are the facets of all runs and `chosen` what was chosen of them; `layer` names the published one shown. Of a
     figure that compares runs `sets` are those that there are and `runs` the one shown, `batches` its batch sizes and
@@ -171,7 +171,7 @@ def _more(picked: Selection, view: View) -> dict[str, Any] | None:
 
 
 def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
-    """What the table lists: of the frontier every run of the selection, drawn or not, and what was published."""
+    """The rows of the table: of the frontier every run of the selection, drawn or not, and what was published."""
     if picked.figure.name != "frontier" or picked.listed is None:
         return points
     return pd.concat([picked.listed, points[points["source"] == PUBLISHED]], ignore_index=True)
@@ -214,7 +214,7 @@ def _star(trace: go.Scatter, place: int, points: float) -> go.Scatter:
 
 
 def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
-    """Where a lane that is running now belongs: the measure along x, and the axes; alone it is batch size 1.
+    """The place of a lane that is running now: the measure along x, and the axes; alone it is batch size 1.
 
     A second of one model is not a second of another: along it only lanes on these `models` are drawn (None: all).
     """
@@ -250,7 +250,7 @@ def _why_empty(picked: Selection) -> str:
 
 
 def _summary(picked: Selection) -> str:
-    """How many runs the filters let through: all of them are in the table, though not all may be drawn."""
+    """The number of runs that the filters let through: all of them are in the table, though not all may be drawn."""
     selected = picked.rows if picked.listed is None else picked.listed
     shown, whole = selected["id"].nunique(), len(picked.found)
     return f"{shown} of {whole} runs selected" if shown < whole else f"All {whole} runs selected"

@@ -1,4 +1,4 @@
-"""Which runs are looked at: what can be chosen, with how many runs there are of each, and what was chosen."""
+"""Filters of runs: the values to choose from, how many runs have each, and which runs a choice leaves."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def facets(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def known(found: pd.DataFrame, chosen: Chosen) -> dict[str, list[str]]:
-    """What of `chosen` there is in these facets: values that no run has any more are dropped."""
+    """The part of `chosen` that these facets have: values that no run has any more are dropped."""
     kept = {
         each.name: [value for value in chosen.get(each.name, ()) if (found[each.name] == value).any()]
         for each in FILTERS
@@ -101,7 +101,7 @@ def options(found: pd.DataFrame, chosen: Chosen) -> list[dict[str, Any]]:
 
 
 def words(chosen: Chosen) -> str:
-    """What was chosen, in a line; empty where everything is let through."""
+    """The chosen values in a line; empty where everything is let through."""
     labels = {each.name: each.label for each in FILTERS}
     return " · ".join(f"{labels[name]}: {', '.join(values)}" for name, values in chosen.items() if values)
 

@@ -1,4 +1,4 @@
-"""What was published, as a layer of its own: which of it a figure can show, one benchmark at a time."""
+"""Published numbers as a layer of a figure, one benchmark at a time."""
 
 from __future__ import annotations
 

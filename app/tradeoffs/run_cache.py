@@ -30,7 +30,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """What was read at one time. `problems` has a sentence for each run or table that cannot be used, without paths.
+    """A folder as it was read once. `problems` has a sentence for each run or table that cannot be used, without paths.
 
     `tables` are the measured tables by family, None where they were not kept with the runs; `loads` are load tests.
     """
@@ -44,7 +44,7 @@ class Store:
     _answers: dict[Hashable, Any] = field(default_factory=dict)
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` returned when it was first asked for under this key."""
+        """The result of `make`, called only when the key is new."""
         if key not in self._answers:
             if len(self._answers) >= MOST_REMEMBERED:
                 self._answers.clear()

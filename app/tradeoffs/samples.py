@@ -1,4 +1,4 @@
-"""What a run wrote: problems with their prompts, the stored text, and whether it was right."""
+"""The texts of a run: problems with their prompts, the stored text, and whether it was right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sweep makes the runs that a figure needs: looked up in the plans of the repository."""
+"""Finds, among the plans of the repository, the sweep that makes the runs that a figure needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Need:
 
 
 def advice(need: Need, folder: Path = PLANS) -> str:
-    """What to run for these runs, as a sentence."""
+    """A sentence with the command that makes these runs."""
     plans = [path for path in sorted(folder.glob("*.toml")) if any(need.made_by(group) for group in _groups(path))]
     if not plans:
         return f"No plan in analysis/plans makes {need.words}; docs/runs.md says how to write one."

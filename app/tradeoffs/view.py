@@ -1,4 +1,4 @@
-"""What the page asks to see, checked: a figure, its axis, a selection, and how many points may be lost."""
+"""A view that the page asks for, checked: a figure, its axis, a selection, and how many points may be lost."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class LaneNow(TypedDict):
 
 @with_config(STRICT)
 class Now(TypedDict):
-    """What the page draws: one at a time, each replaces the one before."""
+    """One picture of the run; each replaces the one before."""
 
     run: str
     state: State
@@ -78,7 +78,7 @@ class Now(TypedDict):
 
 
 class Arrivals:
-    """When visitors come and what they ask; the same for both lanes. A new `rate` acts on those not drawn yet."""
+    """Times and questions of the visitors, the same for both lanes. A new `rate` acts on those not drawn yet."""
 
     def __init__(self, rate: float, questions: int) -> None:
         self.rate = rate
@@ -141,7 +141,7 @@ class Lane:
         return when, stream, started or wrote
 
     def now(self) -> LaneNow:
-        """How it stands."""
+        """The lane at this time of its clock."""
         while self._wrote and self._wrote[0][0] < self.clock - WINDOW_SECONDS:
             self._wrote.popleft()
         seconds = min(WINDOW_SECONDS, self.clock) or 1.0
@@ -158,7 +158,7 @@ class Lane:
         }
 
     def close(self) -> None:
-        """Let everybody go."""
+        """Drop all its rows."""
         for _, stream, _ in self._open:
             stream.close()
 

@@ -1,4 +1,4 @@
-"""Which checkpoint of the app has the weights that a run was measured with."""
+"""Finds the checkpoint of the app with the weights that a run was measured with."""
 
 from __future__ import annotations
 

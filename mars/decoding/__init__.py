@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 class _Loaded(Mapping[str, _T]):
-    """What a field of each `DecoderInfo` names, for those decoders that fill it in."""
+    """The objects that a field of each `DecoderInfo` names, for those decoders that fill it in."""
 
     def __init__(self, field: Literal["function", "method"]) -> None:
         self._field = field

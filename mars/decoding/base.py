@@ -1,4 +1,4 @@
-"""What every decoder is, and the checks at its door."""
+"""The protocol of decoders, and the checks of their arguments."""
 
 from __future__ import annotations
 

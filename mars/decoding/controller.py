@@ -1,4 +1,4 @@
-"""What each row may spend on masks and drafts in the next pass: by what passes take, what rows gain, and who waits.
+"""Chooses the masks and drafts of each row in the next pass, by what passes take, what rows gain, and the queue.
 
 A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others write one token each.
 Of a choice c are known G, the tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass

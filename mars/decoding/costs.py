@@ -1,4 +1,4 @@
-"""Seconds of a pass by its columns, and the price of one more: what those who choose layouts go by.
+"""Seconds of a pass by its columns, and the price of one more column: the choice of layouts rests on both.
 
 Passes of one column and of a few say little of wider ones: to multiply matrices by so few vectors, many devices have
 other kernels. There the time may jump and then hardly grow; a line through that jump would make every wide pass look
@@ -55,7 +55,7 @@ class Profile:
         return self._curve
 
     def seconds(self, columns: float) -> float | None:
-        """What a pass of so many columns takes; None before anything is known."""
+        """Seconds of a pass of so many columns; None before anything is known."""
         return curve(self._curve, columns)
 
     def price(self, columns: float, rate: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Which layout exact decoding takes at a batch size: the one that gains most tokens a second by the passes seen so far.
+"""Chooses the layout of exact decoding at a batch size: the one with most tokens a second in the passes so far.
 
 Step times and acceptance are measured while text is written: wider windows gain more tokens and cost more time, and how
 much more depends on the device and on the rows that share it. The choice changes the speed, never the text.
@@ -69,7 +69,7 @@ def layout_of(columns: int, drafts: int) -> Layout:
 
 @dataclass(slots=True)
 class Times:
-    """What the last passes of one layout took, at about one number of rows."""
+    """Seconds of the last passes of one layout, at about one number of rows."""
 
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     columns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
@@ -208,5 +208,5 @@ def chooser_of(engine: Engine, drafts: int, *, trees: bool = False) -> Chooser:
 
 
 def expectation_of(engine: Engine, drafts: int) -> Expectation:
-    """What earlier runs on this engine have taught of its drafts."""
+    """The expectation of this engine's drafts that earlier runs have learned."""
     return _EXPECTATIONS.setdefault(engine, {}).setdefault(drafts, Expectation(drafts))

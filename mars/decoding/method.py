@@ -149,11 +149,11 @@ class Method(ABC):
 
     @abstractmethod
     def window(self, batch: Batch) -> Window:
-        """What the next pass forwards."""
+        """The window that the next pass forwards."""
 
     @abstractmethod
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        """What the predictions of this window's last columns mean."""
+        """Accept from the predictions of this window's last columns."""
 
     @abstractmethod
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:

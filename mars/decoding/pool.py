@@ -80,7 +80,7 @@ class Beginnings:
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+    """The number of tokens that both begin with."""
     pairs = zip(first, second, strict=False)
     return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
 
@@ -121,7 +121,7 @@ class Pool:
 
     @property
     def rows(self) -> int:
-        """How many rows are in the pool, those that wait for a place included."""
+        """The number of rows in the pool, those that wait for a place included."""
         return len(self._sequences.rows) + len(self._waiting)
 
     def join(self, row: Row) -> None:
@@ -328,7 +328,7 @@ class Pool:
         return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
     def _traced(self, group: Group, position: int, proposals: tuple[Proposal, ...], result: HostAcceptResult) -> Trace:
-        """What a pass did for one row, whose counts are as before it."""
+        """The trace of a pass for one row, whose counts are as before it."""
         row = group.batch.rows[position]
         reasons = reasons_of(
             proposals,

@@ -33,7 +33,7 @@ class Sequences:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.stop_ids.device
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Many people, one model: streams that share each forward pass, join at any time and leave at any time.
+"""A service of one model: streams share each forward pass, and may join and leave at any time.
 
     service = Service(engine)
     for record in service.submit("sliding_window", prompt, settings):

@@ -1,4 +1,4 @@
-"""What a pass did for one row, taken from the window that the model was given: nothing here knows a decoder.
+"""The trace of a pass for one row, taken from the window that the model was given: nothing here knows a decoder.
 
 Shapes: R rows, Q columns of a window, C those of one row, without padding.
 """

@@ -1,4 +1,4 @@
-"""Which drafts a pass verifies and where it puts masks: each column that gains more tokens than it costs.
+"""Plans the columns of a pass, drafts to verify and masks: each that gains more tokens than it costs.
 
 A square of masks (the quadratic layout) spends as many columns behind a prefix that is hardly ever the accepted one as
 behind the likely one. Here every column has a price λ, in tokens, and is there if it is expected to gain that much.
@@ -43,12 +43,12 @@ class Plan:
 
     @property
     def drafts(self) -> int:
-        """How many drafts there are to verify."""
+        """The number of drafts to verify."""
         return len(self.scores)
 
     @property
     def columns(self) -> int:
-        """How many columns that is, the root included."""
+        """The number of columns, the root included."""
         return 1 + self.drafts + sum(self.masks)
 
     @property

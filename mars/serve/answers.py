@@ -46,7 +46,7 @@ class StopStrings:
         self.found = False
 
     def add(self, text: str) -> str:
-        """What can be shown after this much more text; nothing once a stop string was found."""
+        """The text that can be shown after this much more; nothing once a stop string was found."""
         if self.found:
             return ""
         self._held += text
@@ -61,7 +61,7 @@ class StopStrings:
         return shown
 
     def flush(self) -> str:
-        """What was held back, at the end of the text."""
+        """The text that was held back, at the end."""
         shown, self._held = self._held, ""
         return shown
 
@@ -74,7 +74,7 @@ class StopStrings:
 
 @dataclass(slots=True, kw_only=True)
 class Piece:
-    """What one pass adds to an answer. `tokens` counts all so far; `finish` is set in the last piece."""
+    """The part of an answer that one pass adds. `tokens` counts all so far; `finish` is set in the last piece."""
 
     text: str = ""
     tokens: int = 0
@@ -101,7 +101,7 @@ class Writer:
         self._stops = StopStrings(stops)
 
     def add(self, record: ForwardPass) -> Piece:
-        """What this pass adds; nothing after the end."""
+        """The piece that this pass adds; nothing after the end."""
         self.tally.add(record)
         piece = Piece(records=[record])
         [row] = record.rows

@@ -63,7 +63,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
 
 
 def check(options: argparse.Namespace) -> None:
-    """What can be said of the options before anything is loaded."""
+    """Raise ValueError, one sentence, for options that can be refused before anything is loaded."""
     check_threshold(options.threshold)
     if options.decoder is not None:
         decoders.check_name(options.decoder, "--decoder")

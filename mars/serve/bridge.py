@@ -1,4 +1,4 @@
-"""From an event loop to the passes: one thread per model makes them for all requests, and hands each its records."""
+"""One thread per model makes the passes for all requests of an event loop, and hands each its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the threshold may fall within a budget of accuracy: what the cached runs of these weights say.
+"""The thresholds that keep within a budget of accuracy, by the cached runs of the same weights.
 
 Runs of sliding windows at several thresholds are compared with one-token mode on the same problems, from the highest
 threshold down, until one may lose more than the budget; the thresholds before it are allowed. "May lose" is the upper
@@ -82,7 +82,7 @@ def loss_at_most(base: Mapping[Any, bool], other: Mapping[Any, bool]) -> float:
 
 
 def fingerprint_of(source: str) -> str:
-    """What the cached runs call the weights of a checkpoint (docs/runs.md).
+    """The fingerprint by which cached runs name the weights of a checkpoint (docs/runs.md).
 
     Raises:
         ValueError: the checkpoint cannot be found.
@@ -128,7 +128,7 @@ def _plain(entries: list[dict[str, Any]], weights: str, block_size: int) -> Iter
 
 
 def _right(file: Path) -> dict[Any, bool]:
-    """Which problems a run has right."""
+    """By problem, whether a run has it right."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:

@@ -18,17 +18,17 @@ from mars.serve.guard import Keys
 
 NAME = "mars"
 STEADY_SECONDS = 600.0
-"""How long a replica that is to go may finish what it is writing, unless --grace says so."""
+"""Seconds that a replica that is to go has to finish its answers, unless --grace says otherwise."""
 
 
 class Replica:
-    """What Ray makes a deployment of: a process that loads the checkpoint and answers."""
+    """The class of the deployment: a process that loads the checkpoint and answers."""
 
     def __init__(self, options: argparse.Namespace, keys: Keys | None) -> None:
         self._app, _ = application(options, keys)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        """What Ray passes requests to."""
+        """The ASGI application that Ray passes requests to."""
         return self._app
 
     def check_health(self) -> None:

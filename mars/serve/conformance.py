@@ -1,4 +1,4 @@
-"""What becomes of each parameter of OpenAI's two completion calls: supported, ignored with a warning, or refused.
+"""The parameters of OpenAI's two completion calls: each is supported, ignored with a warning, or refused.
 
 The requests are checked against this table, the tests send each line's examples, and docs/serving.md shows it
 (`as_markdown`). A parameter that the table does not know is refused.

@@ -1,4 +1,4 @@
-"""What every request passes: keys, and limits on size, pace and number. Errors are in OpenAI's form."""
+"""ASGI middleware of the endpoint: API keys, and limits on size, pace and number. Errors are in OpenAI's form."""
 
 from __future__ import annotations
 

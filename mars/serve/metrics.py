@@ -1,4 +1,4 @@
-"""What Prometheus reads at `/metrics`: requests, the queue, times to tokens, and what the passes are made of."""
+"""Prometheus metrics for `/metrics`: requests, the queue, times to tokens, and the rows of passes."""
 
 from __future__ import annotations
 

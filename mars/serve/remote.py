@@ -1,4 +1,4 @@
-"""A model that is elsewhere: the tokenizer and the facts of one that `python -m mars.serve` serves, and its records.
+"""A model that another `python -m mars.serve` serves: its tokenizer, its facts, and its records.
 
 Prompts are encoded here and sent as token ids, so that what is drawn is what the engine read. Seconds are the engine's:
 the way there and back is in none of them.
@@ -34,7 +34,7 @@ Id = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What one must know of a served model to encode for it and to read its records."""
+    """The facts of a served model that are needed to encode for it and to read its records."""
 
     __pydantic_config__ = STRICT
 
@@ -219,7 +219,7 @@ def _client(address: str) -> httpx.Client:
 
 
 def _said(answer: httpx.Response) -> str:
-    """What a refusal says, or its status."""
+    """The message of a refusal, or its status."""
     try:
         return str(answer.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):

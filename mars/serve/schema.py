@@ -1,4 +1,4 @@
-"""What crosses the wire: the bodies of requests as they are checked, and those of answers as they are written.
+"""The bodies of requests as they are checked, and those of answers as they are written.
 
 Values are strict: "4" is no number and 1 is no yes. What OpenAI's calls take besides is in `mars.serve.conformance`.
 """
@@ -60,7 +60,7 @@ class StreamOptions(Strict):
 
 
 class Request(BaseModel, ABC):
-    """What both calls have in common; further parameters are checked by `mars.serve.conformance`."""
+    """The parameters that both calls share; further parameters are checked by `mars.serve.conformance`."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, frozen=True)
     default_length: ClassVar[int | None] = None
@@ -207,7 +207,7 @@ class ModelList(Strict):
 
 
 class Heading:
-    """What the answer to one request, or each event of it, begins with."""
+    """The first fields of the answer to one request, or of each event of it."""
 
     def __init__(self, model: str, *, chat: bool) -> None:
         self.chat = chat

@@ -31,7 +31,7 @@ class Speed:
 
 
 def shown_speeds(document: Mapping[str, Any]) -> list[Speed]:
-    """What each lane of a run took with the page attached."""
+    """The speed of each lane of a run with the page attached."""
     return [_speed(lane) for lane in read(json.dumps(document)).lanes]
 
 
@@ -45,7 +45,7 @@ class Alone:
         self._load = Endless(chosen.device, chosen.threads)
 
     def speeds(self, document: Mapping[str, Any]) -> list[Speed]:
-        """What each lane of the run takes without a page, the lanes taking turns as they do there."""
+        """The speed of each lane without a page, the lanes taking turns as they do there."""
         with only(self._cores):
             return self._speeds(document)
 

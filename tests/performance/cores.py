@@ -1,4 +1,4 @@
-"""Which cores the app and the browser may use, so that the page can be measured as if it were on another machine."""
+"""Keeps the app and the browser on chosen cores, so that the page can be measured as if it were on another machine."""
 
 from __future__ import annotations
 

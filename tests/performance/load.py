@@ -27,7 +27,7 @@ FAMILIES = 6
 
 
 class Load:
-    """What happened so far; the visitors write to it."""
+    """Counts and complaints so far; the visitors write to it."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.url = url

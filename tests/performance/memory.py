@@ -1,4 +1,4 @@
-"""How much memory a process holds, over time."""
+"""The resident memory of a process, over time."""
 
 from __future__ import annotations
 
