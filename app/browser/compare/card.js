@@ -3,7 +3,7 @@
 
 import { button, make, put } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
-import { cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
+import { alternativeNode, cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
 
 const MOST_REJECTED = 8;
 
@@ -64,14 +64,8 @@ export class TokenCard {
 
   list(said, alternatives) {
     this.others.hidden = alternatives.length === 0;
-    this.others.replaceChildren(
-      ...alternatives.map(([piece, probability]) => {
-        const item = make("li", piece === said ? "said" : "");
-        item.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
-        const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
-        return put(item, make("span", "lens-alternative", visiblePiece(piece)), make("span", "lens-share", share));
-      }),
-    );
+    const nodes = alternatives.map(([piece, probability]) => alternativeNode(visiblePiece(piece), probability, piece === said));
+    this.others.replaceChildren(...nodes);
   }
 
   close() {

@@ -2,7 +2,7 @@
 // tokens at its end. With details, a token has a line under it: the longer, the surer; its style says what it was read
 // from (tokens.css).
 
-import { make } from "./dom.js";
+import { make, put } from "./dom.js";
 
 export function decimals(value, places) {
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
@@ -59,6 +59,14 @@ export function ghostNode(piece, { sure, refused }) {
   node.dataset.piece = visiblePiece(piece);
   node.style.setProperty("--sure", sure.toFixed(3));
   return node;
+}
+
+// One of the most probable tokens at a place, over a bar as long as its probability.
+export function alternativeNode(word, probability, said) {
+  const node = make("li", said ? "said" : "");
+  node.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
+  const share = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
+  return put(node, make("span", "lens-alternative", word), make("span", "lens-share", share));
 }
 
 // A piece as a word on one line: nothing in it is invisible.

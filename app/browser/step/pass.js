@@ -1,7 +1,7 @@
 // One pass, drawn: its window, the card of a proposal, and who sees whom.
 
 import { clear, make, put, shape } from "../shared/dom.js";
-import { cut, plural, thresholdName } from "../shared/tokens.js";
+import { alternativeNode, cut, plural, thresholdName } from "../shared/tokens.js";
 import { seenBy } from "./columns.js";
 
 const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
@@ -169,14 +169,10 @@ export class ProposalCard {
   }
 
   alternatives(lane, proposal) {
-    const list = make("ol", "step-alternatives");
-    for (const [token, probability] of proposal.alternatives) {
-      const item = make("li", token === proposal.token_id ? "said" : "");
-      item.style.setProperty("--share", `${100 * Math.min(1, probability)}%`);
-      const value = probability >= 0.001 ? cut(probability, 3) : "< 0.001";
-      list.append(put(item, make("span", "step-word", lane.label(token)), make("span", "step-share", value)));
-    }
-    return list;
+    const nodes = proposal.alternatives.map(([token, probability]) =>
+      alternativeNode(lane.label(token), probability, token === proposal.token_id),
+    );
+    return put(make("ol", "lens-alternatives"), ...nodes);
   }
 
   close() {
