@@ -269,10 +269,10 @@ class Pool:
 
     def _steer(self) -> None:
         """Let the controller choose the methods of this pass."""
-        rows = self._sequences.rows
-        writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
         if self._controller is None:
             return
+        rows = self._sequences.rows
+        writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
         found = [rows[place] for place in writing.values()]
         reading, waiting = len(rows) - len(found), len(self._waiting)
         for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
