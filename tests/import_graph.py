@@ -43,6 +43,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
             "text_table": "text_table",
             "gpu": "gpu",
             "recipes": "recipes",
+            "plotly_script": "plotly_script",
         },
         {"figures": "figures", "published": "published", "evaluations": "evaluations", "harness": "harness"},
         {"report": "report", "claims": "claims", "benches": "benches", "measured": "measured"},

@@ -26,7 +26,7 @@ export class TradePlot {
     new ResizeObserver(() => this.resize()).observe(root);
   }
 
-  // How the page looks: its ground, and how much larger type is (projector.css).
+  // How the page looks: its ground, and how much larger type is (`--lens-type`).
   get looks() {
     const type = getComputedStyle(document.documentElement).getPropertyValue("--lens-type");
     return { ground: document.body.classList.contains("dark") ? "dark" : "light", type: Number(type) || 1 };
