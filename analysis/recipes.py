@@ -125,8 +125,8 @@ _ALL = (
     _ifeval(
         "real-jacobi",
         "Jacobi decoding of the pretrained model",
-        1,
-        f"--checkpoint {BASE} --decoders autoregressive,jacobi/k4",
+        0.2,
+        f"--checkpoint {BASE} --limit 100 --max-new-tokens 256 --decoders autoregressive,jacobi/k4",
     ),
     Recipe(
         name="real-bench",
