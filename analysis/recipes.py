@@ -26,7 +26,7 @@ _SCORED = ",".join(
     for threshold in thresholds
 )
 _KINDS = (
-    f"--checkpoint {ADAPTER} --baseline {BASE} --limit 5 --max-new-tokens 96 "
+    f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 96 "
     "--decoders autoregressive,self_speculative/tree"
 )
 _SHORT = f"--checkpoint {ADAPTER} --baseline {BASE} --limit 100 --max-new-tokens 256"
