@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from mars.schema import STRICT
 
 ScoreName = Literal["probability", "margin", "entropy"]
-LayoutName = Literal["auto", "linear", "quadratic", "tree"]
+LayoutName = Literal["auto", "linear", "quadratic", "tree", "lookup"]
 
 SCORES: tuple[str, ...] = get_args(ScoreName)
 LAYOUTS: tuple[str, ...] = get_args(LayoutName)
@@ -79,10 +79,11 @@ class MethodSettings:
 
     `temperature` 0 takes the most probable token; above 0 tokens are drawn, from the smallest set whose mass reaches
     `top_p`, with noise that depends only on `seed`, the position and the token (`mars.sampling`). `layout` is where the
-    exact decoder puts its masks: after the last draft (linear), after every prefix of the drafts (quadratic), or what
-    the load suggests (auto). `cache_block_size` is how many tokens are written before a decoder that delays it commits
-    them to the cache. `draft_tokens` is how many drafts or guesses a pass verifies. `continuation` goes on after the
-    verified prefix with the target's own masks, accepted by `threshold`.
+    exact decoder puts its masks: after the last draft (linear), after every prefix of the drafts (quadratic), after the
+    likely ones (tree; with drafts copied from the text as well, lookup), or what the load suggests (auto).
+    `cache_block_size` is how many tokens are written before a decoder that delays it commits them to the cache.
+    `draft_tokens` is how many drafts or guesses a pass verifies at most. `continuation` goes on after the verified
+    prefix with the target's own masks, accepted by `threshold`.
     """
 
     __pydantic_config__ = STRICT
@@ -188,8 +189,8 @@ class MethodSettings:
             "setting": Setting(
                 title="Layout",
                 about="where the masks stand: behind the last draft (linear), behind every prefix of the drafts "
-                "(quadratic), behind the likely ones (tree), or wherever pays most, one-token passes included (auto, "
-                "the default)",
+                "(quadratic), behind the likely ones (tree; lookup also drafts what followed the same words before), "
+                "or wherever pays most, one-token passes included (auto, the default)",
                 option="layout",
                 control="choice",
                 choices=LAYOUTS,

@@ -173,6 +173,18 @@ TABLE = _table(
         guesses=True,
     ),
     DecoderInfo(
+        name="prompt_lookup",
+        title="Prompt lookup",
+        lane="Prompt lookup",
+        line="Each pass verifies what followed the same words before: the text of AR, on any checkpoint.",
+        family="exact",
+        settings=("draft_tokens", *SAMPLING),
+        exact=True,
+        function="mars.decoding.prompt_lookup:prompt_lookup",
+        method="mars.decoding.prompt_lookup:method_of",
+        phases=("prefill", "verify"),
+    ),
+    DecoderInfo(
         name="block_cached",
         title="Block cache",
         lane="MARS, block cache",

@@ -27,6 +27,7 @@ from mars.decoding.layouts import (
     USUAL_COLUMNS,
     Layout,
     columns_of,
+    most_gained,
     reach_of,
 )
 from mars.decoding.method import Method, Row
@@ -57,7 +58,7 @@ class Choice:
     window: bool = False
 
     def method(self, exact: SelfSpeculative, price: Callable[[int], float] | None = None) -> Method:
-        """The method of a row that is to be decoded exactly, for a pass; columns of trees have this price."""
+        """The method of a row that is to be decoded exactly, for a pass; columns of plans have this price."""
         if not self.window:
             return replace(exact, layout=self.layout, chooser=None, price=price)
         masks = reach_of(self.layout, exact.drafts)
@@ -70,12 +71,12 @@ class Choice:
         if self.window:
             return reach_of(self.layout, drafts) + 2
         most = columns_of(self.layout, drafts)
-        return min(USUAL_COLUMNS, most) if self.layout == "tree" else most
+        return USUAL_COLUMNS if self == LOOKUP else most
 
 
 NOTHING = Choice("none")
-TREE = Choice("tree")
-EXACT = (NOTHING, Choice("narrow"), Choice("linear"), TREE, Choice("quadratic"))
+LOOKUP = Choice("lookup")
+EXACT = (NOTHING, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
@@ -245,7 +246,7 @@ class Controller:
         found: dict[Choice, Goodput] = {}
         untried: set[bool] = set()
         for choice in (*EXACT, *(WINDOWS if loose else ())):
-            if (choice != NOTHING and not reach_of(choice.layout, drafts)) or (choice == TREE and not trees):
+            if (choice != NOTHING and not reach_of(choice.layout, drafts)) or (choice == LOOKUP and not trees):
                 continue
             if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
@@ -291,7 +292,7 @@ class Controller:
         found: list[tuple[float, float]] = []
         for count, row in enumerate(rows, start=1):
             account = self._accounts[row.number]
-            tokens += min(account.factor * (known.gain - 1), reach_of(choice.layout, account.own.drafts))
+            tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts))
             columns += known.columns - 1
             mixed = self._mixed if count < len(rows) else 1.0
             found.append((tokens / self._seconds(columns, mixed, spending=True), columns))
@@ -313,7 +314,7 @@ class Controller:
                 if other.seen > PRIOR
             ]
             further = (EXPECTED[choice.layout] - 1) * max(found, default=1.0)
-            known.gain = 1 + min(further, reach_of(choice.layout, drafts))
+            known.gain = 1 + min(further, most_gained(choice.layout, drafts))
         return known
 
     def _account(self, row: Row) -> Account | None:

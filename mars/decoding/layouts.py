@@ -16,22 +16,31 @@ from typing import Literal
 
 from mars.decoding import costs
 from mars.decoding.costs import size_of
-from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation
+from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, PRICE, Expectation
 from mars.engine import Engine
 
-Layout = Literal["none", "narrow", "linear", "tree", "quadratic"]
+Layout = Literal["none", "narrow", "linear", "tree", "lookup", "quadratic"]
 # Those of a fixed number of columns or a fixed most, from the fewest to the most.
 LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")
 LINEAR: tuple[Layout, ...] = ("narrow", "linear")
+# Those in which each row has a plan of its own.
+TREES: tuple[Layout, ...] = ("tree", "lookup")
 NARROW = 3  # the most drafts and masks of a narrow pass
 
 TRIALS = 5  # passes of a layout before its time counts as known
 KEPT = 15  # passes that its time is the median of
 RETRY = 100  # passes after which a layout that was nearly the best is timed again
 WORTH_A_TRY = 0.85
-USUAL_COLUMNS = 10  # of a tree, before any was seen
+USUAL_COLUMNS = 10  # of a plan, before any was seen
 # Gains before anything was seen.
-EXPECTED: dict[Layout, float] = {"none": 1.0, "narrow": 1.7, "linear": 2.0, "tree": 2.5, "quadratic": 3.0}
+EXPECTED: dict[Layout, float] = {
+    "none": 1.0,
+    "narrow": 1.7,
+    "linear": 2.0,
+    "tree": 2.5,
+    "lookup": 2.5,
+    "quadratic": 3.0,
+}
 PRIOR = 5  # passes of a row that these count for
 REMEMBERED = 400  # passes of a row that the running mean of what a layout gains goes back, about
 
@@ -48,15 +57,26 @@ def reach_of(layout: Layout, drafts: int) -> int:
 
 
 def layouts_of(drafts: int, *, trees: bool = False) -> tuple[Layout, ...]:
-    """The layouts that there are for so many drafts; `trees` says whether passes may be of any width."""
+    """The layouts to choose among for so many drafts, in the order of trial; `trees`: passes may be of any width.
+
+    Then `lookup` comes first: where columns are not dear it is the best, and with one-token passes it tells what most
+    of the others take.
+    """
     found = tuple(layout for layout in LAYOUTS if layout == "none" or reach_of(layout, drafts))
-    return (*found[:-1], "tree", *found[-1:]) if trees else found
+    return ("lookup", *found) if trees else found
+
+
+@cache
+def most_gained(layout: Layout, drafts: int) -> int:
+    """The tokens that a pass can gain beside its first."""
+    return MOST_DRAFTS if layout == "lookup" else reach_of(layout, drafts)
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
     """The most columns of a pass whose rows have one pending token, Q."""
     square = (drafts + 1) ** 2
-    return {"quadratic": square, "tree": min(square, MOST_COLUMNS)}.get(layout, 2 * reach_of(layout, drafts) + 1)
+    found = {"quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS}
+    return found.get(layout, 2 * reach_of(layout, drafts) + 1)
 
 
 @cache
@@ -119,7 +139,7 @@ class Chooser:
             return PRICE
         rates = {name: size * self.gain(name) / times.typical for name, times in known.items()}
         best = max(rates, key=rates.__getitem__)
-        usual = known.get("tree", known[best])
+        usual = known.get("lookup", known[best])
         found = costs.price(self._points(known, size), size * statistics.fmean(usual.columns), rates[best])
         return found or PRICE
 
@@ -164,19 +184,21 @@ class Chooser:
         if layout in self.gains or layout == "none":
             return self.gains.get(layout, EXPECTED[layout])
         found = [gain / EXPECTED[other] for other, gain in self.gains.items() if other != "none"]
-        return min(EXPECTED[layout] * max(found, default=1.0), reach_of(layout, self.drafts) + 1.0)
+        return min(EXPECTED[layout] * max(found, default=1.0), most_gained(layout, self.drafts) + 1.0)
 
     def _may_pay(self, layout: Layout, found: Mapping[Layout, Times], size: int, best: float) -> bool:
         """Whether a layout not timed yet at this size could beat the best rate, in tokens a second and row.
 
-        Its time is extrapolated from the layouts with fewer columns.
+        Its time is between those of its neighbours, or extrapolated from layouts with fewer columns.
         """
         known = self._points({name: times for name, times in found.items() if times.known}, size)
-        if not known:
+        columns = size * (USUAL_COLUMNS if layout in TREES else columns_of(layout, self.drafts))
+        if not known or columns < known[0][0]:
             return True
         high, long = known[-1]
-        columns = size * (USUAL_COLUMNS if layout == "tree" else columns_of(layout, self.drafts))
         seconds = long + WORTH_A_TRY * costs.slope(known) * (columns - high)
+        if columns < high:
+            seconds = costs.curve(known, columns) or long
         return self.gain(layout) > WORTH_A_TRY * best * seconds
 
     def _points(self, known: Mapping[Layout, Times], size: int) -> costs.Points:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
 import torch
@@ -20,6 +20,7 @@ import torch
 from mars.acceptance import Read, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
+from mars.decoding.copies import Copies
 from mars.decoding.trees import Plan
 from mars.engine.conditional import States
 from mars.engine.window import Window
@@ -36,10 +37,11 @@ class Row:
 
     `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
     yet, `written` those of the response, `gained` those of them that the last pass added, and
-    `drafted` the drafts that it left for the next one to verify, with these `scores`. `unread` counts the tokens of the
-    prompt that are to be cached before it writes; until then, and until those that it came with are read too, it is
-    `reading`. A row that is `resting` sits out passes that others take part in. `plan` are its columns of a pass in
-    which rows have a tree each.
+    `drafted` the drafts that it left for the next one to verify: `proposed`, with these `scores`. `unread` counts the
+    tokens of the prompt that are to be cached before it writes; until then, and until those that it came with are read
+    too, it is `reading`. A row that is `resting` sits out passes that others take part in. `plan` are its columns of a
+    pass in which rows have a plan each. `response` are the tokens written, `copies` what is known of the whole text
+    where drafts are copied from it.
     """
 
     number: int
@@ -54,8 +56,11 @@ class Row:
     unread: int = 0
     reading: bool = False
     resting: bool = False
+    proposed: Sequence[int] = ()
     scores: Sequence[float] = ()
     plan: Plan | None = None
+    response: list[int] = field(default_factory=list)
+    copies: Copies | None = None
 
     @property
     def length(self) -> int:
@@ -66,6 +71,13 @@ class Row:
     def room(self) -> int:
         """Tokens that it may still write."""
         return self.settings.max_new_tokens - self.written
+
+    def read_copies(self) -> Copies:
+        """Its `copies`, which now know the whole text."""
+        self.copies = self.copies or Copies()
+        known = len(self.copies.tokens) - len(self.prompt)
+        self.copies.read(self.response[known:] if known >= 0 else (*self.prompt, *self.response))
+        return self.copies
 
     @property
     def threshold(self) -> float | None:

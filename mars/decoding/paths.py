@@ -1,13 +1,25 @@
 """Proposals picked from the columns of a pass: those on the path that a row took.
 
-Shapes: R rows, W proposals a row, A alternatives.
+Shapes: R rows, D drafts and W proposals a row, A alternatives.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from mars.acceptance import Read
+from mars.decoding.trees import Plan
+
+
+def drafts_of(plans: Sequence[Plan], most: int, device: torch.device, *, on_the_right: bool = False) -> torch.Tensor:
+    """The drafts of each plan [R, D], D = `most`; where there are fewer, -1 behind them, or before them."""
+    ids_RD = torch.full((len(plans), most), -1)
+    for ids_D, plan in zip(ids_RD, plans, strict=True):
+        start = most - plan.drafts if on_the_right else 0
+        ids_D[start : start + plan.drafts] = torch.tensor([draft.token_id for draft in plan.chain], dtype=torch.long)
+    return ids_RD.to(device)
 
 
 def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:

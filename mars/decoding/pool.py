@@ -316,6 +316,8 @@ class Pool:
         row.written += accepted
         row.gained = accepted
         row.drafted = result.drafts[position]
+        row.response += ids[:accepted]
+        row.proposed = ids[accepted : accepted + row.drafted]
         row.scores = result.scores[position][accepted : accepted + row.drafted]
         row.pending = 1 if group.method.caches_accepted else accepted
         reason: FinishReason | None = None

@@ -8,6 +8,7 @@ text is that of `autoregressive` on the same checkpoint, and no threshold is inv
     narrow      root  d1 … dj  m1 … mM                       the same with M for K, which is less than half of K
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
     tree        root  d1 … dj  m1 … ma  m1 … mb  …           only the drafts and masks that pay (mars/decoding/trees.py)
+    lookup      the same, with drafts that may be copies of what followed the same tokens before
 
 In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
 miss in the linear layouts the masks have read a wrong draft, and the next pass has none to verify. Therefore they take
@@ -36,6 +37,7 @@ from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
 from mars.decoding.layouts import (
     LINEAR,
+    TREES,
     Chooser,
     Layout,
     chooser_of,
@@ -45,9 +47,9 @@ from mars.decoding.layouts import (
     reach_of,
 )
 from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, slots_of
-from mars.decoding.paths import group_of, joined, taken
+from mars.decoding.paths import drafts_of, group_of, joined, taken
 from mars.decoding.pool import decode
-from mars.decoding.trees import PRICE, Expectation
+from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
 from mars.engine import Engine
 from mars.engine.masks import tree_of, verification_tree
 from mars.engine.window import Window
@@ -79,7 +81,10 @@ class SelfSpeculative(Method):
 
     @property
     def lookahead(self) -> int:
-        return columns_of("quadratic" if self.layout is None else self.layout, self.drafts) + 1
+        widest = columns_of("quadratic" if self.layout is None else self.layout, self.drafts)
+        if self.expectation is not None:
+            widest = max(widest, MOST_COLUMNS + self.drafts)
+        return widest + 1
 
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
         # A mask stands for a draft that is not there: it is never predicted, so it always misses.
@@ -89,7 +94,7 @@ class SelfSpeculative(Method):
         layout = self.layout or (self.chooser.choose(len(batch.rows)) if self.chooser else "linear")
         if self.expectation is not None:
             self._plan(batch, self.expectation, layout)
-        if layout == "tree":
+        if layout in TREES:
             return self._tree(batch)
         if layout in LINEAR:
             return self._linear(batch, reach_of(layout, self.drafts))
@@ -109,22 +114,29 @@ class SelfSpeculative(Method):
         scored = self.score == "probability"
         price = PRICE if self.price is None else self.price(len(batch.rows))
         for row in batch.rows:
-            if row.plan is not None and scored:
-                expected.verified(row.plan.scores, min(row.gained - 1, row.plan.drafts))
-            odds = [expected.odds(score) if scored else expected.usual(k) for k, score in enumerate(row.scores)]
-            if odds and scored:
-                expected.proposed(odds)
-            row.plan = expected.plan(row.scores, odds, price, row.room) if layout == "tree" else None
+            if row.plan is not None:
+                expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
+            pairs = zip(row.proposed, row.scores, strict=True)
+            proposals = [
+                expected.proposal(token_id, score) if scored else expected.unscored(token_id, number)
+                for number, (token_id, score) in enumerate(pairs)
+            ]
+            if proposals and scored:
+                expected.proposed([draft.odds for draft in proposals])
+            copies = row.read_copies() if layout == "lookup" else None
+            row.plan = expected.plan(proposals, price, row.room, copies) if layout in TREES else None
 
     def _tree(self, batch: Batch) -> Window:
         """Each row's tree, aligned on the right."""
         plans = [row.plan for row in batch.rows if row.plan is not None]
         device = batch.length_R.device
         extra = max(plan.columns for plan in plans) - 1
-        drafts_R, columns_R = torch.tensor([[plan.drafts, plan.columns] for plan in plans], device=device).T
+        columns_R = torch.tensor([plan.columns for plan in plans], device=device)
         slots_RQ = slots_of(batch, extra, None if len(plans) == 1 else extra + 1 - columns_R)
-        past_drafts_RQ = slots_RQ > (batch.length_R + drafts_R)[:, None]
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ).masked_fill_(past_drafts_RQ, self.mask_token_id)
+        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+        if extra:
+            behind_RC = self._behind(plans, extra, device)
+            ids_RQ[:, -extra:] = torch.where(behind_RC < 0, ids_RQ[:, -extra:], behind_RC)
         trees = [tree_of(batch.pending, plan.masks, device) for plan in plans]
         missing = [slots_RQ.shape[1] - len(depths_Q) for depths_Q, _ in trees]
         pairs = list(zip(trees, missing, strict=True))
@@ -140,6 +152,15 @@ class SelfSpeculative(Method):
             positions_RQ=(batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0),
             sees_RQQ=sees_RQQ,
         )
+
+    def _behind(self, plans: Sequence[Plan], extra: int, device: torch.device) -> torch.Tensor:
+        """What each row's plan reads behind its root, aligned on the right [R, `extra`]; -1 where it has no column."""
+        ids = [
+            [-1] * (1 + extra - plan.columns) + [draft.token_id for draft in plan.chain] + [self.mask_token_id] * masks
+            for plan in plans
+            for masks in [sum(plan.masks)]
+        ]
+        return torch.tensor(ids, device=device)
 
     def _linear(self, batch: Batch, reach: int) -> Window:
         """Root, drafts, `reach` masks, aligned on the right; the row with the most drafts has no padding."""
@@ -183,9 +204,7 @@ class SelfSpeculative(Method):
             # Past a row's own chain these are columns of its masks, which no draft stands for.
             columns_RD = (roots_R[:, None] + torch.arange(most + 1, device=device)).clamp_max_(width - 1)
             chain = self.read(batch, logits_RWV[torch.arange(len(plans), device=device)[:, None], columns_RD])
-        drafts_R = torch.tensor([plan.drafts for plan in plans], device=device)
-        drafts_RD = self._drafts(batch, most)[0]
-        drafts_RD = drafts_RD.masked_fill(torch.arange(most, device=device) >= drafts_R[:, None], -1)
+        drafts_RD = drafts_of(plans, most, device)
         accepted_R = self._accepted(batch, chain, drafts_RD)
         last_R = accepted_R - 1
         # Of each row's groups, as many as the row with most drafts has: the first column and how many masks.
@@ -280,7 +299,10 @@ class SelfSpeculative(Method):
         return 1 + min(row.drafted, reach) + reach if layout in LINEAR else columns
 
     def layout_name(self, batch: Batch, columns: int) -> str:
-        return "tree" if batch.rows[0].plan is not None else layout_of(columns, self.drafts)
+        row = batch.rows[0]
+        if row.plan is not None:
+            return "tree" if row.copies is None else "lookup"
+        return layout_of(columns, self.drafts)
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:
@@ -317,7 +339,7 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
         )
     expectation = None
     trees = not engine.static_shapes
-    if settings.layout == "tree":
+    if settings.layout in TREES:
         expectation = Expectation(drafts)
     elif settings.layout == "auto" and trees:
         expectation = expectation_of(engine, drafts)

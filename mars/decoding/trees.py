@@ -8,43 +8,65 @@ With q_i the probability that draft i is right if those before it are, and s_k t
     π_j = P_j (1 - q_{j+1})          exactly j drafts are right (π_D = P_D for the last)
     π_j (s_k - λ) ≥ λ                mask k behind prefix j: a draft of the next pass, which pays for its column there
 
-q_i comes from the score of the proposal, calibrated by how often proposals of such a score were right; s_k is a running
-mean of what the masks proposed. The plan changes the number of passes, never the text.
+A draft is what a mask proposed, or a copy of what followed the same tokens before (mars/decoding/copies.py): of two the
+likelier, and then what follows that one. q_i comes from the score of the proposal or the length of the match,
+calibrated by how often drafts of that kind were right; s_k is a running mean of what the masks proposed. The plan
+changes the number of passes, never the text.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from operator import mul
+from typing import NamedTuple
+
+from mars.decoding.copies import Copies, Follower
 
 MOST_COLUMNS = 32  # of a row's plan
+MOST_DRAFTS = 16  # of them
 PRICE = 0.06  # of a column, where no times say what it costs
 
 _EDGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 _CURVE = 0.6  # proposals of score p are right about p ** _CURVE of the time, before any was seen
+_LENGTHS = (2, 3, 4, 5, 7, 10, 16)  # of matches from which on copies are counted apart
+_COPIED = (0.25, 0.5, 0.65, 0.7, 0.8, 0.85, 0.85, 0.98)  # how often copies are right, before any was seen
 _WEIGHT = 12.0  # drafts that this counts for
 _FORGET = 1 / 2000
 _FIRST = 0.6  # the share of first masks that are right, and of later ones after them, before any was seen
 _STEP = 1 / 30  # of the running mean
+_SCORES = len(_EDGES) + 1
+_KINDS = 2 * _SCORES + len(_COPIED)  # proposals by score, those that a copy agrees with, other copies by length
+
+
+class Draft(NamedTuple):
+    """A token to verify, and how probable it is that it is right if those before it are.
+
+    `kind` is what it is counted among, None where nothing is learnt from it; `copied` says that it is a copy that no
+    mask proposed.
+    """
+
+    token_id: int
+    odds: float
+    kind: int | None = None
+    copied: bool = False
+
+
+NO_DRAFT = Draft(-1, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The columns of a row in one pass: the root, its drafts, and `masks[j]` masks behind the first j drafts.
+    """The columns of a row in one pass: the root, its drafts, and `masks[j]` masks behind the first j drafts."""
 
-    `scores` are those of the drafts.
-    """
-
-    scores: tuple[float, ...]
+    chain: tuple[Draft, ...]
     masks: tuple[int, ...]
 
     @property
     def drafts(self) -> int:
         """The number of drafts to verify."""
-        return len(self.scores)
+        return len(self.chain)
 
     @property
     def columns(self) -> int:
@@ -61,33 +83,48 @@ class Plan:
 class Expectation:
     """How often drafts turn out right, learnt from those that were verified.
 
-    `right` and `seen` count them by score; `reached` is s_k for each of the K masks of a group.
+    `right` and `seen` count them by kind; `reached` is s_k for each of the K masks of a group.
     """
 
     masks: int
-    right: list[float] = field(default_factory=lambda: [0.0] * (len(_EDGES) + 1))
-    seen: list[float] = field(default_factory=lambda: [0.0] * (len(_EDGES) + 1))
+    right: list[float] = field(default_factory=lambda: [0.0] * _KINDS)
+    seen: list[float] = field(default_factory=lambda: [0.0] * _KINDS)
     reached: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
         self.reached = [_FIRST**k for k in range(1, self.masks + 1)]
 
-    def odds(self, score: float) -> float:
-        """How probable it is that a draft of this score, a probability, is right if those before it are."""
-        found = bisect_right(_EDGES, score)
-        return (self.right[found] + _WEIGHT * score**_CURVE) / (self.seen[found] + _WEIGHT)
+    def proposal(self, token_id: int, score: float) -> Draft:
+        """What a mask proposed with this score, a probability."""
+        return self._draft(token_id, bisect_right(_EDGES, score), score**_CURVE)
 
-    def usual(self, number: int) -> float:
-        """The same for draft `number`, counted from 0, of which no score is known."""
-        return self.reached[number] / (self.reached[number - 1] if number else 1.0)
+    def unscored(self, token_id: int, number: int) -> Draft:
+        """The same of mask `number`, counted from 0, where no probability is known."""
+        return Draft(token_id, self.reached[number] / (self.reached[number - 1] if number else 1.0))
 
-    def verified(self, scores: Sequence[float], right: int) -> None:
-        """Learn from a row's drafts that a pass verified, in order: their scores, and how many were right."""
-        for number, score in enumerate(scores[: right + 1]):
-            found = bisect_right(_EDGES, score)
-            keep = 1 - _FORGET
-            self.right[found] = keep * self.right[found] + (number < right)
-            self.seen[found] = keep * self.seen[found] + 1
+    def copy(self, token_id: int, length: int) -> Draft:
+        """A copy behind a match of so many tokens."""
+        found = bisect_right(_LENGTHS, length)
+        return self._draft(token_id, 2 * _SCORES + found, _COPIED[found], copied=True)
+
+    def agreed(self, proposal: Draft, copy: Draft) -> Draft:
+        """What a mask proposed and a copy would be too."""
+        both = 1 - (1 - proposal.odds) * (1 - copy.odds)
+        if proposal.kind is None:
+            return proposal._replace(odds=both)
+        return self._draft(proposal.token_id, proposal.kind + _SCORES, both)
+
+    def _draft(self, token_id: int, kind: int, usual: float, *, copied: bool = False) -> Draft:
+        odds = (self.right[kind] + _WEIGHT * usual) / (self.seen[kind] + _WEIGHT)
+        return Draft(token_id, odds, kind, copied)
+
+    def verified(self, chain: Sequence[Draft], right: int) -> None:
+        """Learn from a row's drafts that a pass verified, in order, and how many of them were right."""
+        keep = 1 - _FORGET
+        for number, draft in enumerate(chain[: right + 1]):
+            if draft.kind is not None:
+                self.right[draft.kind] = keep * self.right[draft.kind] + (number < right)
+                self.seen[draft.kind] = keep * self.seen[draft.kind] + 1
 
     def proposed(self, odds: Sequence[float]) -> None:
         """Learn from the masks of a group how far drafts get; longer groups are scaled along."""
@@ -100,21 +137,62 @@ class Expectation:
             else:
                 self.reached[k] = min(self.reached[k] * scale, self.reached[k - 1])
 
-    def plan(self, scores: Sequence[float], odds: Sequence[float], price: float, room: int) -> Plan:
-        """The columns that pay at this price; drafts have these odds, and the row may still write `room` tokens."""
-        while (found := self._at(scores, odds, price, room)).columns > MOST_COLUMNS:
+    def plan(
+        self, proposals: Sequence[Draft], price: float, room: int, copies: Copies | None = None, most: int = MOST_DRAFTS
+    ) -> Plan:
+        """The columns that pay at this price, with at most so many drafts; the row may still write `room` tokens.
+
+        `proposals` are those of the masks behind the text, from left to right.
+        """
+        follower = None if copies is None else Follower(copies)
+        drafts: Iterator[Draft] = iter(proposals) if follower is None else self._mixed(proposals, follower)
+        chain: list[Draft] = []
+        reached = [1.0]
+        for draft in drafts:
+            after = reached[-1] * draft.odds
+            if after < price or len(chain) == min(most, room - 1):
+                break
+            chain.append(draft)
+            reached.append(after)
+        # Where the text goes on with a copy that is surer than what a mask would propose, nobody would read the masks.
+        copied = follower is not None and self.masks > 0 and self._next(follower).odds >= self.reached[0]
+        while (found := self._at(chain, reached, price, room, ends_in_copy=copied)).columns > MOST_COLUMNS:
             price *= 1.25
         return found
 
-    def _at(self, scores: Sequence[float], odds: Sequence[float], price: float, room: int) -> Plan:
-        reached = [1.0]
-        for after in accumulate(odds[: room - 1], mul):
-            if after < price:
-                break
-            reached.append(after)
-        leaves = [here - after for here, after in zip(reached, [*reached[1:], 0.0], strict=True)]
-        masks = (
+    def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:
+        """The likelier draft at each place: the proposal, while all before it were taken, or the copy."""
+        number = 0
+        while True:
+            proposal = proposals[number] if 0 <= number < len(proposals) else None
+            copy = self._next(follower)
+            if proposal is None:
+                taken = copy
+            elif proposal.token_id == copy.token_id:
+                taken = self.agreed(proposal, copy)
+            else:
+                taken = max(proposal, copy, key=lambda draft: draft.odds)
+            if not taken.odds:
+                return
+            yield taken
+            follower.read(taken.token_id)
+            agrees = proposal is not None and taken.token_id == proposal.token_id
+            number = number + 1 if agrees else len(proposals)
+
+    def _next(self, follower: Follower) -> Draft:
+        """The copy that a follower offers; one of odds 0 where it has none."""
+        return NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
+
+    def _at(
+        self, chain: Sequence[Draft], reached: Sequence[float], price: float, room: int, *, ends_in_copy: bool
+    ) -> Plan:
+        drafts = next((number for number, after in enumerate(reached[1:]) if after < price), len(chain))
+        behind = [*reached[1 : drafts + 1], 0.0]
+        leaves = [here - after for here, after in zip(reached[: drafts + 1], behind, strict=True)]
+        masks = [
             sum(leave * (share - price) >= price for share in self.reached[: max(0, room - number - 1)])
             for number, leave in enumerate(leaves)
-        )
-        return Plan(tuple(scores[: len(reached) - 1]), tuple(masks))
+        ]
+        if ends_in_copy and drafts == len(chain):
+            masks[-1] = 0
+        return Plan(tuple(chain[:drafts]), tuple(masks))

@@ -26,7 +26,7 @@ from mars.options import add_decoding_options, decoding_settings
         ({"top_p": float("nan")}, "top_p must be above 0 and at most 1, got nan"),
         ({"seed": -1}, f"seed must be between 0 and {2**63 - 1}, got -1"),
         ({"seed": 2**63}, f"seed must be between 0 and {2**63 - 1}, got {2**63}"),
-        ({"layout": "cubic"}, "layout must be one of auto, linear, quadratic, tree, got 'cubic'"),
+        ({"layout": "cubic"}, "layout must be one of auto, linear, quadratic, tree, lookup, got 'cubic'"),
         ({"cache_block_size": 0}, "cache_block_size must be between 1 and 1024, got 0"),
         ({"cache_block_size": 1025}, "cache_block_size must be between 1 and 1024, got 1025"),
         ({"draft_tokens": 0}, "draft_tokens must be between 1 and 64, got 0"),

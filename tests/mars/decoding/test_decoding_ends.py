@@ -104,7 +104,7 @@ def test_bad_prompts_are_refused_at_the_call(
 
 
 @each_decoder
-@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic", "tree"])
+@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic", "tree", "lookup"])
 def test_a_prompt_that_just_fits_is_decoded(decoder: str, layout: str) -> None:
     model = ScriptedModel(lambda row, position, masks: (5, 1.0), context_length=64)
     records = run(decoder, model, [[3] * 32], max_new_tokens=32, extra_proposal=True, layout=layout)

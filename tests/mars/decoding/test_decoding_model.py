@@ -21,7 +21,7 @@ from mars.records import ForwardPass
 PROMPTS = [[9, 10, 11, 12, 13], [14], [15] * 40, [20, 30, 40, 50, 60, 70, 80]]
 EIGHT = [*PROMPTS, [21, 22], [23, 24, 25], [26] * 17, [27, 28] * 11]
 SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 11}
-LAYOUTS = ("linear", "quadratic", "auto", "tree")
+LAYOUTS = ("linear", "quadratic", "auto", "tree", "lookup")
 SETTINGS = [
     {"threshold": None},
     {"threshold": 0.0, "block_size": 3},

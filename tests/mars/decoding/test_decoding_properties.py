@@ -239,7 +239,7 @@ def test_exact_decoding_writes_what_one_token_mode_samples() -> None:
             assert output_ids(records, row) == output_ids(plain, row)
         return Tally.of(records).passes
 
-    layouts = st.sampled_from(("auto", "linear", "quadratic", "tree"))
+    layouts = st.sampled_from(("auto", "linear", "quadratic", "tree", "lookup"))
     drawn = {"reader": readers, "prompts": prompts, "options": exact_settings, "seed": st.integers(0, 99)}
     assert patterns_of(check, 25, layout=layouts, **drawn) > 400
 

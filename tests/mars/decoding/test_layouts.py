@@ -285,17 +285,17 @@ def measured(chooser: Chooser, passes: int) -> list[Layout]:
     chosen = []
     for _ in range(passes):
         layout = chooser.choose(1)
-        columns = 9 if layout == "tree" else columns_of(layout, DRAFTS)
-        gain = {"tree": 5.0, **GAINS}[layout]
+        columns = 9 if layout == "lookup" else columns_of(layout, DRAFTS)
+        gain = {"lookup": 5.0, **GAINS}[layout]
         chooser.observe(1, columns, 0.01 + 0.001 * columns, round(gain), chooser.chosen)
         chosen.append(layout)
     return chosen
 
 
 def test_a_tree_is_one_of_the_layouts_where_passes_may_be_of_any_width() -> None:
-    assert layouts_of(DRAFTS, trees=True) == (*LAYOUTS[:-1], "tree", "quadratic")
-    assert measured(trees(), 200)[-1] == "tree"
-    assert "tree" not in measured(Chooser(DRAFTS), 200)
+    assert layouts_of(DRAFTS, trees=True) == ("lookup", *LAYOUTS)
+    assert measured(trees(), 200)[-1] == "lookup"
+    assert "lookup" not in measured(Chooser(DRAFTS), 200)
 
 
 def test_the_price_of_a_column_is_what_would_be_written_meanwhile() -> None:

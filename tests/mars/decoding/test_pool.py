@@ -57,7 +57,8 @@ def row_of(
 def fresh(row: Row) -> Row:
     """The same row before it has written anything."""
     control = Control(row.settings.threshold, row.settings.score)
-    return replace(row, written=0, gained=0, drafted=0, pending=1, unread=0, reading=False, control=control)
+    begun = {"written": 0, "gained": 0, "drafted": 0, "pending": 1, "unread": 0, "reading": False}
+    return replace(row, **begun, proposed=(), scores=(), plan=None, response=[], copies=None, control=control)
 
 
 def drain(running: Pool) -> list[ForwardPass]:
@@ -68,8 +69,8 @@ def parts(records: list[ForwardPass], row: int) -> list[RowPass]:
     return [part for record in records if record.phase in COUNTED for part in record.rows if part.row == row]
 
 
-def alone(row: Row) -> list[RowPass]:
-    running = Pool(model(), 1, CAPACITY)
+def alone(row: Row, *, static: bool = False) -> list[RowPass]:
+    running = Pool(model(static=static), 1, CAPACITY)
     running.join(fresh(row))
     return parts(drain(running), row.number)
 
@@ -123,7 +124,7 @@ def test_rows_that_join_and_leave_write_what_they_write_alone(
     assert len(records) == len(engine.calls)
     assert [record.index for record in records] == list(range(len(records)))
     for number, row in rows.items():
-        expected, found = alone(row), parts(records, number)
+        expected, found = alone(row, static=static), parts(records, number)
         if number in stopped:
             assert (
                 output_ids(records, number)
@@ -244,9 +245,9 @@ def test_static_shapes_keep_the_windows_of_a_method_alike(decoder: str, layout: 
         assert len(widths) == 1 or not static
         assert len({call.keep for call in engine.calls if call.keep}) == 1 or not static
     for number in range(3):
-        # Where columns are free, linear verifies drafts that it leaves out elsewhere: other passes, one text.
+        # Where columns are free, drafts are verified that are left out elsewhere: other passes, one text.
         assert output_ids(found[True], number) == output_ids(found[False], number)
-        if (decoder, layout) != ("self_speculative", "linear"):
+        if (decoder, layout) != ("self_speculative", "linear") and decoder != "prompt_lookup":
             assert parts(found[True], number) == parts(found[False], number)
 
 

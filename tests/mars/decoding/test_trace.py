@@ -37,9 +37,11 @@ CASES: dict[str, dict[str, Any]] = {
     "self_speculative, linear": {"layout": "linear"},
     "self_speculative, quadratic": {"layout": "quadratic"},
     "self_speculative, tree": {"layout": "tree", "block_size": 6},
+    "self_speculative, lookup": {"layout": "lookup", "block_size": 6},
     "self_speculative, auto": {"layout": "auto"},
     "self_speculative, no cache": {"layout": "quadratic", "use_cache": False},
     "jacobi": {},
+    "prompt_lookup": {},
     "block_diffusion": {"threshold": 0.8},
     "block_diffusion, one by one": {"threshold": None},
     "block_diffusion, no cache": {"threshold": 0.8, "use_cache": False},
@@ -162,9 +164,10 @@ def test_rows_of_several_methods_that_share_a_pass() -> None:
         "sliding_window": {},
         "self_speculative": {"layout": "quadratic"},
         "jacobi": {},
+        "prompt_lookup": {},
     }
     streams = []
-    for (name, changes), prompt in zip(asked.items(), [*PROMPTS, [8, 9]], strict=True):
+    for (name, changes), prompt in zip(asked.items(), [*PROMPTS, [8, 9], [8, 9, 8, 9]], strict=True):
         settings = DecodingSettings(**{"block_size": 4, "max_new_tokens": 20, "threshold": 0.7, **changes})
         streams.append(service.submit(name, prompt, settings, Control(0.7, trace=True)))
     records = [record for stream in streams for record in stream]
@@ -232,6 +235,7 @@ EXPECTED: dict[str, set[str]] = {
     "block_cached": {"first", "met", "below", "behind", "ended"},
     "self_speculative": {"first", "right", "wrong draft", "kept", "unsure", "ended"},
     "jacobi": {"first", "right", "kept", "ended"},
+    "prompt_lookup": {"first", "right", "wrong draft", "ended"},
     "block_diffusion": {"met", "surest", "filled", "open", "ended"},
     "speculative": {"first", "right", "wrong draft", "met", "below", "behind", "kept", "ended"},
 }

@@ -8,9 +8,20 @@ import random
 
 import pytest
 
-from mars.decoding.trees import MOST_COLUMNS, Expectation, Plan
+from mars.decoding.copies import Copies
+from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Draft, Expectation, Plan
 
 PRICES = (0.01, 0.04, 0.06, 0.1, 0.2, 0.5)
+
+
+def drafts(odds: list[float]) -> list[Draft]:
+    return [Draft(5 + number, one) for number, one in enumerate(odds)]
+
+
+def read(tokens: list[int]) -> Copies:
+    copies = Copies()
+    copies.read(tokens)
+    return copies
 
 
 def by_definition(odds: list[float], reached: list[float], price: float, room: int) -> tuple[int, list[int]]:
@@ -34,47 +45,47 @@ def test_every_column_that_pays_is_there_and_no_other(price: float) -> None:
     for room, length in itertools.product((1, 2, 4, 50), range(6)):
         expected = Expectation(5)
         scores = [chance.random() for _ in range(length)]
-        plan = expected.plan(scores, scores, price, room)
-        drafts, masks = by_definition(scores, expected.reached, price, room)
-        if 1 + drafts + sum(masks) <= MOST_COLUMNS:
-            assert (plan.drafts, list(plan.masks)) == (drafts, masks)
-        assert plan.scores == tuple(scores[: plan.drafts])
+        plan = expected.plan(drafts(scores), price, room)
+        count, masks = by_definition(scores, expected.reached, price, room)
+        if 1 + count + sum(masks) <= MOST_COLUMNS:
+            assert (plan.drafts, list(plan.masks)) == (count, masks)
+        assert list(plan.chain) == drafts(scores)[: plan.drafts]
         assert plan.columns <= MOST_COLUMNS
         seen.add(plan.columns)
     assert price > 0.2 or len(seen) > 3
 
 
 def test_a_dear_column_leaves_the_root_alone() -> None:
-    assert Expectation(4).plan([], [], 0.9, 50) == Plan((), (0,))
+    assert Expectation(4).plan([], 0.9, 50) == Plan((), (0,))
 
 
 def test_sure_drafts_get_their_masks_at_the_end() -> None:
-    sure, unsure = (Expectation(4).plan([], [odds] * 4, 0.06, 50).masks for odds in (0.98, 0.3))
+    sure, unsure = (Expectation(4).plan(drafts([odds] * 4), 0.06, 50).masks for odds in (0.98, 0.3))
     assert (sure[:-1], sure[-1] >= 2) == ((0, 0, 0, 0), True)
     assert unsure[0] > unsure[-1]
 
 
 def test_groups_start_one_behind_the_other() -> None:
-    plan = Plan((0.5, 0.5), (3, 0, 2))
+    plan = Plan(tuple(drafts([0.5, 0.5])), (3, 0, 2))
     assert (plan.drafts, plan.columns, plan.starts) == (2, 8, [3, 6, 6])
 
 
 def test_scores_are_calibrated_by_what_was_right() -> None:
     expected = Expectation(4)
-    before = expected.odds(0.55)
+    before = expected.proposal(5, 0.55).odds
     for _ in range(200):
-        expected.verified([0.55, 0.55], 0)
-    assert expected.odds(0.55) < 0.1 < before
-    assert expected.odds(0.95) == Expectation(4).odds(0.95), "another score"
+        expected.verified([expected.proposal(5, 0.55), expected.proposal(6, 0.55)], 0)
+    assert expected.proposal(5, 0.55).odds < 0.1 < before
+    assert expected.proposal(5, 0.95) == Expectation(4).proposal(5, 0.95), "another score"
     for _ in range(400):
-        expected.verified([0.55, 0.95], 2)
-    assert expected.odds(0.55) > 0.6
-    assert expected.odds(0.95) > 0.9
+        expected.verified([expected.proposal(5, 0.55), expected.proposal(6, 0.95)], 2)
+    assert expected.proposal(5, 0.55).odds > 0.6
+    assert expected.proposal(5, 0.95).odds > 0.9
 
 
 def test_the_first_wrong_draft_is_the_last_to_learn_from() -> None:
     expected = Expectation(4)
-    expected.verified([0.1, 0.5, 0.95], 1)
+    expected.verified([expected.proposal(5, score) for score in (0.1, 0.5, 0.95)], 1)
     assert sum(expected.seen) == 2
 
 
@@ -87,5 +98,58 @@ def test_the_length_of_groups_follows_what_masks_propose() -> None:
     assert rich.reached[:2] == pytest.approx([0.9, 0.81], abs=0.01)
     assert poor.reached[:2] == pytest.approx([0.2, 0.04], abs=0.01)
     assert poor.reached[3] < Expectation(4).reached[3] < rich.reached[3], "masks that were not there go along"
-    assert poor.plan([], [], 0.06, 50).columns < rich.plan([], [], 0.06, 50).columns
-    assert [rich.usual(0), rich.usual(1)] == pytest.approx([0.9, 0.9], abs=0.01)
+    assert poor.plan([], 0.06, 50).columns < rich.plan([], 0.06, 50).columns
+    assert [rich.unscored(5, number).odds for number in (0, 1)] == pytest.approx([0.9, 0.9], abs=0.01)
+
+
+def test_of_a_proposal_and_a_copy_the_likelier_is_verified() -> None:
+    expected = Expectation(4)
+    text = read([3, 4, 5, 6, 7, 8, 9, 3, 4, 5])  # 6, 7 and 8 followed 3, 4, 5
+    sure, unsure = expected.proposal(9, 0.99), expected.proposal(9, 0.05)
+    chain = expected.plan([unsure], 0.06, 50, text).chain
+    assert [draft.token_id for draft in chain[:3]] == [6, 7, 8]
+    assert all(draft.copied for draft in chain)
+    chain = expected.plan([sure], 0.06, 50, text).chain
+    assert [(draft.token_id, draft.copied) for draft in chain[:3]] == [(9, False), (3, True), (4, True)]
+    assert expected.plan([sure], 0.06, 50, read([3, 4, 5])).chain == (sure,), "nothing to copy"
+
+
+def test_proposals_behind_a_copy_that_was_taken_are_left_out() -> None:
+    """They read that the proposal was right."""
+    expected = Expectation(4)
+    proposals = [expected.proposal(9, 0.05), expected.proposal(8, 0.99)]
+    chain = expected.plan(proposals, 0.06, 50, read([3, 4, 5, 6, 7, 3, 4, 5])).chain
+    assert [draft.token_id for draft in chain[:2]] == [6, 7]
+
+
+def test_a_copy_makes_the_same_proposal_surer_and_is_counted_apart() -> None:
+    expected = Expectation(4)
+    text = read([3, 4, 5, 3, 4])
+    proposal = expected.proposal(5, 0.4)
+    [agreed] = expected.plan([proposal], 0.3, 2, text).chain
+    assert (agreed.token_id, agreed.copied) == (5, False)
+    assert agreed.odds > max(proposal.odds, expected.copy(5, 2).odds)
+    for _ in range(100):
+        expected.verified([agreed], 0)
+    assert expected.proposal(5, 0.4) == proposal
+    assert expected.plan([proposal], 0.3, 2, text).chain == ()
+
+
+def test_copies_are_calibrated_by_the_length_of_their_match() -> None:
+    expected = Expectation(4)
+    assert [expected.copy(5, length).odds for length in (1, 2, 3, 16)] == [0.25, 0.5, 0.65, 0.98]
+    for _ in range(200):
+        expected.verified([expected.copy(5, 2)], 1)
+    assert expected.copy(5, 2).odds > 0.9
+    assert expected.copy(5, 1).odds == 0.25
+
+
+def test_a_loop_is_copied_as_far_as_a_plan_may_go_and_has_no_masks() -> None:
+    """The next copy is surer than what a mask would propose."""
+    loop = read([3, 4, 5] * 20)
+    plan = Expectation(4).plan([], 0.06, 50, loop)
+    assert [draft.token_id for draft in plan.chain] == ([3, 4, 5] * 20)[:MOST_DRAFTS]
+    assert sum(plan.masks) == 0
+    assert Expectation(4).plan([], 0.06, 5, loop).drafts == 4, "no more than there is room for"
+    assert Expectation(4).plan([], 0.06, 50, loop, 2).drafts == 2
+    assert sum(Expectation(4).plan([], 0.06, 50, read([3, 4, 5])).masks) > 0

@@ -1,0 +1,104 @@
+"""Prompt lookup decoding: drafts are copies of what followed the same tokens before; the model verifies them.
+
+No training and no masks: any checkpoint will do. A pass reads the last real token (the root) and up to K drafts, found
+in prompt and response (mars/decoding/copies.py), and accepts those that the model predicts itself, with the prediction
+behind the last of them: the text of `autoregressive`, also under sampling, since noise belongs to the seed and the
+position (mars/sampling.py). A draft is there while copies behind such a match are usually right often enough to pay for
+its column (mars/decoding/trees.py): where nothing repeats, a pass is one of `autoregressive`.
+
+Shapes: R rows, D drafts, Q columns, W = D + 1 proposals, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import ClassVar
+
+import torch
+
+from mars.acceptance import match_prefix
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.base import Prompts, check
+from mars.decoding.method import DRAFT, AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.paths import drafts_of, taken
+from mars.decoding.pool import decode
+from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
+from mars.engine import Engine
+from mars.engine.window import Window
+from mars.records import ForwardPass, Phase, Source
+
+USUAL = Expectation(0)  # it learns nothing, so that a row's passes do not depend on other rows
+ALL = 1e-12  # the price at which every draft that is found is verified
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptLookup(Method):
+    """`drafts` is K, the most drafts of a pass; all that are found where every pass has the same shape."""
+
+    phase: ClassVar[Phase] = "verify"
+    caches_accepted: ClassVar[bool] = True
+
+    drafts: int
+
+    @property
+    def lookahead(self) -> int:
+        return self.drafts + 1
+
+    def window(self, batch: Batch) -> Window:
+        plans = [self._plan(row, static=batch.static) for row in batch.rows]
+        extra = self.drafts if batch.static else max(plan.drafts for plan in plans)
+        drafts_RD = drafts_of(plans, extra, batch.length_R.device, on_the_right=True)
+        alone = len(plans) == 1 and not batch.static
+        slots_RQ = slots_of(batch, extra, None if alone else (drafts_RD < 0).sum(1))
+        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+        if extra:
+            ids_RQ[:, -extra:] = torch.where(drafts_RD < 0, ids_RQ[:, -extra:], drafts_RD)
+        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+
+    def _plan(self, row: Row, *, static: bool) -> Plan:
+        most = min(self.drafts, MOST_COLUMNS - 1)
+        row.plan = USUAL.plan((), ALL if static else PRICE, row.room, row.read_copies(), most)
+        return row.plan
+
+    def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
+        width, device = logits_RWV.shape[1], logits_RWV.device
+        plans = [row.plan for row in batch.rows if row.plan is not None]
+        # Proposals are counted from the root, which stands further right in rows with fewer drafts.
+        missing_R1 = torch.tensor([[width - plan.columns] for plan in plans], device=device)
+        columns_W = torch.arange(width, device=device)
+        found = self.read(batch, logits_RWV, (columns_W - missing_R1).clamp_min(0))
+        path = taken(found, (columns_W + missing_R1).clamp_max(width - 1))
+        drafts_RD = drafts_of(plans, width - 1, device)
+        return AcceptResult(path, match_prefix(path.ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R))
+
+    def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
+        drafts = 0 if row.plan is None else row.plan.drafts
+        return ("clean", *repeat(DRAFT, drafts))
+
+    def own(self, row: Row, columns: int) -> int:
+        return columns if row.plan is None else row.plan.columns
+
+
+def prompt_lookup(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+) -> Iterator[ForwardPass]:
+    """Exactly the text of `autoregressive`; K is `draft_tokens`. Thresholds are ignored: every record carries None.
+
+    Raises:
+        ValueError: at the call, for prompts that are empty or do not fit the context.
+    """
+    check(engine, prompts, settings)
+    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
+
+
+def method_of(engine: Engine, settings: DecodingSettings) -> PromptLookup:
+    """The method that these settings ask for."""
+    del engine
+    return PromptLookup(
+        drafts=settings.draft_tokens,
+        score=settings.score,
+        alternatives=settings.alternatives,
+    )
