@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 
 from mars.schema import STRICT, checked, parse
 
-Source = Literal["clean", "mask", "draft", "random"]
-Reads = Literal["clean", "mask", "draft", "random", "absent"]
+Source = Literal["clean", "mask", "draft", "copy", "random"]
+Reads = Literal["clean", "mask", "draft", "copy", "random", "absent"]
 """What a column reads: as `Source`, or the place of a draft that was not there."""
 Reason = Literal[
     "first",  # it read only real tokens: the autoregressive token, always accepted
@@ -48,7 +48,8 @@ class Proposal:
     """What the model proposes at one position of the window.
 
     `score` is the acceptance score (probability, margin or entropy). `source` says what the position read: a real
-    prefix token, a mask, a draft token, or Jacobi noise. `alternatives` are the top-k (token id, probability) pairs.
+    prefix token, a mask, a draft token, a draft that was copied from further up in the text, or Jacobi noise.
+    `alternatives` are the top-k (token id, probability) pairs.
     """
 
     __pydantic_config__ = STRICT

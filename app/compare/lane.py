@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 MOST_ALTERNATIVES = 5
-KINDS: dict[Source, stream.Kind] = {"clean": "clean", "mask": "mask", "draft": "draft", "random": "draft"}
-"""The kind of an accepted token by what its position read; Jacobi's random guesses are drafts like others."""
+KINDS: dict[Source, stream.Kind] = {
+    "clean": "clean",
+    "mask": "mask",
+    "draft": "draft",
+    "copy": "draft",
+    "random": "draft",
+}
+"""The kind of an accepted token by what its position read; copies and Jacobi's guesses are drafts like others."""
 
 
 @dataclass(slots=True)

@@ -178,6 +178,11 @@ class Method(ABC):
         """The columns, counted from the last known token, where a draft would stand if there were one; for traces."""
         return range(0)
 
+    def copied(self, row: Row) -> frozenset[int]:
+        """The columns, counted from the last known token, that hold copies; for traces. `row` is as before the pass."""
+        chain = () if row.plan is None else row.plan.chain
+        return frozenset(number for number, draft in enumerate(chain, start=1) if draft.copied)
+
     def own(self, row: Row, columns: int) -> int:
         """How many of the `columns` predictions that its window asks for are of this row; those before are padding."""
         return columns

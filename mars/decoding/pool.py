@@ -341,7 +341,10 @@ class Pool:
             stop_ids=self._engine.stop_token_ids,
         )
         absent = group.method.absent(group.batch, row, group.window.keep)
-        return self._trace(group.window, position, row, absent=absent, proposals=proposals, reasons=tuple(reasons))
+        copied = group.method.copied(row)
+        return self._trace(
+            group.window, position, row, absent=absent, copied=copied, proposals=proposals, reasons=tuple(reasons)
+        )
 
     def _trace(self, window: Window, place: int, row: Row, **read: Any) -> Trace:
         return trace(window, place, known=row.length, text=row.length, mask_token_id=self._engine.mask_token_id, **read)

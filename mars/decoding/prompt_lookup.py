@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import ClassVar
 
 import torch
@@ -22,7 +21,7 @@ from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check
-from mars.decoding.method import DRAFT, AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.paths import drafts_of, taken
 from mars.decoding.pool import decode
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
@@ -75,8 +74,7 @@ class PromptLookup(Method):
         return AcceptResult(path, match_prefix(path.ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        drafts = 0 if row.plan is None else row.plan.drafts
-        return ("clean", *repeat(DRAFT, drafts))
+        return ("clean", *(() if row.plan is None else row.plan.sources))
 
     def own(self, row: Row, columns: int) -> int:
         return columns if row.plan is None else row.plan.columns

@@ -5,7 +5,7 @@ Shapes: R rows, Q columns of a window, C those of one row, without padding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -23,6 +23,7 @@ def trace(
     text: int,
     mask_token_id: int | None,
     absent: range = range(0),
+    copied: Collection[int] = (),
     block: int = 0,
     proposals: Sequence[Proposal] = (),
     reasons: Sequence[Reason] = (),
@@ -30,8 +31,9 @@ def trace(
     """The trace of row `place` of a window.
 
     The model knew `known` tokens of the row, prompt included, and all but the first `text` of them are drafts. `absent`
-    are the columns, counted from the last known one, where a draft would stand if there were one. With `block` columns
-    see their own block of so many positions in both directions, and a proposal is for the position of its column.
+    are the columns, counted from the last known one, where a draft would stand if there were one, `copied` those whose
+    drafts are copies. With `block` columns see their own block of so many positions in both directions, and a proposal
+    is for the position of its column.
 
     Raises:
         ValueError: a column sees neither what another one sees and itself, nor itself alone.
@@ -47,6 +49,8 @@ def trace(
         _read(position, token_id, known, text, mask_token_id, missing=column - root in absent)
         for column, (position, token_id) in enumerate(zip(positions, ids, strict=True))
     ]
+    for column in copied:
+        reads[root + column] = "copy"
     if tree:
         after = _followed(window.seen[place, padding:, padding:].cpu(), positions)
         columns = list(_path(after, reads, root, proposals))

@@ -31,7 +31,8 @@ DRAWN = """({ columnsOf, seenBy, SteppedLane, wouldAccept, thresholdless }, lane
         const shape = columnsOf(pass.row);
         const { columns } = shape;
         return {
-            prefix: shape.prefix, kinds: columns.map(column => column.kind), ids: columns.map(column => column.token),
+            prefix: shape.prefix, kinds: columns.map(column => column.kind),
+            copied: columns.map(column => column.copied), ids: columns.map(column => column.token),
             positions: columns.map(column => column.position), proposals: columns.map(column => column.proposal),
             tree: shape.tree, block: shape.block, sees: columns.map((_, query) => seenBy(shape, query)),
             outcome: stepped.outcome(pass, shape),
@@ -44,7 +45,7 @@ ACCEPTED = """({ wouldAccept }, [lane, thresholds]) => thresholds.map(
     threshold => lane.records.map(record => wouldAccept(lane, record, threshold)))"""
 TELLING = "({ sentenceOf }, [reasons, about]) => reasons.map(reason => sentenceOf(reason, about))"
 MODULES = "step/columns.js step/lane.js step/what-if.js"
-KINDS = {"clean": "real", "draft": "draft", "mask": "mask", "random": "noise", "absent": "none"}
+KINDS = {"clean": "real", "draft": "draft", "copy": "draft", "mask": "mask", "random": "noise", "absent": "none"}
 
 
 def block(_: int, position: int, masks_read: int) -> tuple[int, float]:
@@ -79,6 +80,8 @@ CASES: dict[str, dict[str, Any]] = {
     "exact, linear": {"decoder": "self_speculative", "layout": "linear"},
     "exact, quadratic": {"decoder": "self_speculative", "layout": "quadratic"},
     "exact, tree": {"decoder": "self_speculative", "layout": "tree", "block_size": 6},
+    "exact, lookup": {"decoder": "self_speculative", "layout": "lookup", "block_size": 6},
+    "prompt lookup": {"decoder": "prompt_lookup"},
     "jacobi": {"decoder": "jacobi"},
     "block diffusion": {"decoder": "block_diffusion", "threshold": 0.8},
     "speculative": {"decoder": "speculative"},
@@ -97,6 +100,7 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
         assert trace is not None
         assert (drawn["prefix"], drawn["block"]) == (trace.cached, trace.block)
         assert drawn["kinds"] == [KINDS[reads] for reads in trace.reads]
+        assert drawn["copied"] == [reads == "copy" for reads in trace.reads]
         assert (drawn["ids"], drawn["positions"]) == (list(trace.ids), list(trace.positions))
         numbers = range(len(trace.ids))
         assert drawn["sees"] == [[key in trace.sees(query) for key in numbers] for query in numbers]

@@ -2,11 +2,11 @@
 // (`Trace` in mars/records.py).
 //
 // A column reads a `kind`: "real" (a token of the text), "draft", "mask", "noise", or "none" (the place of a draft that
-// was not there); `token` is its id. `position` counts from the beginning of the prompt, `depth` from the last token
+// was not there); `token` is its id, and a draft may be `copied` from further up in the text. `position` counts from the beginning of the prompt, `depth` from the last token
 // that the model knew, the root. It stands behind the column `after` (-1: behind the prefix alone). `proposal` is the
 // number of the proposal that was read off it, null where none was.
 
-const KINDS = { clean: "real", draft: "draft", mask: "mask", random: "noise", absent: "none" };
+const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", random: "noise", absent: "none" };
 
 // The columns of a pass, how many cached tokens stand before them, and whether they form a `tree` or, with so many
 // positions in a `block`, see each other in both directions.
@@ -22,7 +22,7 @@ export function columnsOf({ proposals, trace }) {
     ids.forEach((token, place) => {
       const behind = place ? columns.length - 1 : (after ?? -1);
       const position = behind < 0 ? trace.cached : columns[behind].position + 1;
-      columns.push({ kind: KINDS[reads], token, position, after: behind, proposal: null });
+      columns.push({ kind: KINDS[reads], copied: reads === "copy", token, position, after: behind, proposal: null });
     });
   }
   trace.columns.forEach((column, proposal) => {

@@ -132,7 +132,8 @@ export class WindowView {
     if (column.kind === "draft" && known && before !== null && this.pass.record.phase === "verify") {
       const right = this.pass.row.proposals[before].token_id === column.token;
       node.append(make("span", "step-sign", right ? "=" : "≠"));
-      node.title = right ? "The draft is what the model says here." : "The model says something else here.";
+      const draft = column.copied ? "The draft, copied from further up in the text," : "The draft";
+      node.title = right ? `${draft} is what the model says here.` : `${draft} is not what the model says here.`;
     }
     const word = make("span", known ? "step-word" : "step-word step-origin", known ? this.lane.label(column.token) : READ[column.kind]);
     return put(node, word);

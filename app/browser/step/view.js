@@ -170,7 +170,7 @@ class PassageView {
   // Block diffusion calls what earlier passes filled drafts, but all of it was read from masks.
   kind(lane, source) {
     if (source === "draft" && lane.diffuses) return "mask";
-    return source === "random" ? "draft" : source;
+    return source === "random" || source === "copy" ? "draft" : source;
   }
 
   show(index) {

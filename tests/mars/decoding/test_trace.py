@@ -137,7 +137,7 @@ def test_columns_are_what_the_engine_was_given(case: str) -> None:
         assert given(window, 0, trace)
         for read, token_id in zip(trace.reads, trace.ids, strict=True):
             assert (read == "mask") <= (token_id == MASK)
-            assert (read in ("clean", "draft", "random")) <= (token_id != MASK)
+            assert (read in ("clean", "draft", "copy", "random")) <= (token_id != MASK)
         again = 0 if CASES[case].get("use_cache", True) else trace.cached
         assert record.query_tokens == len(trace.ids) + again
         # Each proposal is the prediction of its column, and read what it says.
@@ -154,6 +154,17 @@ def test_rows_of_one_pass_have_columns_of_their_own(case: str) -> None:
         for _, trace in traces(record):
             assert any(given(window, place, trace) for place in range(window.rows))
         assert sum(len(trace.ids) for _, trace in traces(record)) <= int((window.slots_RQ > 0).sum())
+
+
+@pytest.mark.parametrize(
+    ("case", "others"), [("prompt_lookup", set()), ("self_speculative, lookup", {"draft", "mask"})]
+)
+def test_copies_are_told_from_what_masks_proposed(case: str, others: set[str]) -> None:
+    records, _ = decode(case, PROMPTS[:1])
+    reads = {read for record in records for _, trace in traces(record) for read in trace.reads}
+    assert reads == {"clean", "copy", *others}
+    sources = {proposal.source for record in records for proposal in record.rows[0].proposals}
+    assert sources <= reads
 
 
 def test_rows_of_several_methods_that_share_a_pass() -> None:
