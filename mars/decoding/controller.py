@@ -2,8 +2,8 @@
 
 A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others write one token each.
 Of a choice c are known G, the tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass
-of Q columns, all measured while text is written. T is another where rows spend (`PassTimes`): an adapter computes in
-columns of masks, and drafts are judged. A row that has gained f times as many further tokens as others so far is
+of Q columns, all measured while text is written. T is another where there are masks (`PassTimes`): an adapter computes
+in their columns. A row that has gained f times as many further tokens as others so far is
 expected to go on so. Of n rows, let the k of largest f spend:
 
     goodput(c, k) = (n + Σ f (G - 1)) / T(n + k (q - 1))        tokens a second; the sum is over the k rows
@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from mars.decoding.costs import Profile, curve
 from mars.decoding.layouts import (
     EXPECTED,
+    MASKLESS,
     REMEMBERED,
-    USUAL_COLUMNS,
     Layout,
-    columns_of,
     most_gained,
     reach_of,
+    usual_columns,
 )
 from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative
@@ -57,6 +57,11 @@ class Choice:
     layout: Layout
     window: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether its passes hold real tokens alone, and no masks."""
+        return self.layout in MASKLESS
+
     def method(self, exact: SelfSpeculative, price: Callable[[int], float] | None = None) -> Method:
         """The method of a row that is to be decoded exactly, for a pass; columns of plans have this price."""
         if not self.window:
@@ -70,13 +75,12 @@ class Choice:
         """How many a row takes, before any were seen."""
         if self.window:
             return reach_of(self.layout, drafts) + 2
-        most = columns_of(self.layout, drafts)
-        return USUAL_COLUMNS if self == LOOKUP else most
+        return usual_columns(self.layout, drafts)
 
 
 NOTHING = Choice("none")
-LOOKUP = Choice("lookup")
-EXACT = (NOTHING, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
+COPY, LOOKUP = Choice("copy"), Choice("lookup")
+EXACT = (NOTHING, COPY, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
@@ -139,7 +143,7 @@ class Goodput:
 
 
 class PassTimes:
-    """T: seconds of a pass by its columns, apart for passes in which every row writes one token and for all others.
+    """T: seconds of a pass by its columns, apart for passes without masks and for all others.
 
     At the same number of columns the latter take longer, on a CPU by a third. Where one kind was not seen yet, the
     other says what it takes: too little rather than too much, so that it is tried.
@@ -162,7 +166,7 @@ class PassTimes:
         return min(mixed, curve(plain, columns) or mixed)
 
     def price(self, columns: float, rate: float) -> float | None:
-        """What one more column costs in a pass in which rows spend; as `Profile.price`."""
+        """What one more column costs in a pass with masks; as `Profile.price`."""
         return self._spending.price(columns, rate) or self._plain.price(columns, rate)
 
 
@@ -221,9 +225,10 @@ class Controller:
         known.last = self._now
         total = sum(columns.values())
         mixed = 0 < len(spent) < len(accounts)
-        if mixed and (usual := self._times.seconds(total, spending=True)):
+        masked = bool(spent) and not self.choice.plain
+        if mixed and (usual := self._times.seconds(total, spending=masked)):
             self._mixed += 0.05 * (min(max(seconds / usual, 0.5), 3.0) - self._mixed)
-        self._times.took(total, seconds / (self._mixed if mixed else 1.0), spending=bool(spent))
+        self._times.took(total, seconds / (self._mixed if mixed else 1.0), spending=masked)
         settled = {number: pair for number, pair in spent.items() if pair[1].before == pair[1].spends}
         if settled:  # rows that gain more than others say less of what others would
             tokens = sum(row.gained - 1 for row, _ in settled.values())
@@ -246,7 +251,7 @@ class Controller:
         found: dict[Choice, Goodput] = {}
         untried: set[bool] = set()
         for choice in (*EXACT, *(WINDOWS if loose else ())):
-            if (choice != NOTHING and not reach_of(choice.layout, drafts)) or (choice == LOOKUP and not trees):
+            if not (choice.plain or reach_of(choice.layout, drafts)) or (choice in (COPY, LOOKUP) and not trees):
                 continue
             if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
@@ -295,7 +300,7 @@ class Controller:
             tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts))
             columns += known.columns - 1
             mixed = self._mixed if count < len(rows) else 1.0
-            found.append((tokens / self._seconds(columns, mixed, spending=True), columns))
+            found.append((tokens / self._seconds(columns, mixed, spending=not choice.plain), columns))
         count = 1 + max(range(len(found)), key=lambda place: found[place][0])
         return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
@@ -311,7 +316,7 @@ class Controller:
             found = [
                 (other.gain - 1) / (EXPECTED[tried.layout] - 1)
                 for tried, other in self._known.items()
-                if other.seen > PRIOR
+                if other.seen > PRIOR and not tried.plain and not choice.plain
             ]
             further = (EXPECTED[choice.layout] - 1) * max(found, default=1.0)
             known.gain = 1 + min(further, most_gained(choice.layout, drafts))

@@ -19,22 +19,25 @@ from mars.decoding.costs import size_of
 from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, PRICE, Expectation
 from mars.engine import Engine
 
-Layout = Literal["none", "narrow", "linear", "tree", "lookup", "quadratic"]
+Layout = Literal["none", "copy", "narrow", "linear", "tree", "lookup", "quadratic"]
 # Those of a fixed number of columns or a fixed most, from the fewest to the most.
 LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")
 LINEAR: tuple[Layout, ...] = ("narrow", "linear")
-# Those in which each row has a plan of its own.
-TREES: tuple[Layout, ...] = ("tree", "lookup")
+# Those that leave the next pass no drafts, and those in which each row has a plan of its own.
+MASKLESS: tuple[Layout, ...] = ("none", "copy")
+TREES: tuple[Layout, ...] = ("tree", "lookup", "copy")
 NARROW = 3  # the most drafts and masks of a narrow pass
 
 TRIALS = 5  # passes of a layout before its time counts as known
 KEPT = 15  # passes that its time is the median of
 RETRY = 100  # passes after which a layout that was nearly the best is timed again
 WORTH_A_TRY = 0.85
-USUAL_COLUMNS = 10  # of a plan, before any was seen
+USUAL_COLUMNS = 10  # of a plan with masks, before any was seen
+USUAL_COPIES = 3  # of one without
 # Gains before anything was seen.
 EXPECTED: dict[Layout, float] = {
     "none": 1.0,
+    "copy": 1.5,
     "narrow": 1.7,
     "linear": 2.0,
     "tree": 2.5,
@@ -53,30 +56,36 @@ def reach_of(layout: Layout, drafts: int) -> int:
     The narrow layout's are less than half of K, so that its passes always have fewer columns than linear ones, whose
     number varies. It has none where K is under 3: then there is no such layout.
     """
-    return {"none": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
+    return {"none": 0, "copy": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
 
 
 def layouts_of(drafts: int, *, trees: bool = False) -> tuple[Layout, ...]:
     """The layouts to choose among for so many drafts, in the order of trial; `trees`: passes may be of any width.
 
-    Then `lookup` comes first: where columns are not dear it is the best, and with one-token passes it tells what most
-    of the others take.
+    Then `lookup` comes first: where columns are not dear it is the best, and with `copy` it tells what most of the
+    others take. One-token passes are those of `copy` where there is nothing to copy.
     """
     found = tuple(layout for layout in LAYOUTS if layout == "none" or reach_of(layout, drafts))
-    return ("lookup", *found) if trees else found
+    return ("lookup", "copy", *found[1:]) if trees else found
 
 
 @cache
 def most_gained(layout: Layout, drafts: int) -> int:
     """The tokens that a pass can gain beside its first."""
-    return MOST_DRAFTS if layout == "lookup" else reach_of(layout, drafts)
+    return MOST_DRAFTS if layout in ("lookup", "copy") else reach_of(layout, drafts)
 
 
 def columns_of(layout: Layout, drafts: int) -> int:
     """The most columns of a pass whose rows have one pending token, Q."""
     square = (drafts + 1) ** 2
-    found = {"quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS}
+    found = {"quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS, "copy": 1 + MOST_DRAFTS}
     return found.get(layout, 2 * reach_of(layout, drafts) + 1)
+
+
+@cache
+def usual_columns(layout: Layout, drafts: int) -> int:
+    """The columns of a pass, before any of this layout was seen."""
+    return {"copy": USUAL_COPIES}.get(layout, USUAL_COLUMNS) if layout in TREES else columns_of(layout, drafts)
 
 
 @cache
@@ -169,7 +178,7 @@ class Chooser:
         layout = layout or layout_of(columns, self.drafts)
         previous = self.previous.get(size_of(rows))
         self.previous[size_of(rows)] = layout
-        if layout not in ("none", previous):
+        if layout not in (*MASKLESS, previous):
             return
         times = self.times.setdefault((size_of(rows), layout), Times())
         times.seconds.append(seconds)
@@ -181,9 +190,9 @@ class Chooser:
 
     def gain(self, layout: Layout) -> float:
         """Tokens a row and pass of this layout gain, as far as is known; what drafts gain in one says it of others."""
-        if layout in self.gains or layout == "none":
+        if layout in self.gains or layout in MASKLESS:
             return self.gains.get(layout, EXPECTED[layout])
-        found = [gain / EXPECTED[other] for other, gain in self.gains.items() if other != "none"]
+        found = [gain / EXPECTED[other] for other, gain in self.gains.items() if other not in MASKLESS]
         return min(EXPECTED[layout] * max(found, default=1.0), most_gained(layout, self.drafts) + 1.0)
 
     def _may_pay(self, layout: Layout, found: Mapping[Layout, Times], size: int, best: float) -> bool:
@@ -192,7 +201,7 @@ class Chooser:
         Its time is between those of its neighbours, or extrapolated from layouts with fewer columns.
         """
         known = self._points({name: times for name, times in found.items() if times.known}, size)
-        columns = size * (USUAL_COLUMNS if layout in TREES else columns_of(layout, self.drafts))
+        columns = size * usual_columns(layout, self.drafts)
         if not known or columns < known[0][0]:
             return True
         high, long = known[-1]

@@ -9,6 +9,7 @@ text is that of `autoregressive` on the same checkpoint, and no threshold is inv
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
     tree        root  d1 … dj  m1 … ma  m1 … mb  …           only the drafts and masks that pay (mars/decoding/trees.py)
     lookup      the same, with drafts that may be copies of what followed the same tokens before
+    copy        lookup without masks
 
 In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
 miss in the linear layouts the masks have read a wrong draft, and the next pass has none to verify. Therefore they take
@@ -123,8 +124,10 @@ class SelfSpeculative(Method):
             ]
             if proposals and scored:
                 expected.proposed([draft.odds for draft in proposals])
-            copies = row.read_copies() if layout == "lookup" else None
-            row.plan = expected.plan(proposals, price, row.room, copies) if layout in TREES else None
+            row.plan = None
+            if layout in TREES:
+                copies = None if layout == "tree" else row.read_copies()
+                row.plan = expected.plan(proposals, price, row.room, copies, masks=layout != "copy")
 
     def _tree(self, batch: Batch) -> Window:
         """Each row's tree, aligned on the right."""
@@ -137,6 +140,9 @@ class SelfSpeculative(Method):
         if extra:
             behind_RC = self._behind(plans, extra, device)
             ids_RQ[:, -extra:] = torch.where(behind_RC < 0, ids_RQ[:, -extra:], behind_RC)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+        if not any(any(plan.masks) for plan in plans):
+            return window
         trees = [tree_of(batch.pending, plan.masks, device) for plan in plans]
         missing = [slots_RQ.shape[1] - len(depths_Q) for depths_Q, _ in trees]
         pairs = list(zip(trees, missing, strict=True))
@@ -144,14 +150,8 @@ class SelfSpeculative(Method):
         sees_RQQ = torch.stack([functional.pad(sees_QQ, (left, 0, left, 0)) for (_, sees_QQ), left in pairs])
         if any(missing):
             sees_RQQ |= torch.eye(slots_RQ.shape[1], dtype=torch.bool, device=device)
-        return Window(
-            ids_RQ=ids_RQ,
-            slots_RQ=slots_RQ,
-            extent=batch.extent + extra,
-            keep=1 + extra,
-            positions_RQ=(batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0),
-            sees_RQQ=sees_RQQ,
-        )
+        positions_RQ = (batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0)
+        return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_RQQ)
 
     def _behind(self, plans: Sequence[Plan], extra: int, device: torch.device) -> torch.Tensor:
         """What each row's plan reads behind its root, aligned on the right [R, `extra`]; -1 where it has no column."""
@@ -274,7 +274,7 @@ class SelfSpeculative(Method):
         if row.plan is not None:
             path: Sequence[Source] = (
                 "clean",
-                *repeat(DRAFT, accepted - 1),
+                *row.plan.sources[: accepted - 1],
                 *repeat(MASK, row.plan.masks[accepted - 1]),
             )
             return path[: row.room]
@@ -299,10 +299,9 @@ class SelfSpeculative(Method):
         return 1 + min(row.drafted, reach) + reach if layout in LINEAR else columns
 
     def layout_name(self, batch: Batch, columns: int) -> str:
-        row = batch.rows[0]
-        if row.plan is not None:
-            return "tree" if row.copies is None else "lookup"
-        return layout_of(columns, self.drafts)
+        if batch.rows[0].plan is None:
+            return layout_of(columns, self.drafts)
+        return self.layout or (self.chooser.chosen if self.chooser else "tree")
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
         if self.chooser is not None:

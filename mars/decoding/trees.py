@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import NamedTuple
 
 from mars.decoding.copies import Copies, Follower
+from mars.records import Source
 
 MOST_COLUMNS = 32  # of a row's plan
 MOST_DRAFTS = 16  # of them
 PRICE = 0.06  # of a column, where no times say what it costs
+WORTH_MASKS = 0.4  # tokens that the masks of a pass must gain where there are copies: an adapter costs at any number
 
 _EDGES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 _CURVE = 0.6  # proposals of score p are right about p ** _CURVE of the time, before any was seen
@@ -67,6 +69,11 @@ class Plan:
     def drafts(self) -> int:
         """The number of drafts to verify."""
         return len(self.chain)
+
+    @property
+    def sources(self) -> list[Source]:
+        """What the columns of the drafts read."""
+        return ["copy" if draft.copied else "draft" for draft in self.chain]
 
     @property
     def columns(self) -> int:
@@ -138,11 +145,18 @@ class Expectation:
                 self.reached[k] = min(self.reached[k] * scale, self.reached[k - 1])
 
     def plan(
-        self, proposals: Sequence[Draft], price: float, room: int, copies: Copies | None = None, most: int = MOST_DRAFTS
+        self,
+        proposals: Sequence[Draft],
+        price: float,
+        room: int,
+        copies: Copies | None = None,
+        most: int = MOST_DRAFTS,
+        *,
+        masks: bool = True,
     ) -> Plan:
         """The columns that pay at this price, with at most so many drafts; the row may still write `room` tokens.
 
-        `proposals` are those of the masks behind the text, from left to right.
+        `proposals` are those of the masks behind the text, from left to right. Without `masks` there are none.
         """
         follower = None if copies is None else Follower(copies)
         drafts: Iterator[Draft] = iter(proposals) if follower is None else self._mixed(proposals, follower)
@@ -156,9 +170,10 @@ class Expectation:
             reached.append(after)
         # Where the text goes on with a copy that is surer than what a mask would propose, nobody would read the masks.
         copied = follower is not None and self.masks > 0 and self._next(follower).odds >= self.reached[0]
-        while (found := self._at(chain, reached, price, room, ends_in_copy=copied)).columns > MOST_COLUMNS:
+        least = WORTH_MASKS if follower is not None else 0.0
+        while (found := self._at(chain, reached, price, room, ends_in_copy=copied, least=least)).columns > MOST_COLUMNS:
             price *= 1.25
-        return found
+        return found if masks else replace(found, masks=(0,) * len(found.masks))
 
     def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:
         """The likelier draft at each place: the proposal, while all before it were taken, or the copy."""
@@ -184,7 +199,14 @@ class Expectation:
         return NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
 
     def _at(
-        self, chain: Sequence[Draft], reached: Sequence[float], price: float, room: int, *, ends_in_copy: bool
+        self,
+        chain: Sequence[Draft],
+        reached: Sequence[float],
+        price: float,
+        room: int,
+        *,
+        ends_in_copy: bool,
+        least: float,
     ) -> Plan:
         drafts = next((number for number, after in enumerate(reached[1:]) if after < price), len(chain))
         behind = [*reached[1 : drafts + 1], 0.0]
@@ -195,4 +217,7 @@ class Expectation:
         ]
         if ends_in_copy and drafts == len(chain):
             masks[-1] = 0
+        gained = sum(leave * sum(self.reached[:count]) for leave, count in zip(leaves, masks, strict=True))
+        if gained < least:
+            masks = [0] * len(masks)
         return Plan(tuple(chain[:drafts]), tuple(masks))

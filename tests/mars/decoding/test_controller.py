@@ -31,7 +31,16 @@ from mars.decoding.sliding_window import SlidingWindow
 from mars.decoding.trees import PRICE, Expectation
 
 DRAFTS = 7
-GAINS = {"none": 1.0, "narrow": 2.5, "linear": 3.0, "lookup": 3.6, "quadratic": 4.0, "short window": 2.6, "window": 4.0}
+GAINS = {
+    "none": 1.0,
+    "copy": 1.3,
+    "narrow": 2.5,
+    "linear": 3.0,
+    "lookup": 3.6,
+    "quadratic": 4.0,
+    "short window": 2.6,
+    "window": 4.0,
+}
 TRIED = len(EXACT) * (HOLD + REVIEW)
 AUTO = SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout=None)
 TREES = SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout=None, expectation=Expectation(DRAFTS))
@@ -115,7 +124,7 @@ def name_of(method: Method) -> str:
 
 
 def columns_by(name: str) -> int:
-    others = {"short window": 5, "window": DRAFTS + 3, "lookup": TREE_COLUMNS}
+    others = {"short window": 5, "window": DRAFTS + 3, "lookup": TREE_COLUMNS, "copy": 3}
     return others[name] if name in others else columns_of(name, DRAFTS)  # type: ignore[arg-type]
 
 
@@ -135,7 +144,7 @@ def test_it_comes_close_to_the_best_fixed_layout(seconds: Seconds, rows: int, me
     passes.run(TRIED)
     passes.clock = passes.tokens = 0.0
     passes.run(5 * RETRY)
-    names = [choice.layout for choice in EXACT if choice.layout != "lookup" or method is TREES]
+    names = [choice.layout for choice in EXACT if choice.layout not in ("lookup", "copy") or method is TREES]
     best = max(fixed(name, seconds, rows) for name in names)
     assert passes.tokens / passes.clock >= 0.97 * best
     assert passes.tokens / passes.clock >= 0.98 * fixed("none", seconds, rows)
@@ -147,7 +156,7 @@ def test_passes_with_masks_that_take_longer_at_the_same_width_are_told_apart(mon
     A tree of one row has as many columns as eight rows that write one token each.
     """
     monkeypatch.setitem(globals(), "TREE_COLUMNS", 8)
-    gains = {"none": 1.0, "narrow": 1.4, "linear": 1.5, "lookup": 2.1, "quadratic": 2.2}
+    gains = {"none": 1.0, "copy": 1.0, "narrow": 1.4, "linear": 1.5, "lookup": 2.1, "quadratic": 2.2}
     passes = Passes(Controller(), lambda columns: 30 + 2.2 * columns, gains, extra=10.0)
     took = {1: [0.0, 0.0], 8: [0.0, 0.0]}
     for turn in range(60):
@@ -167,7 +176,7 @@ def test_passes_with_masks_that_take_longer_at_the_same_width_are_told_apart(mon
 
 def test_a_jump_from_one_column_to_a_few_keeps_no_wide_layout_from_its_trial() -> None:
     """Such are the times and gains of a model of 135 M parameters on a CPU: narrow passes pay least, trees most."""
-    gains = {"none": 1.0, "narrow": 1.3, "linear": 1.5, "lookup": 2.3, "quadratic": 3.5}
+    gains = {"none": 1.0, "copy": 1.0, "narrow": 1.3, "linear": 1.5, "lookup": 2.3, "quadratic": 3.5}
     passes = Passes(Controller(), jumps, gains)
     passes.join(1, method=TREES)
     found = passes.run(TRIED)
@@ -183,7 +192,7 @@ def test_where_no_draft_is_ever_right_little_is_lost(seconds: Seconds, rows: int
     passes = Passes(Controller(), seconds, dict.fromkeys(GAINS, 1.0))
     passes.join(rows, method=TREES)
     passes.run(5 * RETRY)
-    assert passes.tokens / passes.clock >= 0.93 * rows / seconds(rows)
+    assert passes.tokens / passes.clock >= 0.92 * rows / seconds(rows)
     passes.clock = passes.tokens = 0.0
     passes.run(5 * RETRY)
     assert passes.tokens / passes.clock >= 0.96 * rows / seconds(rows)

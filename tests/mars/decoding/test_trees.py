@@ -153,3 +153,19 @@ def test_a_loop_is_copied_as_far_as_a_plan_may_go_and_has_no_masks() -> None:
     assert Expectation(4).plan([], 0.06, 5, loop).drafts == 4, "no more than there is room for"
     assert Expectation(4).plan([], 0.06, 50, loop, 2).drafts == 2
     assert sum(Expectation(4).plan([], 0.06, 50, read([3, 4, 5])).masks) > 0
+
+
+def test_masks_that_gain_little_beside_copies_are_left_out() -> None:
+    """Their number hardly matters to what an adapter costs; where nothing is copied they stay."""
+    expected = Expectation(4)
+    text = read([*range(20, 60), 3, *range(20, 40)])
+    copied = expected.plan([], 0.005, 50, text, 6)
+    assert (copied.drafts, sum(copied.masks)) == (6, 0)
+    assert sum(expected.plan(list(copied.chain), 0.005, 50).masks[:-1]) > 0, "each is worth its price"
+    assert sum(expected.plan([], 0.03, 50, read([3, 4, 5])).masks) > 0
+
+
+def test_without_masks_there_are_copies_alone() -> None:
+    plan = Expectation(4).plan([], 0.06, 50, read([3, 4, 5, 3, 4]), masks=False)
+    assert ([draft.token_id for draft in plan.chain][:1], sum(plan.masks)) == ([5], 0)
+    assert len(plan.masks) == plan.drafts + 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mars.config import DecodingSettings
-from mars.decoding.layouts import TRIALS, chooser_of
+from mars.decoding.layouts import chooser_of
 from mars.decoding.self_speculative import method_of
 from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
@@ -52,10 +52,9 @@ def test_auto_learns_of_passes_and_settles(run: Run, windows: Read) -> None:
     model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
     records = run(model, [[3, 4]], layout="auto", max_new_tokens=400)
     widths = [len(window) for window in windows(model)]
-    assert widths[TRIALS + 1 : 2 * TRIALS + 1] == [1] * TRIALS, "then one token a pass, to compare"
     accepted = [part.accepted for record in records for part in record.rows if part.proposals]
     assert set(accepted[-6:-1]) == {1 + MOST_DRAFTS}, "copies of a text that is one token over and over"
-    assert chooser_of(model, 2).chosen == "lookup"
+    assert chooser_of(model, 2).chosen in ("lookup", "copy"), "nobody needs masks here"
     assert chooser_of(model, 2).now == len(widths)
     assert chooser_of(model, 2).gain("none") == 1
 
