@@ -26,8 +26,8 @@ _SCORED = ",".join(
     for threshold in thresholds
 )
 _KINDS = (
-    f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 96 "
-    "--decoders autoregressive,self_speculative/tree"
+    f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 256 --decoders "
+    "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
 )
 _SHORT = f"--checkpoint {ADAPTER} --baseline {BASE} --limit 100 --max-new-tokens 256"
 
@@ -105,7 +105,7 @@ _ALL = (
         name="real-kinds",
         makes="exact decoding of the pretrained model by kind of text, on the clock",
         commands=(f"python -m analysis spec-bench {_KINDS} --runs {{runs}}",),
-        hours=0.2,
+        hours=0.7,
         machine=_IDLE,
     ),
     _ifeval(

@@ -44,7 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--problems", type=int, default=50, metavar="N", help="held-out problems of each family (default: 50)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
     add("--batch-sizes", default="1,8", metavar="N,N", help="rows that decode at once (default: 1,8)")
-    add("--layouts", default="linear,quadratic,auto", metavar="A,B", help="default: linear,quadratic,auto")
+    add(
+        "--layouts", default="linear,quadratic,lookup,auto", metavar="A,B", help="default: linear,quadratic,lookup,auto"
+    )
     add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
     add(
         "--dtype",

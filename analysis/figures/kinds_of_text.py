@@ -97,13 +97,13 @@ def kinds(store: RunStore, categories: Mapping[int, str], *, dark: bool = False)
 
 
 def _pair(store: RunStore) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """The exact run on most questions, the latest of them, and the AR run of its turns."""
+    """The exact run on most questions, of these the one with most tokens per forward, and the AR run of its turns."""
     runs = [entry for entry in store.entries if list(entry["tasks"]) == [TASK] and entry["group"]]
     plain_runs = {entry["group"]: entry for entry in runs if entry["decoder"] == BASELINE}
     exact = [entry for entry in runs if entry["decoder"] == EXACT and entry["group"] in plain_runs]
     if not exact:
         return None
-    best = max(exact, key=lambda entry: (entry["problems"], entry["date"], entry["settings"]["layout"]))
+    best = max(exact, key=lambda entry: (entry["problems"], tokens_per_forward(store.rows(entry["id"])).value))
     return best, plain_runs[best["group"]]
 
 

@@ -17,6 +17,7 @@ LABELS = {
     "narrow": "narrow layout",
     "linear": "linear layout",
     "tree": "tree layout",
+    "lookup": "lookup layout",
     "quadratic": "quadratic layout",
     "tau": "τ = 0.95",
     "exact": "policy exact",

@@ -148,7 +148,7 @@ def _adapter(setup: Setup) -> Iterator[Step]:
         )
     asked: Words = ("--checkpoint", str(setup.adapter), "--baseline", setup.base)
     asked += ("--dtype", "bfloat16", "--runs", str(setup.runs))
-    exact = f"{EXACT}/linear,{EXACT}/tree,{EXACT}/quadratic"
+    exact = f"{EXACT}/linear,{EXACT}/tree,{EXACT}/lookup,{EXACT}/quadratic"
     questions: Words = ("--questions", str(setup.inputs / "questions.jsonl")) if setup.tiny else ("--limit", "10")
     questions += ("--decoders", setup.size(f"autoregressive,{exact},sliding_window@0.95", f"{EXACT}/linear"))
     yield Step(

@@ -9,7 +9,7 @@ record says. A fixed script, so the files change only when a decoder does.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -23,28 +23,43 @@ from mars.records import Trace
 from mars.scripted import ScriptedModel
 from mars.scripted_diffusion import Diffusing
 
+Script = Callable[[int, int, int], tuple[int, float]]
+
 PROMPT = [4, 5, 6, 7, 8]
 REPLY = list(range(10, 28))
+REPEATING = [4, 5, 6, 7, 8, *range(10, 28)]  # it begins with the prompt once more: something to copy
 CELL, GAP, LEFT, TOP = 26, 3, 118, 74
 COLOURS = {
     "prefix": ("#d8d8dc", "#333"),
     "clean": ("#3566c8", "#fff"),
     "draft": ("#e08a1e", "#1b1b1b"),
+    "copy": ("#e8c24a", "#1b1b1b"),
     "mask": ("#ffffff", "#555"),
     "random": ("#b9a7dd", "#1b1b1b"),
 }
-NAMES = {"clean": "real token", "draft": "draft", "mask": "mask", "random": "guess", "prefix": "cached prefix"}
+NAMES = {
+    "clean": "real token",
+    "draft": "draft",
+    "copy": "copy",
+    "mask": "mask",
+    "random": "guess",
+    "prefix": "cached prefix",
+}
 
 
-def script(row: int, position: int, masks: int) -> tuple[int, float]:
+def script(reply: Sequence[int]) -> Script:
     """The reply, sure of itself for two masks; those behind them are wrong and unsure."""
-    token = REPLY[position] if position < len(REPLY) else 2
-    return (token, 0.99) if masks < 3 else (9, 0.4)
+
+    def said(row: int, position: int, masks: int) -> tuple[int, float]:
+        token = reply[position] if position < len(reply) else 2
+        return (token, 0.99) if masks < 3 else (9, 0.4)
+
+    return said
 
 
 def traces(decoder: str, settings: DecodingSettings) -> list[Trace]:
     """What each pass of a run did."""
-    scripted = ScriptedModel(script)
+    scripted = ScriptedModel(script(REPEATING if decoder == "prompt_lookup" else REPLY))
     engine: Engine = Diffusing(scripted, settings.block_size) if decoder == "block_diffusion" else scripted
     control = Control(settings.threshold, settings.score, trace=True)
     records = DECODERS[decoder](engine, [PROMPT], settings, control)
@@ -87,7 +102,7 @@ def picture(trace: Trace, title: str) -> str:
 
 def _labels(columns: Sequence[str], positions: Sequence[int]) -> Iterable[str]:
     """Columns numbered within their kind; each group of masks starts again at 1."""
-    short = {"clean": "t", "draft": "d", "mask": "m", "random": "g"}
+    short = {"clean": "t", "draft": "d", "copy": "c", "mask": "m", "random": "g"}
     before, number = ("", 0), 0
     for kind, position in zip(columns, positions, strict=True):
         number = number + 1 if (kind, position - 1) == before else 1
@@ -146,6 +161,7 @@ PICTURES = [
         2,
         "self_speculative, quadratic, K = 3",
     ),
+    ("prompt_lookup", "prompt_lookup", {"draft_tokens": 4}, 2, "prompt_lookup, K = 4: words seen before as drafts"),
     ("jacobi", "jacobi", {"draft_tokens": 4}, 2, "jacobi, K = 4: guesses instead of masks"),
     (
         "block_diffusion",

@@ -96,7 +96,7 @@ def test_one_sentence_lists_what_is_allowed(word: str) -> None:
     sentence = str(refusal.value)
     assert sentence.endswith(f"got {word!r}")
     assert "generate; autoregressive; sliding_window @T (threshold, or none) /bN (block size) /probability|" in sentence
-    assert "/auto|linear|quadratic|tree (layout)" in sentence
+    assert "/auto|linear|quadratic|tree|lookup (layout)" in sentence
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,7 @@ def test_default_is_what_the_checkpoint_can_run() -> None:
         "self_speculative/linear",
         "self_speculative/quadratic",
         "self_speculative/tree",
+        "self_speculative/lookup",
     ]
     assert masks[:2] == ["generate", "autoregressive"]
     assert {"sliding_window@0.9", "block_cached@0.9", "jacobi"} < set(masks)

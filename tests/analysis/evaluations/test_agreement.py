@@ -102,16 +102,16 @@ def test_the_command(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     output = capsys.readouterr()
     *table, last = output.out.splitlines()
     assert [line.split("  ")[0] for line in table[1:5]] == [
-        "autoregressive", f"{EXACT}/linear", f"{EXACT}/quadratic", f"{EXACT}/auto"
+        "autoregressive", f"{EXACT}/linear", f"{EXACT}/quadratic", f"{EXACT}/lookup"
     ]  # fmt: skip
     assert len({len(line) for line in table[:9]}) == 1
     assert "Exact: every text is identical." in table
     described = json.loads(last)
     assert described["holds"] is True
-    assert len(described["results"]) == 8
+    assert len(described["results"]) == 10
     assert all(result["identical"] == result["n"] == 6 for result in described["results"])
     assert (described["dtype"], described["seed"], described["settings"]["block_size"]) == ("float32", 0, 4)
-    assert "8/8" in output.err
+    assert "10/10" in output.err
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_broken_promise_is_exit_code_1(
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--layouts", "linear,round"], "layouts must be some of auto, linear, quadratic, tree, each once, got"),
+        (["--layouts", "linear,round"], "layouts must be some of auto, linear, quadratic, tree, lookup, each once"),
         (["--layouts", "auto,auto"], "each once"),
         (["--batch-sizes", "0"], "batch sizes must be whole numbers >= 1"),
         (["--problems", "0"], "problems must be between 1"),
