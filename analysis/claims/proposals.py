@@ -31,7 +31,8 @@ from analysis.stats.frontiers import speed_at_loss
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts
 from analysis.stats.resampling import percentiles
-from mars.decoders import EXACT
+from mars import decoders
+from mars.decoders import BASELINE, EXACT
 
 SCORES = ("probability", "margin", "entropy")
 EQUAL_LOSS = 2.0
@@ -188,9 +189,9 @@ def _benchmark_texts(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
     """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and wall-clock."""
     compared, used = [], []
     for turn in by_turn(runs.unjudged):
-        plain = [run for run in turn if run.decoder == "autoregressive"]
+        plain = [run for run in turn if run.decoder == BASELINE]
         for run in turn if plain else ():
-            if run.decoder != EXACT:
+            if run.decoder == BASELINE or not decoders.TABLE[run.decoder].exact:
                 continue
             same = identical_texts(runs.rows(run), runs.rows(plain[0]))
             verdict = _same_texts(round(same.value * run.n), run.n) if _comparable_texts(run) else None
@@ -199,7 +200,7 @@ def _benchmark_texts(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
                     compared={
                         "benchmark": run.tasks[0],
                         "batch": str(run.batch_size),
-                        "layout": run.settings["layout"],
+                        "layout": run.settings["layout"] if run.decoder == EXACT else run.decoder,
                     },
                     measured={
                         "texts": f"{round(same.value * run.n):,} of {run.n:,}",
