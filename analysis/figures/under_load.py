@@ -18,6 +18,7 @@ LABELS = {
     "linear": "linear layout",
     "tree": "tree layout",
     "lookup": "lookup layout",
+    "copy": "copies alone",
     "quadratic": "quadratic layout",
     "tau": "τ = 0.95",
     "exact": "policy exact",
