@@ -115,7 +115,7 @@ export class LaneView {
 
   ended(message) {
     if (message.tail) this.waiting.append(message.tail);
-    this.ending.textContent = ENDINGS[message.reason] ?? "";
+    this.ending.textContent = this.ending.title = ENDINGS[message.reason] ?? "";
     this.flush();
   }
 
