@@ -94,8 +94,8 @@ DESCRIPTIONS = {
     "kinds": Description(
         title="By kind of text, on a real model",
         question="Which kinds of text gain most?",
-        reading="Exact decoding of SmolLM2-135M with its adapter on the categories of Spec-Bench, its drafts masks' "
-        "proposals or copies from the text: tokens per forward, and what is left of them in wall-clock. Left of the "
+        reading="Exact decoding of SmolLM2-135M with its adapter on the categories of Spec-Bench, with drafts from "
+        "masks and from the text itself: tokens per forward, and what is left of them in wall-clock. Left of the "
         "dashed line it is slower than AR. The text is AR's. "
         "Intervals resample few questions and are narrower than they should be.",
         recipes=("real-kinds",),

@@ -3,8 +3,8 @@
 A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others write one token each.
 Of a choice c are known G, the tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass
 of Q columns, all measured while text is written. T is another where there are masks (`PassTimes`): an adapter computes
-in their columns. A row that has gained f times as many further tokens as others so far is
-expected to go on so. Of n rows, let the k of largest f spend:
+in their columns. A row that has gained f times as many further tokens as others so far is expected to go on so. Of n
+rows, let the k of largest f spend:
 
     goodput(c, k) = (n + Σ f (G - 1)) / T(n + k (q - 1))        tokens a second; the sum is over the k rows
 
@@ -150,24 +150,24 @@ class PassTimes:
     """
 
     def __init__(self) -> None:
-        self._plain, self._spending = Profile(), Profile()
+        self._plain, self._masked = Profile(), Profile()
 
-    def took(self, columns: int, seconds: float, *, spending: bool) -> None:
+    def took(self, columns: int, seconds: float, *, masked: bool) -> None:
         """A pass of so many columns took so long."""
-        (self._spending if spending else self._plain).took(columns, seconds)
+        (self._masked if masked else self._plain).took(columns, seconds)
 
-    def seconds(self, columns: float, *, spending: bool) -> float | None:
+    def seconds(self, columns: float, *, masked: bool) -> float | None:
         """What a pass of so many columns takes; None before anything is known."""
-        plain, spent = self._plain.points, self._spending.points
+        plain, spent = self._plain.points, self._masked.points
         narrower = [point for point in plain if not spent or point[0] < spent[0][0]]
         mixed = curve([*narrower, *spent], columns)
-        if spending or not plain or mixed is None:
+        if masked or not plain or mixed is None:
             return mixed
         return min(mixed, curve(plain, columns) or mixed)
 
     def price(self, columns: float, rate: float) -> float | None:
         """What one more column costs in a pass with masks; as `Profile.price`."""
-        return self._spending.price(columns, rate) or self._plain.price(columns, rate)
+        return self._masked.price(columns, rate) or self._plain.price(columns, rate)
 
 
 class Controller:
@@ -226,9 +226,9 @@ class Controller:
         total = sum(columns.values())
         mixed = 0 < len(spent) < len(accounts)
         masked = bool(spent) and not self.choice.plain
-        if mixed and (usual := self._times.seconds(total, spending=masked)):
+        if mixed and (usual := self._times.seconds(total, masked=masked)):
             self._mixed += 0.05 * (min(max(seconds / usual, 0.5), 3.0) - self._mixed)
-        self._times.took(total, seconds / (self._mixed if mixed else 1.0), spending=masked)
+        self._times.took(total, seconds / (self._mixed if mixed else 1.0), masked=masked)
         settled = {number: pair for number, pair in spent.items() if pair[1].before == pair[1].spends}
         if settled:  # rows that gain more than others say less of what others would
             tokens = sum(row.gained - 1 for row, _ in settled.values())
@@ -293,20 +293,20 @@ class Controller:
         known = self._of(choice, drafts)
         tokens = columns = float(len(rows) + others)
         if choice == NOTHING:
-            return Goodput(tokens / self._seconds(columns, spending=False), columns, set())
+            return Goodput(tokens / self._seconds(columns, masked=False), columns, set())
         found: list[tuple[float, float]] = []
         for count, row in enumerate(rows, start=1):
             account = self._accounts[row.number]
             tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts))
             columns += known.columns - 1
             mixed = self._mixed if count < len(rows) else 1.0
-            found.append((tokens / self._seconds(columns, mixed, spending=not choice.plain), columns))
+            found.append((tokens / self._seconds(columns, mixed, masked=not choice.plain), columns))
         count = 1 + max(range(len(found)), key=lambda place: found[place][0])
         return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
-    def _seconds(self, columns: float, mixed: float = 1.0, *, spending: bool) -> float:
+    def _seconds(self, columns: float, mixed: float = 1.0, *, masked: bool) -> float:
         """Of a pass; 1 before anything is known."""
-        seconds = self._times.seconds(columns, spending=spending)
+        seconds = self._times.seconds(columns, masked=masked)
         return 1.0 if seconds is None else max(seconds * mixed, 1e-9)
 
     def _of(self, choice: Choice, drafts: int) -> Known:

@@ -2,9 +2,9 @@
 // (`Trace` in mars/records.py).
 //
 // A column reads a `kind`: "real" (a token of the text), "draft", "mask", "noise", or "none" (the place of a draft that
-// was not there); `token` is its id, and a draft may be `copied` from further up in the text. `position` counts from the beginning of the prompt, `depth` from the last token
-// that the model knew, the root. It stands behind the column `after` (-1: behind the prefix alone). `proposal` is the
-// number of the proposal that was read off it, null where none was.
+// was not there); `token` is its id, and a draft may be `copied` from further up in the text. `position` counts from the
+// beginning of the prompt, `depth` from the last token that the model knew, the root. It stands behind the column `after`
+// (-1: behind the prefix alone). `proposal` is the number of the proposal that was read off it, null where none was.
 
 const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", random: "noise", absent: "none" };
 
