@@ -109,18 +109,19 @@ class Guard:
             return
         route = scope["path"]
 
+        body = Body(receive, self._limits)
+
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
+                await body.drain()  # the app may refuse what it has not read
                 self._answered(route, message["status"])
             await send(message)
 
-        body = Body(receive, self._limits)
         self._busy += 1
         try:
             self._check(scope)
             await self._app(scope, body.receive, counted)
         except ApiError as error:
-            await body.drain()
             await send_error(error, counted)
         finally:
             self._busy -= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,18 @@ def test_a_large_body_is_refused_by_its_length_and_by_what_comes(strict: Any) ->
     chunked = post(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     status, body = answered(strict, chunked, f"{len(large):x}\r\n".encode(), large, b"\r\n0\r\n\r\n")
     assert (status, json.loads(body)["error"]["code"]) == (413, "too_large")
+
+
+def test_who_still_sends_a_large_body_gets_the_answer_too(strict: Any) -> None:
+    head = post(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    part = b"x" * 20_000
+    with strict.connect() as connection:
+        connection.sendall(head + f"{len(part):x}\r\n".encode() + part + b"\r\n")
+        time.sleep(0.3)
+        for rest in (f"{len(part):x}\r\n".encode(), part, b"\r\n0\r\n\r\n"):
+            connection.sendall(rest)
+            time.sleep(0.05)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_half_sent_body_is_given_up(strict: Any) -> None:
