@@ -104,7 +104,7 @@ class Served:
         return [ServedLane(lane["key"], lane["text"], [from_json(line) for line in lane["records"]]) for lane in lanes]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def start_page() -> Iterator[Callable[..., str]]:
     """`start_page(folder, script, *arguments)`: the address of a page in a process of its own.
 
@@ -131,7 +131,7 @@ def start_page() -> Iterator[Callable[..., str]]:
         process.communicate(timeout=30)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def serve(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Served]:
     """`serve("--places", "2")`: the page with the scripted checkpoints, in a process of its own."""
 
@@ -143,7 +143,7 @@ def serve(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFacto
     return serve
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served(serve: Callable[..., Served]) -> Served:
     """The page that most tests share; two runs at once, the others wait."""
     return serve("--places", "2")
@@ -165,7 +165,7 @@ class Site:
     runs: Path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The page with the scripted checkpoints over a small store of fabricated runs: Trade-offs is there at once."""
     folder = tmp_path_factory.mktemp("stored")

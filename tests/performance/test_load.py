@@ -50,4 +50,5 @@ def test_the_memory_of_a_process_is_read() -> None:
 @pytest.mark.slow
 @pytest.mark.browser  # like the other tests that serve the page
 def test_a_few_visitors_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--sessions", "3", "--minutes", "0.2"]) == 0, capsys.readouterr().out
+    pair = ["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]
+    assert main(["--sessions", "3", "--minutes", "0.2", *pair]) == 0, capsys.readouterr().out
