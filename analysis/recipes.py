@@ -17,8 +17,8 @@ _BENCHED = (
     "self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 --markdown --json"
 )
 _JUDGED = (
-    "autoregressive,self_speculative/tree,sliding_window@none,sliding_window@0.95,sliding_window@0.8,"
-    "sliding_window@0.5,sliding_window@0.8/extra"
+    "autoregressive,self_speculative/tree,self_speculative/lookup,prompt_lookup/k10,sliding_window@none,"
+    "sliding_window@0.95,sliding_window@0.8,sliding_window@0.5,sliding_window@0.8/extra"
 )
 _SCORED = ",".join(
     f"sliding_window@{threshold}/{score}"
@@ -29,7 +29,8 @@ _KINDS = (
     f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 256 --decoders "
     "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
 )
-_SHORT = f"--checkpoint {ADAPTER} --baseline {BASE} --limit 100 --max-new-tokens 256"
+_WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
+_SHORT = f"{_WHOLE} --limit 100"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,12 @@ _ALL = (
         "the pretrained model under some τ, with the last mask's proposal, and exactly",
         0.5,
         f"{_SHORT} --decoders {_JUDGED}",
+    ),
+    _ifeval(
+        "real-one-token",
+        "one-token mode of the pretrained model and AR on all prompts",
+        0.5,
+        f"{_WHOLE} --decoders autoregressive,sliding_window@none",
     ),
     _ifeval("real-scores", "the same by margin and by entropy", 0.5, f"{_SHORT} --decoders {_SCORED}"),
     _ifeval(

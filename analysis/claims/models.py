@@ -26,7 +26,7 @@ class OnReal:
 
 
 ON_REAL: Mapping[int, OnReal] = {
-    1: OnReal(recipes=("real-accuracy",)),
+    1: OnReal(recipes=("real-one-token",)),
     2: OnReal(first="merged adapters of two block sizes, with and without the SFT loss"),
     3: OnReal(recipes=("real-accuracy",)),
     4: OnReal(recipes=("real-caches",)),
