@@ -10,7 +10,7 @@ function table() {
 
 // The facts of this decoder; a file may name one that is not in the table.
 export function decoderOf(name) {
-  return table().decoders[name] ?? { family: "masks", needs: "causal" };
+  return table().decoders[name] ?? { family: "masks", needs: "causal", settings: [] };
 }
 
 // How the lanes are told apart: one token a pass, a threshold, or drafts that are verified.
