@@ -95,8 +95,8 @@ class Arrivals:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """Passes of one service on a clock of its own."""
+class SimulatedLane:
+    """A lane that answers the visitors: the passes of one service, on a simulated clock that adds up their times."""
 
     service: Service
     decoder: str
@@ -190,7 +190,7 @@ class Visitors:
 
         It holds one place among the page's runs, and stops what else the session runs.
         """
-        lanes: dict[str, Lane] = {}
+        lanes: dict[str, SimulatedLane] = {}
 
         def now(state: State, sentence: str) -> Now:
             shown = {name: lane.now() for name, lane in lanes.items()}
@@ -224,7 +224,7 @@ class Visitors:
             if self._arrivals.get(session) is arrivals:
                 del self._arrivals[session]
 
-    def _race(self, checkpoint: Checkpoint, lanes: Sequence[Lane], live: LiveRun) -> Iterator[None]:
+    def _race(self, checkpoint: Checkpoint, lanes: Sequence[SimulatedLane], live: LiveRun) -> Iterator[None]:
         """The lane behind makes a pass; now and then it is time for a picture."""
         end = self._now() + LONGEST_SECONDS
         due = 0.0
@@ -238,7 +238,7 @@ class Visitors:
                 due = self._now() + PICTURE_SECONDS
                 yield
 
-    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, Lane]:
+    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, SimulatedLane]:
         from mars.decoding.controller import Controller  # late: they read torch
         from mars.decoding.service import LOOKAHEAD, Service
 
@@ -248,8 +248,8 @@ class Visitors:
         prompts = [prompt_ids(checkpoint, prompt, TOKENS) for prompt in self._prompts]
         capacity = max(map(len, prompts)) + TOKENS + LOOKAHEAD
 
-        def lane(decoder: str, controller: Any) -> Lane:
+        def lane(decoder: str, controller: Any) -> SimulatedLane:
             service = Service(checkpoint.engine, PLACES, capacity, beside=True, controller=controller)
-            return Lane(service, decoder, settings, prompts, arrivals)
+            return SimulatedLane(service, decoder, settings, prompts, arrivals)
 
         return {"ar": lane(decoders.BASELINE, None), "mars": lane(decoders.EXACT, Controller())}

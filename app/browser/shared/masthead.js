@@ -100,7 +100,7 @@ class LinkButton {
     const { run } = this;
     this.save.hidden = true;
     if (!run) return;
-    const { name, problem } = await sharing.line.ask("share", run.run);
+    const { name, problem } = await sharing.questions.ask("share", run.run);
     if (problem) {
       this.say(problem, false);
       return;
