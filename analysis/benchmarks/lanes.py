@@ -1,4 +1,4 @@
-"""Who answers the questions of a benchmark: decoders with their settings, each on a checkpoint."""
+"""The lanes of a benchmark: decoders with their settings, each on a checkpoint, that answer its questions."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ Rate = between(float, LEAST, MOST)
 
 
 @with_config(STRICT)
-class LaneNow(TypedDict):
+class LaneState(TypedDict):
     """A lane at a time of its clock: who waits and who is written to, whose answers are whole, who was turned away.
 
     `speed` is tokens a second of all together in the last seconds, `first` the median time to the first token of the
@@ -68,13 +68,13 @@ class LaneNow(TypedDict):
 
 
 @with_config(STRICT)
-class Now(TypedDict):
+class VisitorsState(TypedDict):
     """One picture of the run; each replaces the one before."""
 
     run: str
     state: State
     sentence: str
-    lanes: dict[str, LaneNow]
+    lanes: dict[str, LaneState]
 
 
 class Arrivals:
@@ -140,7 +140,7 @@ class SimulatedLane:
             self._first.append(self.clock - when)
         return when, stream, started or wrote
 
-    def now(self) -> LaneNow:
+    def now(self) -> LaneState:
         """The lane at this time of its clock."""
         while self._wrote and self._wrote[0][0] < self.clock - WINDOW_SECONDS:
             self._wrote.popleft()
@@ -185,14 +185,14 @@ class Visitors:
         if session in self._arrivals:
             self._runner.sessions.stop(session)
 
-    def run(self, session: str, identity: str, rate: float) -> Iterator[Now]:
+    def run(self, session: str, identity: str, rate: float) -> Iterator[VisitorsState]:
         """Several pictures a second, until a minute is over or the visitors are stopped; the last one is not running.
 
         It holds one place among the page's runs, and stops what else the session runs.
         """
         lanes: dict[str, SimulatedLane] = {}
 
-        def now(state: State, sentence: str) -> Now:
+        def now(state: State, sentence: str) -> VisitorsState:
             shown = {name: lane.now() for name, lane in lanes.items()}
             return {"run": identity, "state": state, "sentence": sentence, "lanes": shown}
 

@@ -22,8 +22,8 @@ class TradeView {
     const ask = (what, about, onWay) => this.questions.ask(what, about, onWay);
     this.controls = new TradeControls((change) => this.change(change));
     this.filters = new TradeFilters((chosen) => this.change({ chosen }));
-    this.news = make("p", "trade-news");
-    this.news.setAttribute("role", "status");
+    this.status = make("p", "trade-status");
+    this.status.setAttribute("role", "status");
     this.notices = make("div", "trade-notices");
     this.answer = new TradeAnswer((id) => this.pick(id));
     this.more = make("button", "trade-button");
@@ -44,7 +44,7 @@ class TradeView {
     this.stage = put(make("div", "trade-stage"), figure, this.card.root);
     this.numbers = put(make("details", "trade-numbers"), make("summary", "", "The numbers as a table"), this.table.root);
     this.allow = put(make("section", "trade-operating"), this.controls.allowed, this.controls.refused, this.answer.root);
-    put(this.root, this.allow, this.controls.root, this.news, this.notices);
+    put(this.root, this.allow, this.controls.root, this.status, this.notices);
     put(this.root, this.stage, this.filters.root, this.numbers, this.files());
     this.body = [this.allow, this.controls.root, this.stage, this.filters.root, this.numbers, this.saving];
     for (const part of this.body) part.hidden = true;
@@ -65,7 +65,7 @@ class TradeView {
 
   // Read the runs, which may take a moment, and the drawing library; then show the first view.
   async begin(what) {
-    const say = (words) => (this.news.textContent = words);
+    const say = (words) => (this.status.textContent = words);
     say("Reading the runs …");
     const [told, drawing] = await Promise.all([
       this.questions.ask(what, this.view, say),
@@ -107,10 +107,10 @@ class TradeView {
     if (this.busy) return undefined; // the one under way asks again
     this.busy = true;
     this.root.dataset.state = "asking";
-    const shown = known ?? (await this.questions.ask("view", view, (words) => (this.news.textContent = words)));
+    const shown = known ?? (await this.questions.ask("view", view, (words) => (this.status.textContent = words)));
     this.busy = false;
     if (mine !== this.number) return this.refresh();
-    this.news.textContent = shown.problem ?? (shown.stale ? "The runs on disk have changed: reload them." : "");
+    this.status.textContent = shown.problem ?? (shown.stale ? "The runs on disk have changed: reload them." : "");
     if (!shown.problem) await this.show(view, shown);
     else if (!this.shown && !this.tried) await this.retreat(shown.problem);
     this.root.dataset.figure = this.view.figure;
@@ -123,7 +123,7 @@ class TradeView {
     this.tried = true;
     Object.assign(this.view, TRADE_START, { batch: TRADE_BATCH, more: false, chosen: null });
     await this.refresh();
-    this.news.textContent = problem;
+    this.status.textContent = problem;
   }
 
   async show(view, shown) {
@@ -171,7 +171,7 @@ class TradeView {
 
   async saveNumbers() {
     const { text, name, problem } = await this.questions.ask("csv", this.view);
-    if (problem) this.news.textContent = problem;
+    if (problem) this.status.textContent = problem;
     else offerFile(text, "text/csv", name);
   }
 
