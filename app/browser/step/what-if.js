@@ -1,5 +1,6 @@
 // What another threshold would have accepted of what a lane's passes proposed: a question that no record answers.
 
+import { prefixLength } from "../shared/acceptance.js";
 import { decoderOf } from "../shared/decoders.js";
 
 export const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
@@ -16,13 +17,10 @@ function meets(score, threshold, name) {
 // The length of the accepted prefix at `threshold` (null: one-token mode); the first `fixed` proposals do not depend on
 // it. Nothing is accepted behind a token that ends the turn.
 export function acceptedAt(lane, row, threshold, fixed) {
-  let accepted = Math.min(fixed, row.proposals.length);
-  while (accepted < row.proposals.length) {
-    if (lane.stop_ids.includes(row.proposals[accepted - 1].token_id)) break;
-    if (threshold === null || !meets(row.proposals[accepted].score, threshold, lane.settings.score)) break;
-    accepted += 1;
-  }
-  return accepted;
+  return prefixLength(row.proposals.length, fixed, {
+    meets: (place) => threshold !== null && meets(row.proposals[place].score, threshold, lane.settings.score),
+    ends: (place) => lane.stop_ids.includes(row.proposals[place].token_id),
+  });
 }
 
 // Why no threshold decides in this lane, or nothing where one does.
