@@ -214,7 +214,7 @@ export function letterOf({ key, letter }) {
   return letter ?? key.toUpperCase();
 }
 
-// What the passes of the exact lane look like now, by how many positions one forwards, and why.
+// The shape of the exact lane's passes now: drafts, positions a pass, and why.
 export function doing(lane, { columns, tree }) {
   const { layout = "auto" } = lane.settings ?? {};
   const set = lane.letter ? "as recorded" : "as set in Settings";

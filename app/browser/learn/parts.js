@@ -1,4 +1,4 @@
-// What the pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
+// The parts that pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
 import { prefixLength } from "../shared/acceptance.js";
 import { make, button as plainButton, put } from "../shared/dom.js";
@@ -79,7 +79,7 @@ export function proposals(pass, { accepted = pass.accepted, threshold = null, sh
   return row;
 }
 
-// How many proposals of a recorded pass a threshold accepts; the first always.
+// The number of proposals of a recorded pass that a threshold accepts; the first always.
 export function acceptedAt(pass, threshold) {
   return prefixLength(pass.proposals.length, 1, {
     meets: (place) => pass.proposals[place][1] >= threshold,

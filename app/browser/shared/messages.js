@@ -1,4 +1,4 @@
-// What comes from Python as text, and questions to it.
+// Messages from Python as lines of text, and questions to it.
 
 // Hands on each line, which is a message in JSON.
 export function hearLines(text, hear) {

@@ -1,4 +1,4 @@
-// What another threshold would have accepted of what a lane's passes proposed: a question that no record answers.
+// The tokens that another threshold would have accepted of a lane's proposals; no record says this.
 
 import { prefixLength } from "../shared/acceptance.js";
 import { decoderOf } from "../shared/decoders.js";
@@ -9,7 +9,7 @@ function sourced(row, source) {
   return row.proposals.filter((proposal) => proposal.source === source).length;
 }
 
-// What a threshold would have accepted of the proposals that were recorded.
+// Whether a recorded score meets a threshold.
 function meets(score, threshold, name) {
   return name === "entropy" ? score <= threshold : score >= threshold;
 }
@@ -25,7 +25,7 @@ export function acceptedAt(lane, row, threshold, fixed) {
 
 // Why no threshold decides in this lane, or nothing where one does.
 export function thresholdless(lane) {
-  if (decoderOf(lane.decoder).needs === "diffusion") return "What another τ would have filled is not known: later passes would have read other tokens.";
+  if (decoderOf(lane.decoder).needs === "diffusion") return "Another τ is not shown here: later passes would have read other tokens.";
   if (lane.records.some((record) => record.rows[0].threshold !== null && COUNTED.has(record.phase))) return "";
   const wide = lane.records.some((record) => COUNTED.has(record.phase) && record.rows[0].proposals.length > 1);
   return wide
@@ -33,7 +33,7 @@ export function thresholdless(lane) {
     : "No τ decides here: every pass proposes one token, and it is accepted.";
 }
 
-// What pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
+// The number of tokens that pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
 export function wouldAccept(lane, record, threshold) {
   const row = record.rows[0];
   if (!COUNTED.has(record.phase)) return 0;

@@ -98,7 +98,7 @@ export class TradeCard {
   }
 }
 
-// What a run wrote: a few of its problems at a time, each of which can be written once more and stepped through.
+// The texts of a run: a few of its problems at a time, each of which can be written once more and stepped through.
 export class TradeSamples {
   constructor(ask) {
     this.ask = ask;
