@@ -1,4 +1,4 @@
-"""What made the runs that figures and claims rest on: commands, the hours they take, and the machine. No torch here.
+"""The recipes of the runs behind figures and claims: commands, the hours they take, the machine. No torch here.
 
 Figures (`analysis/figures/catalogue.py`) and claims (`analysis/claims`) name the recipes of this table.
 """

@@ -12,7 +12,7 @@ import gradio as gr
 from pydantic import Field
 
 from analysis.runs import read_runs
-from app.compare.generation import Wanted
+from app.compare.generation import GenerateRequest
 from app.compare.generation import generate as generated
 from app.compare.runner import Runner
 from app.models.sentences import without_paths
@@ -65,7 +65,7 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
             "draft": draft,
         }
         with refusing():
-            yield from generated(runner, str(request.session_hash), Wanted.of(runner.limits, given, settings))
+            yield from generated(runner, str(request.session_hash), GenerateRequest.of(runner.limits, given, settings))
 
     def runs(columns: list[str] | None = None) -> dict[str, Any]:
         """The runs that were measured and come with the app, as a table: headers, and one row a run.

@@ -1,4 +1,4 @@
-"""What the model proposes in the columns of a pass, and the length of the accepted prefix, for all rows at once.
+"""The proposals of a pass and the length of the accepted prefix, for all rows at once.
 
 Everything but `to_host` stays on the device. Shapes: R rows, W proposals a row, D drafts a row, S stop tokens,
 V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
@@ -44,7 +44,7 @@ SCORES: dict[ScoreName, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What the model says in the columns of one pass, on the device.
+    """The proposals of one pass, on the device.
 
     `ids_RW` are the proposals, the most probable tokens or draws; `scores_RW` (float64) their scores under the model's
     own softmax, whatever the temperature; `alternatives` the ids and probabilities [R, W, A] of the most probable
@@ -58,7 +58,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class HostAcceptResult:
-    """What one pass proposes and how much of it is accepted, on the host: one entry a row, then one a proposal.
+    """The proposals of one pass and the number accepted, on the host: one entry a row, then one a proposal.
 
     `drafts` is how many drafts each row has for the next pass, 0 for methods that count none.
     """

@@ -24,7 +24,7 @@ MAX_SEED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is true of one field of `DecodingSettings`: what people call it, which values it takes, how it is asked for.
+    """The description of one field of `DecodingSettings`: its name for people, its values, its form of input.
 
     `about` is its help on a command line, where `option` is its name without the dashes; "" offers none. `control` is
     what asks for it on the page. `note` is how a lane says it when it is not the default, `figure` how the name of a
@@ -72,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
-    """How a decoder proposes and accepts tokens, whatever the checkpoint and the length of the text.
+    """The settings of proposing and accepting tokens, whatever the checkpoint and the length of the text.
 
     `threshold` is the one at the start (None: one-token mode); a `Control` can change it while text is written.
     `extra_proposal` also offers the prediction of the last mask, the B+1-th of the window.
@@ -252,7 +252,7 @@ class MethodSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingSettings(MethodSettings):
-    """How a decoder runs: `MethodSettings`, and what belongs to the checkpoint, the text and the record.
+    """All settings of a decoder: `MethodSettings`, and those of the checkpoint, the text and the record.
 
     `block_size` is how many tokens a pass proposes. `alternatives` is how many top-k candidates each proposal records.
     `use_cache=False` recomputes the whole prefix in every pass: the slow twin.

@@ -1,4 +1,4 @@
-"""What is asked of a run: the threshold and whether it goes on, which may change meanwhile, and what it records."""
+"""The control of a run: its threshold and its end, which may change while it runs, and what it records."""
 
 from __future__ import annotations
 

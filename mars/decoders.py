@@ -45,7 +45,7 @@ FAMILIES: dict[FamilyName, Family] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderInfo:
-    """What is true of one decoder.
+    """The facts of one decoder.
 
     `name` is its name in commands, files and addresses; `title` and `line` describe it to a person, `lane` heads a lane
     that it writes. `family` is "ar" for one token a pass, "masks" where a threshold decides, "exact" where drafts are
@@ -253,7 +253,7 @@ def described() -> str:
 
 
 def load(place: str) -> Any:
-    """What "module:name" names; the module is imported now."""
+    """Import the object that "module:name" names."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

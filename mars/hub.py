@@ -39,7 +39,7 @@ IGNORED = ("token_type_ids", "position_ids")
 
 @dataclass
 class MarsOutput(GenerateDecoderOnlyOutput):
-    """What `generate` returns as a dict: `sequences` [rows, tokens] and `records`, one `ForwardPass` a model call."""
+    """The dict that `generate` returns: `sequences` [rows, tokens] and `records`, one `ForwardPass` a model call."""
 
     records: tuple[ForwardPass, ...] | None = None
 

@@ -1,4 +1,4 @@
-"""What a call of `model.generate` asks for: prompts, settings, the engine. See mars/hub.py."""
+"""The arguments of a call of `model.generate`, read: prompts, settings, the engine. See mars/hub.py."""
 
 from __future__ import annotations
 

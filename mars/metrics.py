@@ -23,7 +23,7 @@ COUNTED = GAINING | {"denoise"}
 
 @dataclass(slots=True)
 class Count:
-    """What was written: accepted tokens (end of sequence included), the row passes it took, the seconds.
+    """Counts of a text: accepted tokens (end of sequence included), the row passes it took, the seconds.
 
     `draft_passes` are row passes of a draft model, which `passes` leaves out. `acceptance_lengths` says how many row
     passes accepted 1, 2, … tokens.

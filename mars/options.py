@@ -15,7 +15,7 @@ DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
 SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
 TASKS_DECIDE = ("max_new_tokens", "temperature", "top_p")
-"""What a task has a value of its own for."""
+"""The settings for which a task has a value of its own."""
 _SAID = {"block_size": "as trained, else 8", "temperature": "0", "top_p": "1"}
 _NEEDS = {
     "causal": "any checkpoint",
@@ -90,7 +90,7 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool) -
 
 
 def _help(name: str, *, by_task: bool) -> str:
-    """What a setting is, its default, and which decoders read it, or which ignore it where these are fewer."""
+    """A setting in words, its default, and the decoders that read it, or ignore it where these are fewer."""
     setting, default = SETTINGS[name], DEFAULTS[name]
     if setting.control == "threshold":
         said = f" (default: {DEFAULT_THRESHOLD}, for entropy {DEFAULT_ENTROPY} nats)"
@@ -125,7 +125,7 @@ def parse_threshold(text: str) -> float | str | None:
 
 
 def whole(lowest: int, highest: int) -> Callable[[str], int]:
-    """What reads an option that is a whole number in this range, for `argparse`."""
+    """A type for `argparse`: a whole number in this range."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and lowest <= int(text) <= highest):

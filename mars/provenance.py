@@ -1,4 +1,4 @@
-"""Where a result came from: command, commit, hardware, versions, date."""
+"""The origin of a result: command, commit, hardware, versions, date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import transformers
 
 
 def provenance(command: str, device: str = "cpu") -> dict[str, Any]:
-    """What another person needs to run the same thing again; `device` is where it ran, as torch writes it."""
+    """Everything needed to run the same command again; `device` is where it ran, as torch writes it."""
     return {
         "command": command,
         "commit": commit(),
@@ -56,7 +56,7 @@ def commit() -> str | None:
 
 
 def bfloat16_units(information: Mapping[str, str]) -> str:
-    """What multiplies bfloat16 on this processor, by what /proc/cpuinfo says: speeds differ by several times."""
+    """The units of this processor that multiply bfloat16, by /proc/cpuinfo: speeds differ by several times."""
     flags = information.get("flags", "").split()
     if "amx_bf16" in flags:
         return "AMX"
@@ -64,7 +64,7 @@ def bfloat16_units(information: Mapping[str, str]) -> str:
 
 
 def _cpu_information() -> dict[str, str]:
-    """What /proc/cpuinfo says of the first core; nothing elsewhere than on Linux."""
+    """The first core in /proc/cpuinfo; empty on systems other than Linux."""
     file = Path("/proc/cpuinfo")
     if not file.is_file():
         return {}

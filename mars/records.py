@@ -45,7 +45,7 @@ Probability = Annotated[float, Field(ge=0, le=1 + ROUNDING)]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What the model proposes at one position of the window.
+    """A token that the model proposes at one position of the window.
 
     `score` is the acceptance score (probability, margin or entropy). `source` says what the position read: a real
     prefix token, a mask, a draft token, a draft that was copied from further up in the text, or Jacobi noise.
@@ -76,7 +76,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a pass did for one row, column by column, as the model was given it.
+    """The work of a pass for one row, column by column, as the model was given it.
 
     Columns are counted over the `spans`. One sees the `cached` tokens before the window, what the column that it stands
     behind sees, and itself; with `block`, which is a number of positions, it sees all columns of its own block and of
@@ -93,12 +93,12 @@ class Trace:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """What each column read."""
+        """The input of each column."""
         return tuple(token_id for span in self.spans for token_id in span.ids)
 
     @property
     def reads(self) -> tuple[Reads, ...]:
-        """What kind of thing each column read."""
+        """The kind of input of each column."""
         return tuple(span.reads for span in self.spans for _ in span.ids)
 
     @property
@@ -116,7 +116,7 @@ class Trace:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Where each column stands in the sequence, 0 the first token of the prompt."""
+        """The position of each column in the sequence, 0 the first token of the prompt."""
         found: list[int] = []
         for other in self.after:
             found.append(self.cached if other is None else found[other] + 1)

@@ -27,7 +27,7 @@ UNIFORM_BITS = 52  # so that the middle of every one of the equal parts of (0, 1
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How each row draws its tokens, one entry a row, on the device.
+    """The sampling parameters of each row, one entry a row, on the device.
 
     `temperature_R` is float32, 0 where the row is greedy; `top_p_R` float64 in (0, 1]; `seed_R` int64. `active` False:
     every row is greedy. `nucleus` False: no row that draws has a top-p below 1. Both only save work when False.

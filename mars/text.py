@@ -29,7 +29,7 @@ class TextPieces:
         return self._release(waits=LONGEST_CHARACTER - 1)
 
     def flush(self) -> str:
-        """What still waits, at the end of a run."""
+        """The text that still waits, at the end of a run."""
         return self._release(waits=0) if self._shown < len(self._ids) else ""
 
     def _release(self, waits: int) -> str:

@@ -23,6 +23,7 @@ from analysis.sweeps.jobs import turns_of
 from analysis.sweeps.plan import Group, SweepPlan
 from mars import decoding
 from mars.config import DEFAULTS, DecodingSettings
+from mars.decoders import TABLE
 from mars.decoding.service import Service
 from mars.generate import main
 from mars.metrics import output_ids
@@ -126,6 +127,16 @@ def test_trade_offs_has_words_for_it(decoder: ModuleType) -> None:
     assert decoder_words(row) == "joint_window · B 4"  # not the layout or the draft tokens, which it does not read
     assert (heeds_threshold(row), threshold_words(row)) == (True, "τ 0.95")
     assert writes_one_token("joint_window", None)
+
+
+def test_every_decoder_has_a_chapter() -> None:
+    """docs/decoders.md describes those of the table, and no others; it and the README count them."""
+    page, readme = ((ROOT / path).read_text(encoding="utf-8") for path in ("docs/decoders.md", "README.md"))
+    assert set(re.findall(r"^## `(\w+)`$", page, re.MULTILINE)) == set(TABLE)
+    assert not [name for name in TABLE if f"| [`{name}`](#{name}) |" not in page]
+    count = ("six", "seven", "eight", "nine", "ten")[len(TABLE) - 6]
+    assert f"{count.capitalize()} ways to generate text" in page
+    assert f"{count} decoders" in readme
 
 
 def test_the_files_that_the_page_names_are_there(extending: ModuleType) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mars import decoders
 from tests.import_graph import PAGE, TOPS, circle, drawn, imported, module_graph, modules, upward, written_in
 
 ROOT = Path(__file__).parent.parent
@@ -105,6 +106,14 @@ def test_nothing_is_put_into_a_page_as_html() -> None:
     files = [path for path in sorted((ROOT / "app").rglob("*")) if path.suffix in TEXT_SUFFIXES]
     found = {str(path.relative_to(ROOT)) for path in files if HTML_SINKS.search(path.read_text(encoding="utf-8"))}
     assert not found
+
+
+def test_no_script_of_the_page_names_a_decoder() -> None:
+    """Names that are also plain words aside; facts come from the table (app/browser/shared/decoders.js)."""
+    names = re.compile(r"\b(" + "|".join(name for name in decoders.TABLE if "_" in name) + r")\b")
+    files = sorted((ROOT / "app" / "browser").rglob("*.js"))
+    assert len(files) > 30
+    assert not [str(path.relative_to(ROOT)) for path in files if names.search(path.read_text(encoding="utf-8"))]
 
 
 def test_top_level_is_what_the_readme_describes() -> None:

@@ -1,4 +1,4 @@
-"""What a pass must read, and how fast the device reads: the share of the memory bandwidth that a decoder reaches.
+"""The share of the memory bandwidth that a decoder reaches: the bytes a pass must read, and the speed of the device.
 
     share = (W + rows × positions × P) / seconds of the pass / bytes per second of a large copy
 
@@ -62,7 +62,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """What a pass of C columns takes at least.
+    """The least time of a pass of C columns.
 
         max(weight_bytes / bytes_per_second, C × operations_per_column / operations_per_second)
 

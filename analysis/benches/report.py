@@ -76,7 +76,7 @@ def to_markdown(results: Sequence[Result], plan: BenchPlan) -> str:
 
 
 def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
-    """What `--json` writes: seconds, shares between 0 and 1, every figure with its interval."""
+    """The object that `--json` writes: seconds, shares between 0 and 1, every figure with its interval."""
     return {
         "results": [_described(result) for result in results],
         "lossless_identical": all(result.identical == result.n for result in _claims(results)),

@@ -102,7 +102,7 @@ def compare(
 
 
 def _decode(lane: BenchmarkLane, places: int, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """What a lane writes, `places` prompts at once."""
+    """The texts of a lane, `places` prompts at once."""
     engine, decoder = lane.checkpoint.engine, lane.spec.decoder
     step = len(prompts) if is_continuous(decoder) else places
     texts: list[list[int]] = []

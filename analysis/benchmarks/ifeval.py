@@ -27,7 +27,7 @@ CARRIER, PLACE = "llama-index-core", "llama_index/core/_static/nltk_cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What is asked; `instructions` are names of checks, each with its arguments."""
+    """A prompt; `instructions` are names of checks, each with its arguments."""
 
     key: int
     text: str

@@ -146,7 +146,7 @@ def rows_of(prompts: Sequence[Prompt], answered: Mapping[int, Turn], check: Chec
 def figures(
     label: str, prompts: Sequence[Prompt], rows: pd.DataFrame, check: Check, baseline: pd.DataFrame | None
 ) -> Figures:
-    """What the rows of a run say; instructions are checked in its texts."""
+    """The figures of a run from its rows; instructions are checked in its texts."""
     texts = dict(zip(rows["number"], rows["text"], strict=True))
     judged = [check(prompt, texts[prompt.key]) for prompt in prompts]
     counts = pd.DataFrame(
@@ -178,7 +178,7 @@ def to_table(found: Sequence[Figures]) -> str:
 
 
 def to_dict(found: Figures) -> dict[str, Any]:
-    """What `--json` writes of a lane."""
+    """The object that `--json` writes for a lane."""
     told = asdict(found)
     if found.difference is not None:
         told["difference"] |= {"score_interval": asdict(found.difference.score_interval())}

@@ -1,4 +1,4 @@
-"""Who answers the questions of a benchmark: decoders with their settings, each on a checkpoint."""
+"""The lanes of a benchmark: decoders with their settings, each on a checkpoint, that answer its questions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from analysis.runs.schema import STAGES
 from analysis.sweeps.models import describe
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
+from mars.decoders import drafted
 from mars.engine import ModelEngine
 from mars.options import DEFAULT_BLOCK_SIZE
-
-_DRAFTED = "speculative"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ def parse_decoders(text: str, threshold: float | None) -> list[DecoderSpec]:
     """
     words = [word.strip() for word in text.split(",")]
     for word in words:
-        if word.split("/")[0] in (GENERATE, _DRAFTED):
+        if word.split("/")[0] in (GENERATE, *(decoder.name for decoder in drafted())):
             raise ValueError(
                 f"decoders must be decoders of one checkpoint, got {word}: `analysis bench` compares with it"
             )

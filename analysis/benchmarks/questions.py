@@ -23,7 +23,7 @@ OVERALL = "overall"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked, turn by turn; `number` is its question_id."""
+    """A question, turn by turn; `number` is its question_id."""
 
     number: int
     category: str
@@ -31,7 +31,7 @@ class Question:
 
     @property
     def group(self) -> str:
-        """What Spec-Bench reports it under."""
+        """The part of Spec-Bench's report that it belongs to."""
         return MT_BENCH if self.category in MT_BENCH_CATEGORIES else self.category
 
 

@@ -1,4 +1,4 @@
-"""What Spec-Bench's answers say: its two figures for every part of the questions, and where texts differ.
+"""The report of Spec-Bench: its two figures for every part of the questions, and the first differences of texts.
 
 As that benchmark defines them (its evaluation/speed.py): mean accepted tokens are the new tokens of all answers over
 their decode passes; the speed is the mean over questions of tokens per second, prefill included, and the speed-up the
@@ -90,7 +90,7 @@ def to_table(lane: LaneReport) -> str:
 
 
 def to_dict(lane: LaneReport) -> dict[str, Any]:
-    """What `--json` writes of a lane."""
+    """The object that `--json` writes for a lane."""
     return {
         "decoder": lane.label,
         "parts": {figures.part: {k: v for k, v in asdict(figures).items() if k != "part"} for figures in lane.figures},

@@ -142,7 +142,7 @@ def _setting(options: argparse.Namespace, checkpoint: Checkpoint) -> Setting:
 
 
 def _notes(evaluation: Evaluation, options: argparse.Namespace) -> Iterator[str]:
-    """What a reader of the table has to know."""
+    """Notes for a reader of the table."""
     if evaluation.resumed:
         yield f"{evaluation.resumed} results are those of the run that was interrupted."
     for finding in evaluation.findings:

@@ -31,7 +31,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def machine(dtype: str, device: torch.device) -> str:
-    """Where it ran, for people."""
+    """The place where it ran, for people."""
     threads = "" if device.type == "cuda" else f", torch threads: {torch.get_num_threads()}"
     return f"{dtype}, {hardware(str(device))}{threads}"
 
@@ -56,7 +56,7 @@ def command_provenance(device: torch.device) -> dict[str, Any]:
 
 
 def described_run(dtype: str, device: torch.device) -> dict[str, Any]:
-    """Where it ran, for programs."""
+    """The place where it ran, for programs."""
     return {
         "dtype": dtype,
         "device": str(device),

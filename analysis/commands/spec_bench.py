@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _notes(reports: list[LaneReport], baseline: str, resumed: int) -> Iterator[str]:
-    """What a reader of the tables has to know: who the baseline is, and which texts differ from its."""
+    """Notes for a reader of the tables: the baseline, and the texts that differ from its."""
     yield f"{BASELINE} decodes with {baseline}."
     if resumed:
         yield f"{resumed} of the batches are those of the run that was interrupted."

@@ -1,4 +1,4 @@
-"""How the decoders run many prompts with few places: those that can take in a row whenever one has ended, do."""
+"""Decodes many prompts in few places: where the decoder can, a new row takes the place of one that has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part in a benchmark: a decoder and the settings it runs with, written as one word.
+"""The decoders of a benchmark: each with its settings, written as one word.
 
 autoregressive    sliding_window@0.9/b4    sliding_window@1.5/entropy    block_cached/c16    self_speculative/linear
 """
@@ -18,7 +18,7 @@ GENERATE = "generate"
 BASELINE = decoders.BASELINE
 LAYOUTS = SETTINGS["layout"].choices
 CODES = {setting.code: name for name, setting in SETTINGS.items() if setting.code}
-"""What sets a setting in the word of a decoder: a letter before a number, a word, or "@" before a threshold."""
+"""The prefix of a setting in the word of a decoder: a letter before a number, a word, or "@" before a threshold."""
 _WORDS = {
     "@": "@T (threshold, or none)",
     "b": "/bN (block size)",
@@ -43,7 +43,7 @@ class DecoderSpec:
 
     @property
     def info(self) -> DecoderInfo | None:
-        """What is true of its decoder; `generate` is none of ours."""
+        """The facts of its decoder; None for `generate`, which is none of ours."""
         return decoders.TABLE.get(self.decoder)
 
     @property

@@ -20,7 +20,7 @@ Prompts = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """What one run took. All times are wall-clock seconds unless said otherwise.
+    """The times of one run. All times are wall-clock seconds unless said otherwise.
 
     `outputs` are the token ids of each row up to and including the end of sequence; `first_token_seconds` is how long
     each row took to its first token from the start of the pass that first read it, which is the first pass of the run

@@ -30,7 +30,7 @@ Texts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How far the texts of one decoder at one batch size agree with the baseline at the first batch size, n of them.
+    """The agreement of n texts of one decoder, at one batch size, with the baseline at the first batch size.
 
     `identical` texts are those with the very tokens of the baseline. Of all tokens written, `best` are those that no
     other beats in the pass over the whole text, `wide` those whose gap, in nats, is above `LARGEST_GAP`;
@@ -85,7 +85,7 @@ def agreements(
 
 
 def texts(engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int) -> Texts:
-    """What the decoder writes for each prompt, `places` rows at a time."""
+    """The text of the decoder for each prompt, `places` rows at a time."""
     records = list(run(engine, decoder, settings, prompts, places))
     return tuple(tuple(output_ids(records, row)) for row in range(len(prompts)))
 

@@ -25,7 +25,7 @@ WARM_UP_TOKENS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which problems to decode: `problems` held-out ones of each of `tasks`, `batch_size` in one forward pass."""
+    """The problems to decode: `problems` held-out ones of each of `tasks`, `batch_size` in one forward pass."""
 
     problems: int
     seed: int

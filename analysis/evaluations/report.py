@@ -22,7 +22,7 @@ def to_table(evaluation: Evaluation) -> str:
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:
-    """What `--json` writes: shares between 0 and 1, seconds of device time, `n` over all families."""
+    """The object that `--json` writes: shares between 0 and 1, seconds of device time, `n` over all families."""
     scores, overall = evaluation.scores, evaluation.overall
     return {
         "accuracy": {"mean": overall.accuracy, **{task: score.accuracy for task, score in scores.items()}},

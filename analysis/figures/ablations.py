@@ -1,4 +1,4 @@
-"""What block size and SFT loss change: accuracy in one-token mode and at one threshold."""
+"""The effect of block size and SFT loss: accuracy in one-token mode and at one threshold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOSSES = {True: "with SFT loss", False: "without SFT loss"}
 _SYMBOLS = ("diamond", "triangle-up", "pentagon")
 """Of the published models; ours are circles and squares."""
 _ASIDE = 0.07
-"""How far the marks of one block size stand apart, so that their intervals can be told from each other."""
+"""The distance between marks of one block size, so that their intervals do not overlap."""
 
 
 def ablation_points(table: pd.DataFrame, *, threshold: float = DEFAULT_THRESHOLD) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""How many tokens a pass accepts: the share of passes by acceptance length, runs side by side."""
+"""Tokens accepted in a pass: the share of passes by acceptance length, runs side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runs of a store are compared with: AR for accuracy, for speed the AR run that took turns with them."""
+"""The baselines of the runs of a store: AR for accuracy, for speed the AR run that took turns with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cache block size is worth: speed-up over AR by cache block size and batch size, as a heat map."""
+"""The effect of the cache block size: speed-up over AR by cache block size and batch size, as a heat map."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Part = tuple[str, pd.DataFrame]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """Which measures are drawn, and how many columns the panels stand in."""
+    """The measures that are drawn, and the number of columns of panels."""
 
     x: str
     y: str = ACCURACY

@@ -1,4 +1,4 @@
-"""What the marks of a table are called, as in the whole store: a filter renames and recolours nothing."""
+"""The names of the marks of a table, the same as in the whole store: a filter renames and recolours nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _over(table: pd.DataFrame) -> pd.Series:
 
 
 def _series(records: Sequence[Row]) -> list[str]:
-    """What the runs of a line share, in words; device, number format and tasks are named where these differ."""
+    """The settings common to a line, in words; device, number format and tasks are named where these differ."""
     names = [series_words(row) for row in records]
     for column in _TELLING:
         values: dict[str, set[object]] = {}

@@ -1,4 +1,4 @@
-"""What a pass of more columns costs: its milliseconds, above what reading the weights and computing take at least."""
+"""The cost of a pass by its columns: its milliseconds, above the least time to read the weights and compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gain in tokens per forward is worth in seconds: speed-up against tokens per forward, by batch size."""
+"""The worth in seconds of a gain in tokens per forward: speed-up against tokens per forward, by batch size."""
 
 from __future__ import annotations
 

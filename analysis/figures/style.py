@@ -1,4 +1,4 @@
-"""How figures look: colours, shapes and dashes that stay apart without colour, a light and a dark template.
+"""The look of figures: colours, shapes and dashes that stay apart without colour, a light and a dark template.
 
 All that depends on the ground is in the template, so a page changes between light and dark by the template alone.
 """
@@ -36,7 +36,7 @@ FONT = '"IBM Plex Sans", ui-sans-serif, system-ui, sans-serif'
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What tells a series from another, three times over."""
+    """The look of a series: colour, shape and dash each tell it from the others."""
 
     colour: str
     symbol: str
@@ -111,7 +111,7 @@ def template(*, dark: bool) -> go.layout.Template:
 
 
 def rows_height(rows: int) -> int:
-    """How high so many rows of panels are, with their titles."""
+    """The height of so many rows of panels, with their titles."""
     return PLOT_HEIGHT if rows == 1 else rows * PANEL_HEIGHT + (rows - 1) * TITLE_HEIGHT
 
 

@@ -1,4 +1,4 @@
-"""What marks are called: the name of a series, the setting of a run, the text that appears under the pointer.
+"""The words of marks: the name of a series, the setting of a run, the text under the pointer.
 
 Rows are those of `RunStore.table()`: missing numbers are NaN.
 """
@@ -26,7 +26,7 @@ MEASURES = {
     "same_text": ("answers with AR's very text", 100.0, ".0f", " %"),
     "loss": ("accuracy against AR", -1.0, "+.1f", " points"),
 }
-"""What the pointer shows of each measure: words, factor, number of digits, unit."""
+"""The text under the pointer for each measure: words, factor, number of digits, unit."""
 
 _BENCHMARKS = {"ifeval": "IFEval", "spec_bench": "Spec-Bench"}
 _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
@@ -53,7 +53,7 @@ def decoder_words(row: Row) -> str:
 
 
 def task_words(task: object) -> str:
-    """What a family of problems, or a benchmark, is called: "word problems", "IFEval"."""
+    """The name of a family of problems, or of a benchmark: "word problems", "IFEval"."""
     return _BENCHMARKS.get(str(task), str(task).replace("_", " "))
 
 

@@ -19,7 +19,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What all tasks of one command have in common; `settings` holds but for what a task decides itself."""
+    """The part that all tasks of one command share; `settings` holds but for what a task decides itself."""
 
     model: Mapping[str, Any]
     draft: Mapping[str, Any] | None

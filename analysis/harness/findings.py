@@ -1,4 +1,4 @@
-"""What the harness found, task by task: rows for the run store, and the figures that the command prints."""
+"""The results of the harness by task: rows for the run store, and the figures that the command prints."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Finding:
 
 
 def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Finding:
-    """What came of one task, from the `results` of the harness.
+    """The result of one task, from the `results` of the harness.
 
     Raises:
         ValueError: a question was asked in several requests.
@@ -75,7 +75,7 @@ def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Findin
 
 
 def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
-    """What the run store has of a task; it does not say which prompts were truncated."""
+    """The entry of a task for the run store; it does not say which prompts were truncated."""
     correct = int(rows["correct"].sum())
     return Finding(
         task=plan.name,
@@ -111,7 +111,7 @@ def to_table(findings: Sequence[Finding]) -> str:
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:
-    """What `--json` writes of one task."""
+    """The object that `--json` writes for one task."""
     return {
         "task": finding.task,
         "metric": finding.metric,

@@ -1,4 +1,4 @@
-"""What a task asks of an answer, as settings of ours: its length, drawn or not, and the strings that end it."""
+"""The generation settings of a task as settings of ours: length, sampling, and the strings that end an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 from mars.config import DecodingSettings
 
 DEFAULT_TOKENS = 256
-"""What the harness's own models write at most where a task does not say."""
+"""The longest answer of the harness's own models where a task names no length."""
 
 _DRAWING = ("top_k", "min_p", "typical_p")
 _WITHOUT_EFFECT = {"num_beams": 1, "repetition_penalty": 1.0, "use_cache": True}
@@ -19,7 +19,7 @@ _WITHOUT_EFFECT = {"num_beams": 1, "repetition_penalty": 1.0, "use_cache": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
-    """How an answer is written, and the strings at the first of which it ends."""
+    """The settings of an answer, and the strings at the first of which it ends."""
 
     settings: DecodingSettings
     until: tuple[str, ...]

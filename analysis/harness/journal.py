@@ -1,4 +1,4 @@
-"""What a run has got so far, by request: a file to which each result is added at once, so that it can go on later."""
+"""The results of a run so far, by request, in a file that grows with each, so that the run can go on later."""
 
 from __future__ import annotations
 

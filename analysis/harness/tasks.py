@@ -24,7 +24,7 @@ _PLACE = ("dataset_path", "dataset_name", "dataset_kwargs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """What the command line says of the tasks; `generation` overrides what they ask of an answer themselves.
+    """The options of the command line for the tasks; `generation` overrides what they ask of an answer themselves.
 
     `limit` is how many questions of each task, `metric` a name, or a name and a filter as the harness writes them:
     "exact_match,flexible-extract".

@@ -1,4 +1,4 @@
-"""What the figures of the report are drawn from, and which runs are comparable. No torch."""
+"""The runs behind the figures of the report, and the comparable ones among them. No torch."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words
 from analysis.report.evidence import Evidence, Section
 
 PAGE = "index.html"
-"""What a server of static files, such as GitHub Pages, shows for the folder."""
+"""The file that a server of static files, such as GitHub Pages, shows for the folder."""
 TITLE = "MARS Lens: the evidence"
 COLUMNS = (
     *("model", "decoder", "threshold", "batch size", "n", "accuracy (%)", "tokens per forward", "speed-up over AR"),
@@ -89,7 +89,7 @@ def to_csv(points: pd.DataFrame) -> str:
 
 
 def _shown(section: Section) -> dict[str, str | bool]:
-    """What the template needs of a section; the page sets the Plotly template."""
+    """The parts of a section for the template; the page sets the Plotly template."""
     drawn = section.figure.to_plotly_json()
     drawn["layout"].pop("template", None)
     return {

@@ -1,4 +1,4 @@
-"""What runs are compared with, in accuracy and in speed, for claims and figures. No torch here."""
+"""The baselines of runs, in accuracy and in speed, for claims and figures. No torch here."""
 
 from __future__ import annotations
 

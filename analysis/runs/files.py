@@ -41,12 +41,12 @@ def read_index(path: Path) -> list[Any]:
 
 
 def rows_path(folder: Path, run: str) -> Path:
-    """Where the rows of a run lie."""
+    """The file of the rows of a run."""
     return folder / f"{run}.parquet"
 
 
 def proposals_path(folder: Path, run: str) -> Path:
-    """Where the mask proposals of a run lie, if they were kept."""
+    """The file of the mask proposals of a run, if they were kept."""
     return folder / f"{run}.proposals.parquet"
 
 

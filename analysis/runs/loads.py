@@ -105,7 +105,7 @@ class LoadTest:
 
     @property
     def id(self) -> str:
-        """What its file is called, without the ending."""
+        """The name of its file, without the ending."""
         name = re.sub(r"[^A-Za-z0-9_@+=-]+", "-", self.model).strip("-")[:80] or "model"
         return f"load.{name}.{hashlib.sha256(as_json(self).encode()).hexdigest()[:10]}"
 

@@ -17,7 +17,7 @@ SCHEMA = 1
 STAGES = ("sft", "mars", "block_diffusion")
 MODEL_FIELDS = ("name", "fingerprint", "parameters", "stage", "block_size", "sft_loss", "examples")
 DEFAULT_SETTINGS = asdict(DecodingSettings())
-"""What a run had in a field that is newer than it is."""
+"""The value, in older runs, of a field that came later."""
 SETTING = (
     *("model", "draft", "decoder", "settings", "tasks", "problems", "seed", "batch_size"),
     *("dtype", "device", "timed", "group"),

@@ -20,7 +20,7 @@ MEASURES = ("accuracy", *UNDER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a point stands. `by` is the point that dominates it, or that may; None on the frontier.
+    """The standing of a point. `by` is the point that dominates it, or that may; None on the frontier.
 
     dominated: `by` is better beyond both intervals in one direction, and at least as good by value in the others.
     undecided: `by` is at least as good by value in all directions and better in one, but not beyond the intervals; or

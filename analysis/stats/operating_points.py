@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """What was chosen, None if nothing qualifies, among `candidates`, the fastest first."""
+    """The chosen setting, None if none qualifies, among `candidates`, the fastest first."""
 
     points: float
     confidence: float

@@ -106,7 +106,7 @@ def paired(*runs: pd.DataFrame) -> list[pd.DataFrame]:
 def paired_difference(
     candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE
 ) -> PairedDifference:
-    """What the candidate gains and loses in accuracy.
+    """The gain or loss of the candidate in accuracy.
 
     Raises:
         ValueError: the runs are not on the same problems, or on none.
@@ -144,7 +144,7 @@ def speed_up(
     speed: str = "tokens_per_second",
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """How many times the baseline's speed the candidate reaches; the problems are resampled in both alike.
+    """The speed of the candidate over the baseline's; the problems are resampled in both alike.
 
     Of throughput it means something only where the two took turns on one machine: runs of one group.
 

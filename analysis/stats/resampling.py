@@ -24,7 +24,7 @@ _CHUNK = 2**22
 
 
 def problems_of(rows: pd.DataFrame) -> list[tuple[str, int]]:
-    """Which problem each row is of: family and number."""
+    """The problem of each row: family and number."""
     return list(zip(rows["task"].tolist(), rows["number"].tolist(), strict=True))
 
 
@@ -53,7 +53,7 @@ def resampled_sums(rows: pd.DataFrame, values: np.ndarray, draws: int = DRAWS, s
 
 @lru_cache(maxsize=2)
 def _weights(sizes: tuple[int, ...], draws: int, seed: int) -> np.ndarray:
-    """How often each resample draws each problem [draw, problem]; families keep their sizes."""
+    """The count of each problem in each resample [draw, problem]; families keep their sizes."""
     return np.concatenate([_stratum(size, draws, (seed, index)) for index, size in enumerate(sizes)], axis=1)
 
 
@@ -136,4 +136,4 @@ SPEEDS: dict[str, Callable[..., Interval]] = {
     "tokens_per_second": tokens_per_second,
 }
 UNDER = {"tokens_per_forward": "passes", "tokens_per_second": "seconds"}
-"""What each speed divides the tokens by."""
+"""The seconds by which each speed divides the tokens."""

@@ -37,7 +37,7 @@ class TurnGain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How much slower, in percent, the last turn is than the first by a straight line through all; its p-value."""
+    """The slow-down in percent from the first turn to the last, by a straight line through all, and its p-value."""
 
     percent: float
     p_value: float

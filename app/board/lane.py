@@ -24,7 +24,7 @@ WARM_UP_TOKENS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a lane wrote on one problem. `passes` are those that this problem took part in."""
+    """The answer of a lane to one problem. `passes` are those that this problem took part in."""
 
     text: str
     right: bool
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class BoardLane:
-    """What one checkpoint writes on the problems with one decoder.
+    """The answers of one checkpoint and decoder to the problems.
 
     `outcomes` are the problems that are over, by number; a stopped one is not among them. `tally` counts every pass,
     `batches` only those that are over; `thresholds` are those in force, one after the other. `inactive` says why the
@@ -78,7 +78,7 @@ class BoardLane:
 
     @property
     def right(self) -> int:
-        """How many problems are right so far."""
+        """The number of problems that are right so far."""
         return sum(outcome.right for outcome in self.outcomes.values())
 
     def check(self, problems: Iterable[Problem]) -> None:

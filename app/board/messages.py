@@ -1,4 +1,4 @@
-"""What travels to the page while a score board fills: lines of JSON as in `app.compare.stream`, drawn by `board.js`."""
+"""The messages of a score board to its page: lines of JSON, as in `app.compare.stream`, which `board.js` draws."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Problem(TypedDict):
 
 @with_config(STRICT)
 class Opening(TypedDict):
-    """The first message: what is asked of whom."""
+    """The first message: the problems and the lanes."""
 
     kind: Literal["open"]
     id: str
@@ -48,8 +48,8 @@ class Opening(TypedDict):
 
 
 @with_config(STRICT)
-class Met(TypedDict):
-    """The lanes once their checkpoints are there, and which one the others are compared with, if any can write."""
+class LanesLoaded(TypedDict):
+    """The lanes, whose checkpoints are loaded now, and the one that the others are compared with, if any can write."""
 
     kind: Literal["met"]
     lanes: list[Card]
@@ -57,7 +57,7 @@ class Met(TypedDict):
 
 
 @with_config(STRICT)
-class Writing(TypedDict):
+class ProblemsBegun(TypedDict):
     """A lane has begun these problems."""
 
     kind: Literal["writing"]
@@ -66,7 +66,7 @@ class Writing(TypedDict):
 
 
 @with_config(STRICT)
-class Wrote(TypedDict):
+class ProblemDone(TypedDict):
     """A lane is through with a problem."""
 
     kind: Literal["wrote"]
@@ -111,12 +111,14 @@ class Score(TypedDict):
     inactive: str | None
 
 
-Message = Annotated[Opening | Met | Writing | Wrote | Score | Status | Refusal, Field(discriminator="kind")]
+Message = Annotated[
+    Opening | LanesLoaded | ProblemsBegun | ProblemDone | Score | Status | Refusal, Field(discriminator="kind")
+]
 """Whatever a score board tells its page."""
 
 
 def opening(identity: str, date: str, plan: Plan, chosen: Sequence[tasks.Problem], lanes: Sequence[Card]) -> Opening:
-    """The first message: what is asked of whom; `lanes` are as `app.compare.stream.lane` introduces them."""
+    """The first message: the problems and the lanes. `lanes` are as `app.compare.stream.lane` introduces them."""
     labels = {name: label for label, name in problems.family_choices()}
     return {
         "kind": "open",
@@ -141,17 +143,17 @@ def opening(identity: str, date: str, plan: Plan, chosen: Sequence[tasks.Problem
     }
 
 
-def met(lanes: Sequence[Card], baseline: str | None) -> Met:
-    """The lanes once their checkpoints are there, and which one the others are compared with, if any can write."""
+def met(lanes: Sequence[Card], baseline: str | None) -> LanesLoaded:
+    """The lanes, whose checkpoints are loaded now, and the one that the others are compared with, if any can write."""
     return {"kind": "met", "lanes": list(lanes), "baseline": baseline}
 
 
-def writing(key: str, numbers: Iterable[int]) -> Writing:
+def writing(key: str, numbers: Iterable[int]) -> ProblemsBegun:
     """A lane has begun these problems."""
     return {"kind": "writing", "lane": key, "problems": list(numbers)}
 
 
-def wrote(key: str, number: int, outcome: Outcome) -> Wrote:
+def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
     """A lane is through with a problem."""
     cut = len(outcome.text) > LONGEST_TEXT
     return {

@@ -1,4 +1,4 @@
-"""Which problems a score board asks, and how many of them share a forward pass."""
+"""The problems of a score board, and the number of them that share a forward pass."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Plan:
 
     @property
     def problems(self) -> list[Problem]:
-        """What is asked, in order. Seeds that would be too large begin again at 0."""
+        """The problems in order. Seeds that would be too large begin again at 0."""
         tasks = tuple(TASKS) if self.task == ALL else (self.task,)
         return [
             sample(tasks[number % len(tasks)], (self.first + number // len(tasks)) % (problems.LARGEST_SEED + 1))

@@ -80,7 +80,7 @@ def _rows(lanes: Sequence[BoardLane], baseline: BoardLane) -> Iterator[messages.
         yield messages.score(lane.key, standing(lane, baseline), lane.threshold, lane.inactive(lane.threshold))
 
 
-def _wrote(lane: BoardLane, ended: Sequence[int]) -> Iterator[messages.Wrote]:
+def _wrote(lane: BoardLane, ended: Sequence[int]) -> Iterator[messages.ProblemDone]:
     for number in ended:
         yield messages.wrote(lane.key, number, lane.outcomes[number])
 

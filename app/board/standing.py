@@ -1,4 +1,4 @@
-"""What may be said of a lane's counts: shares with intervals, rates, and the same problems under the baseline."""
+"""Statistics of a lane: shares with intervals, rates, and a comparison with the baseline on the same problems."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Standing:
 
 
 def standing(lane: BoardLane, baseline: BoardLane) -> Standing:
-    """Where `lane` stands; the baseline itself has neither speed-up nor pairs."""
+    """The statistics of `lane`; the baseline itself has neither speed-up nor pairs."""
     n = len(lane.outcomes)
     other = lane is not baseline
     return Standing(

@@ -25,7 +25,7 @@ _SIZE = re.compile(r"(?<![\w.-])[\d.]+(?:px|vw)\b")
 
 
 def mount(name: str) -> str:
-    """What a `gr.HTML(js_on_load=...)` runs once it is in the page: the function that page.js has under this name."""
+    """The script for `gr.HTML(js_on_load=...)`: it calls the function that page.js has under this name."""
     given = 'element, props, watch, tell: trigger, submit: (data) => trigger("submit", data)'
     return f"lens.{name}({{ {given} }});"
 

@@ -1,7 +1,7 @@
 // The page: what its components call by name as soon as they are there (app/browser/bundle.py).
 
 import { mountBoard } from "./compare/board.js";
-import { mountLine, mountMarks, mountSettings, mountWishes } from "./compare/controls.js";
+import { mountLine, mountMarks, mountSettings, mountTabRequests } from "./compare/controls.js";
 import { mountStage } from "./compare/stage.js";
 import { mountCourse } from "./learn/course.js";
 import { compareParameters, pageAddress } from "./shared/address.js";
@@ -20,7 +20,7 @@ window.lens = {
   line: mountLine,
   marks: mountMarks,
   settings: mountSettings,
-  wishes: mountWishes,
+  tabRequests: mountTabRequests,
   stage: mountStage,
   board: mountBoard,
   step: mountStep,

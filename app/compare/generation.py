@@ -34,7 +34,7 @@ NAME = text_of(200)
 _log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
-"""A `Progress`, at the end a `Whole`, or what somebody else makes of the lane."""
+"""A `Progress`, at the end a `FinalAnswer`, or what somebody else makes of the lane."""
 
 
 @with_config(STRICT)
@@ -59,7 +59,7 @@ class Progress(TypedDict):
 
 
 @with_config(STRICT)
-class Whole(TypedDict):
+class FinalAnswer(TypedDict):
     """An answer that is over; `records` are as `mars.records` writes them."""
 
     state: stream.State
@@ -75,7 +75,7 @@ class Whole(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class GenerateRequest:
     """A program's request, checked. Without `own_block_size` the block size is the one of the checkpoint.
 
     With `trace` the records say what each pass did (`mars.records.Trace`).
@@ -90,7 +90,7 @@ class Wanted:
     trace: bool = False
 
     @classmethod
-    def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> Wanted:
+    def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> GenerateRequest:
         """From the parameters of the call and the further `settings`: fields of `DecodingSettings`, and `trace`.
 
         Raises:
@@ -117,11 +117,11 @@ class Wanted:
 def generate(
     runner: Runner,
     session: str,
-    wanted: Wanted,
+    wanted: GenerateRequest,
     now: Callable[[], float] = time.monotonic,
     finish: Callable[[Lane], Mapping[str, Any]] | None = None,
 ) -> Iterator[Answer]:
-    """What is known of the answer about once a second, so that a caller who has gone is noticed; last, the whole.
+    """Yield the progress about once a second, so that a caller who has gone is noticed; last, the whole answer.
 
     `finish` makes something else of the lane that is over than the whole answer.
 
@@ -154,7 +154,7 @@ def generate(
 
 
 def _write(
-    runner: Runner, checkpoint: Checkpoint, wanted: Wanted, live: LiveRun, now: Callable[[], float]
+    runner: Runner, checkpoint: Checkpoint, wanted: GenerateRequest, live: LiveRun, now: Callable[[], float]
 ) -> Generator[Answer, None, Lane]:
     ids = prompt_ids(checkpoint, wanted.prompt, wanted.settings.max_new_tokens)
     settings = wanted.settings
@@ -180,7 +180,7 @@ def _passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -
             yield None
 
 
-def _whole(lane: Lane) -> Whole:
+def _whole(lane: Lane) -> FinalAnswer:
     stopped = lane.finish_reason == "cancelled"
     wrote = f"{lane.tally.tokens} tokens in {lane.tally.passes} passes."
     return {

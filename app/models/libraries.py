@@ -1,4 +1,4 @@
-"""The libraries that take seconds to read: they are read after the page is up, and by one thread."""
+"""Imports the libraries that take seconds, after the page is up and in one thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read() -> None:
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """What is there at the end is for good: Python's collector of garbage waits, and passes it over ever after.
+    """Objects made inside stay for good: Python's garbage collector waits until the end, and ignores them from then on.
 
     With all that the libraries keep, each of its full rounds would stop every thread for a quarter of a second. For the
     start of the app alone: what is of no use later would be kept too.

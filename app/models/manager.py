@@ -63,7 +63,7 @@ class Models:
 
     @property
     def names(self) -> list[str]:
-        """What can be chosen."""
+        """The names that can be chosen."""
         return list(self._sources)
 
     @property
@@ -82,7 +82,7 @@ class Models:
             return found
 
     def progress(self, name: str) -> str:
-        """How far loading `name` is, as a sentence without its full stop."""
+        """The progress of loading `name`, a sentence without its full stop."""
         began = self._began.get(name)
         if began is None:
             return f"Loading {name} …"

@@ -1,4 +1,4 @@
-"""Which device a checkpoint goes to: they are spread, so that with two GPUs each lane has its own."""
+"""Chooses the device of a checkpoint: they are spread, so that with two GPUs each lane has its own."""
 
 from __future__ import annotations
 
@@ -75,20 +75,20 @@ class Loader:
         return checkpoint
 
     def told(self, source: str) -> str:
-        """What is being done for this source just now, and how far it is; nothing while its weights are loaded."""
+        """The current step of loading this source and its progress; nothing while its weights are loaded."""
         return self._told.get(source, "")
 
     def _tell(self, source: str, sentence: str, share: float) -> None:
         self._told[source] = f"{sentence}, {int(share * 20) * 5} %" if share < 1 else ""
 
     def held(self) -> dict[str, int]:
-        """How many loaded checkpoints each device holds."""
+        """The number of loaded checkpoints on each device."""
         places = list(self._engines.values())
         return {device: places.count(device) for device in places}
 
 
 def spare_threads(usual: int) -> int:
-    """How many threads leave one core to the page and its server; `OMP_NUM_THREADS` says otherwise.
+    """The number of threads that leaves one core to the page and its server, or `OMP_NUM_THREADS`.
 
     The threads of a pass wait for one another, so that all of them wait for a core on which a browser draws.
     """

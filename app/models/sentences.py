@@ -30,12 +30,12 @@ def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
 
 
 def error_sentence(error: ValueError | str) -> str:
-    """What a person is told of an error whose message says what is wrong."""
+    """The sentence for a person about an error whose message says what is wrong."""
     return complete(without_paths(str(error)))
 
 
 def failure(error: BaseException) -> str:
-    """What a person is told of a run that broke for a reason nobody foresaw; the reason itself is for the log."""
+    """The sentence for a person about a run that failed unexpectedly; the reason goes to the log."""
     if is_out_of_memory(error):
         return "The device has no memory left for this run. Try again later, or ask for a shorter answer."
     return f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."

@@ -84,7 +84,7 @@ class Gate:
         await (answer.end_stream() if answer.begun else answer.refuse(500))
 
     def _trusted(self, scope: Scope) -> Scope:
-        """Without a word about the address at which the page is shown that anybody could have said.
+        """The request without headers about the address of the page that anybody could have set.
 
         Only a proxy that we were told of may say it, and a scheme is one of two. `page` would name another page of
         Gradio's, and there is one.

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.compare.runner import Runner
 from app.compare.starting import MOST_ROWS, device_lock
-from mars.serve.bridge import Bridge, Served
+from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Keys, Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import PATHS, build
@@ -32,7 +32,7 @@ class Endpoint:
         self.routes: list[BaseRoute] = [Route(path, app) for path in PATHS]
 
     def get(self, name: str) -> Served:
-        """The checkpoint with a bridge of its own.
+        """The checkpoint with a service of its own.
 
         Raises:
             ModelError: it cannot be loaded, with the reason.
@@ -42,13 +42,15 @@ class Endpoint:
         with self._lock:
             if name not in self._served:
                 places = min(queue.places, MOST_ROWS)
-                bridge = Bridge(checkpoint, self._metrics, places=places, turn=partial(device_lock, checkpoint, queue))
-                self._served[name] = Served(name=name, checkpoint=checkpoint, bridge=bridge)
-                self._metrics.watch(name, lambda: bridge.running, lambda: bridge.waiting)
+                service = AsyncService(
+                    checkpoint, self._metrics, places=places, turn=partial(device_lock, checkpoint, queue)
+                )
+                self._served[name] = Served(name=name, checkpoint=checkpoint, service=service)
+                self._metrics.watch(name, lambda: service.running, lambda: service.waiting)
             return self._served[name]
 
     def close(self) -> None:
         """End the passes."""
         with self._lock:
             for served in self._served.values():
-                served.bridge.close()
+                served.service.close()

@@ -1,7 +1,7 @@
-"""What an address says of Compare: checked like every other input, and set. The browser writes it (address.js).
+"""The settings of Compare in an address, checked like every other input. The browser writes them (address.js).
 
-An address holds what differs from the defaults, under the names of the tab's `addressable` components. It may come from
-anybody: what it says is refused name by name, and the rest of it is followed.
+An address holds the values that differ from the defaults, under the names of the tab's `addressable` components.
+Anybody may have written it: each wrong value is refused by itself, and the others are used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SWITCH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What an address has `said`, the usable `values` of it by name, and the names that were `refused`."""
+    """An address as read: all that was `said`, the usable `values` by name, and the names that were `refused`."""
 
     said: Mapping[str, str]
     values: dict[str, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Found:
 
 
 def read(text: object, components: Mapping[str, Component]) -> Found:
-    """What the JSON object `text` says of `components`: values that their controls could have."""
+    """The values for `components` in the JSON object `text`: only those that their controls could have."""
     found = Found(said=_said(text))
     for name, said in found.said.items():
         try:
@@ -87,7 +87,7 @@ def check_question(found: Found, usual: tuple[str, int], limits: Limits) -> None
 
 
 def message(found: Found, usual: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """What the masthead is told: what was refused, and the `usual` value of each name. JSON without `<`.
+    """The message for the masthead: the refused names, and the `usual` value of each name. JSON without `<`.
 
     `others` are, by the value of `models`, the usual values that are other ones with that choice.
     """

@@ -75,7 +75,7 @@ class Tab:
 
     @property
     def lane_inputs(self) -> list[Component]:
-        """What `read_lanes` takes, in order."""
+        """The inputs of `read_lanes`, in order."""
         return self.row.inputs
 
     def read_lanes(self, *values: Any) -> list[LaneChoice]:
@@ -89,7 +89,7 @@ class Tab:
 
     @property
     def addressable(self) -> dict[str, Component]:
-        """What an address may hold, by short names that stay."""
+        """The components that an address may set, by short names that stay."""
         found: dict[str, Component] = {
             "task": self.family,
             "seed": self.seed,
@@ -103,7 +103,7 @@ class Tab:
         return found | {f"{lane.key}.{name}": part for lane in self.lanes for name, part in lane.named.items()}
 
     def _bar(self) -> None:
-        """What is always in view beside the prompt."""
+        """The controls beside the prompt, always in view."""
         with gr.Column(scale=2, min_width=220, elem_classes="lens-threshold"):
             self.reading, self.threshold = threshold.build()
         with gr.Row(elem_classes="lens-go"):
@@ -116,7 +116,7 @@ class Tab:
             )
 
     def _settings_panel(self, first: Pair, note: str) -> None:
-        """What is shown on demand; the browser remembers whether it is (browser/compare/controls.js)."""
+        """The panel of settings, open or closed; the browser remembers which (browser/compare/controls.js)."""
         self.models = ModelsControl(self.pairs, note)
         with gr.Row(elem_classes="lens-knobs"):
             self.pace = gr.Radio(
@@ -209,7 +209,7 @@ class Tab:
         return self._settings(tasks, [lane for lane in self.lanes if lane is not self.lanes[1]])
 
     def _settings(self, pair: Pair, lanes: Sequence[LaneControls]) -> list[Any]:
-        """What sets the choice of models, what is shown, length limit, pace, and `lanes` to a pair."""
+        """Updates that set the choice of models, the parts shown, length limit, pace, and `lanes` to a pair."""
         updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace]
         for lane, preset in zip(self.lanes, PRESETS, strict=True):
             updates += lane.preset_updates(preset, pair) if lane in lanes else [gr.skip()] * len(lane.components)

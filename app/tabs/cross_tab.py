@@ -1,6 +1,6 @@
-"""What other tabs ask of Compare: to take these settings into a lane, or to pick this problem.
+"""Requests of other tabs to Compare: put these settings into a lane, or pick this problem.
 
-They say so by an event of the document (app/browser/compare/controls.js), which comes here as an event of a component.
+A tab sends an event of the document (app/browser/compare/controls.js), which arrives here as an event of a component.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pick = Callable[[Any, Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProblemRequest:
     """A problem by its family and seed."""
 
     __pydantic_config__ = STRICT
@@ -32,20 +32,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use(Place):
-    """The fields of a `LaneChoice`, for a lane, and perhaps a problem."""
+class SettingsRequest(ProblemRequest):
+    """Settings for a lane, the fields of a `LaneChoice`, and perhaps a problem."""
 
     choice: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """One of these."""
+class TabRequest:
+    """A request from another tab: one of these two."""
 
     __pydantic_config__ = STRICT
 
-    use: Use | None = None
-    problem: Place | None = None
+    use: SettingsRequest | None = None
+    problem: ProblemRequest | None = None
 
 
 def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
@@ -55,7 +55,7 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
     """
     listener = gr.HTML(
         html_template='<div class="lens-asks"></div>',
-        js_on_load=bundle.mount("wishes"),
+        js_on_load=bundle.mount("tabRequests"),
         apply_default_css=False,
         elem_classes="lens-kept",
     )
@@ -73,7 +73,7 @@ def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[A
     Raises:
         ValueError: one sentence about what was asked.
     """
-    wanted: Wish = checked(Wish, data, "what was asked")
+    wanted: TabRequest = checked(TabRequest, data, "what was asked")
     lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem
     place = wanted.use or wanted.problem
     if wanted.use is not None:

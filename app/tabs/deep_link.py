@@ -39,7 +39,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
 
 
 class DeepLink:
-    """What sets the components of `tab` to an address; `usual` is what they are without one, `others` by pair.
+    """Sets the components of `tab` to an address; `usual` are their values without one, `others` the same by pair.
 
     An address that names a problem and no pair is one of the time before there was a choice, and means the pair that
     knows problems.
@@ -72,7 +72,7 @@ class DeepLink:
         return models.pair(found.values.get("models"))
 
     def _usual_of(self, pair: Pair) -> dict[str, Any]:
-        """What of the usual values is another one with this pair."""
+        """The usual values that differ with this pair."""
         values: dict[str, Any] = {"limit": pair.max_new_tokens, "pace": pair.pace}
         for lane in self.tab.lanes:
             updates = lane.preset_updates(self.usual[f"{lane.key}.preset"], pair)

@@ -1,4 +1,4 @@
-"""What the About tab says: read from the repository's own documents, so that nothing is said twice."""
+"""The text of the About tab, read from the repository's own documents, so that each fact is written once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def document(name: str) -> str:
 
 
 def section(name: str, heading: str) -> str:
-    """What stands under `## heading` of a document, without the heading; empty where it is not there."""
+    """The text under `## heading` of a document, without the heading; empty where there is none."""
     found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", document(name), re.DOTALL | re.MULTILINE)
     return found[1].strip() if found else ""
 

@@ -33,13 +33,13 @@ _MOVED = f"""(value, ...presets) => presets.map((name) =>
 
 
 def build_count() -> gr.Radio:
-    """How many lanes there are, laid out in the current Blocks; the page's script chooses once, by its width."""
+    """The choice of the number of lanes, in the current Blocks; the page's script sets it once, by its width."""
     choices = list(range(FEWEST, len(LANE_KEYS) + 1))
     return gr.Radio(choices, value=FEWEST, label="Lanes", elem_id="lanes", min_width=10)
 
 
 class LaneRow:
-    """`lanes` are the controls of each; `count`, made by `build_count`, says how many take part.
+    """`lanes` are the controls of each; `count`, made by `build_count`, is the number of those that take part.
 
     `names` are the checkpoints offered, `ar` and `mars` those of the presets.
     """
@@ -54,7 +54,7 @@ class LaneRow:
 
     @property
     def inputs(self) -> list[Component]:
-        """What `read` takes, in order."""
+        """The inputs of `read`, in order."""
         return [self.count, *(component for lane in self.lanes for component in lane.components)]
 
     def read(self, *values: Any) -> list[LaneChoice]:

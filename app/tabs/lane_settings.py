@@ -25,7 +25,7 @@ _IN_ORDER = (
     *("score", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
     *("temperature", "top_p", "seed", "extra_proposal", "continuation"),
 )
-"""How the settings stand on the page, behind the threshold."""
+"""The order of the settings on the page, behind the threshold."""
 
 
 class LaneControls:
@@ -91,7 +91,7 @@ class LaneControls:
         return given["threshold"]
 
     def updates(self, choice: LaneChoice, pair: Pair | None = None) -> list[Any]:
-        """What sets every component to `choice` and shows those that act; the presets are those of `pair`."""
+        """Updates that set every component to `choice` and show those that act; the presets are those of `pair`."""
         ar, mars = (pair.ar, pair.mars) if pair else (self.ar, self.mars)
         mode = _mode(choice)
         values: dict[str, Any] = {field.name: getattr(choice, field.name) for field in fields(LaneChoice)}
@@ -102,7 +102,7 @@ class LaneControls:
         return [gr.update(value=values[name], visible=seen[name]) for name in self._components]
 
     def preset_updates(self, preset: str, pair: Pair | None = None) -> list[Any]:
-        """What sets every component to a preset, of `pair` where there are several."""
+        """Updates that set every component to a preset, of `pair` where there are several."""
         if not isinstance(preset, str) or preset not in PRESETS:
             return [gr.skip()] * len(self._components)
         ar, mars = (pair.ar, pair.mars) if pair else (self.ar, self.mars)
@@ -122,7 +122,7 @@ class LaneControls:
         return self._update(updates, given | {"mode": mode})
 
     def unfolded(self, *values: Any) -> list[Any]:
-        """What shows the settings that act: what is folded away hears of no change."""
+        """Updates that show the settings that act: a folded component does not see a change."""
         return self._update({}, dict(zip(self._components, values, strict=True)))
 
     def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the Learn tab shows: recorded runs and measured times, shortened to what its pages draw. No model is needed."""
+"""The data of the Learn tab: recorded runs and measured times, cut down for its pages. No model is needed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _problem(run: Run) -> LessonProblem:
 
 
 def pass_times(measured: dict[str, Any]) -> PassTimes:
-    """What `python -m analysis columns` wrote."""
+    """The times that `python -m analysis columns` wrote."""
     threads = measured["threads"]
     return {
         "checkpoint": measured["checkpoint"],

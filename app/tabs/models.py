@@ -1,4 +1,4 @@
-"""Which pair of models the lanes start with, one click away from the other, and what of the page belongs to each."""
+"""The choice between pairs of models for the lanes, and the parts of the page that belong to each pair."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class ModelsControl:
 
 
 def shown(pair: Pair) -> list[dict[str, Any]]:
-    """What shows the questions, the problems, the chooser of problems and the score board of a pair, or hides them."""
+    """Updates that show or hide questions, problems, the chooser of problems and the score board for a pair."""
     return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 3]
 
 
 def first_prompt(pair: Pair) -> str:
-    """What stands in the prompt box at first."""
+    """The prompt at the start."""
     if pair.tasks:
         return problems.find(*problems.EXAMPLES[0][1:]).prompt
     return problems.QUESTIONS[0][1]

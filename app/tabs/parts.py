@@ -1,4 +1,4 @@
-"""What tabs share: small components, and how their events behave."""
+"""Small components and event options that tabs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lanes are asked: a prompt, examples, and problems by family and seed whose answers are known."""
+"""The question for the lanes: a prompt, examples, and problems with known answers by family and seed."""
 
 from __future__ import annotations
 

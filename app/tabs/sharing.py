@@ -1,4 +1,4 @@
-"""What saves a finished run on the server when a reader asks for a link to it; nothing where no folder was given.
+"""Saves a finished run on the server when a reader asks for a link to it; does nothing without a folder to save it in.
 
 The browser names a run of its own session, which the server still has, so that nothing is sent to be saved. The
 question travels as an event, and the answer as the component's value, under the same ticket.
@@ -21,7 +21,7 @@ GONE = "The server no longer has this run. Run it again to share it."
 
 
 def build(history: gr.State, shared: SharedRuns | None) -> None:
-    """What the browser asks, inside the current Blocks; `history` are the finished runs of the session."""
+    """The component that the browser asks, in the current Blocks; `history` are the finished runs of the session."""
     asker = gr.HTML(
         html_template='<div class="lens-keeper"></div>',
         js_on_load=bundle.mount("sharing"),
@@ -37,7 +37,7 @@ def build(history: gr.State, shared: SharedRuns | None) -> None:
 
 
 def answer(question: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:
-    """What the page gets for {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`."""
+    """The answer to {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`."""
     found = question if isinstance(question, dict) else {}
     ticket = found.get("ticket")
     told: dict[str, Any] = {"ticket": ticket if isinstance(ticket, int) else None}

@@ -20,7 +20,7 @@ from app.tabs.parts import QUIET
 
 
 def keeper() -> gr.HTML:
-    """What holds the runs in the browser; it stands before all tabs, which are not there until they are looked at."""
+    """The component that keeps the runs in the browser. It comes before all tabs: a tab is built when first opened."""
     return gr.HTML(
         html_template='<div class="lens-keeper"></div>',
         js_on_load=bundle.mount("runs"),
@@ -82,7 +82,7 @@ ANSWERS: dict[str, Callable[[str], dict[str, Any]]] = {"read": read_run, "shippe
 
 
 def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]:
-    """What the page gets for {"ask": …, "text": …, "ticket": …}: never an exception.
+    """The answer to {"ask": …, "text": …, "ticket": …}: never an exception.
 
     It asks for one of `ANSWERS`, a "shared" run, or a "replay" that opens at a "lane" and a pass of this "number".
     """

@@ -19,7 +19,7 @@ _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass
 
 
 def build() -> tuple[gr.HTML, gr.Slider]:
-    """What the slider says in words, and the slider, laid out in the current Blocks."""
+    """The slider and its value in words, laid out in the current Blocks."""
     reading = plain("threshold-reading", words(DEFAULT_THRESHOLD), "Threshold")
     gr.HTML(html_template=_ENDS, apply_default_css=False)
     slider = gr.Slider(
@@ -49,7 +49,7 @@ def published() -> list[float]:
 
 
 def threshold_of(value: object) -> float | None:
-    """What the slider means at this value.
+    """The threshold at this value of the slider.
 
     Raises:
         ValueError: it has no such value.
@@ -59,6 +59,6 @@ def threshold_of(value: object) -> float | None:
 
 
 def words(value: object) -> str:
-    """What the slider says at this value."""
+    """The value of the slider in words."""
     threshold = threshold_of(value)
     return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"

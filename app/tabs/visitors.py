@@ -38,7 +38,7 @@ def build(runner: Runner, pair: Pair) -> None:
 
 
 def prompts_of(pair: Pair) -> list[str]:
-    """What the buttons of Compare ask."""
+    """The prompts of the buttons of Compare."""
     if pair.tasks:
         return [problems.find(task, seed).prompt for _, task, seed in problems.EXAMPLES]
     return [prompt for _, prompt in problems.QUESTIONS]

@@ -1,4 +1,4 @@
-"""A stored text, written once more so that its passes can be seen: the same problem, weights and settings."""
+"""Writes a stored text again, to show its passes: the same problem, weights and settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.compare.finished import keep
-from app.compare.generation import Answer, Wanted, generate
+from app.compare.generation import Answer, GenerateRequest, generate
 from app.compare.lane import MOST_ALTERNATIVES, Lane
 from app.compare.problems import is_right
 from app.compare.runner import Runner
@@ -43,7 +43,7 @@ def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, num
         raise ValueError(lacking or "The app does not have this problem.")
     if runner.sessions.running(session):
         raise ValueError(BUSY)
-    wanted = Wanted(
+    wanted = GenerateRequest(
         prompt=runner.limits.check_prompt(problem.prompt),
         checkpoint=checkpoint,
         decoder=entry["decoder"],

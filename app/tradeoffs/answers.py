@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfRun:
+class RunRequest:
     """A question about one run."""
 
     __pydantic_config__ = STRICT
@@ -40,7 +40,7 @@ class OfRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfSamples(OfRun):
+class SamplesRequest(RunRequest):
     """Its texts from the `first` on: of one family, right or wrong ones, if asked."""
 
     task: Text = ""
@@ -49,7 +49,7 @@ class OfSamples(OfRun):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfSample(OfRun):
+class SampleRequest(RunRequest):
     """One of its texts."""
 
     task: Text
@@ -154,18 +154,18 @@ class RequestHandler:
         yield {"text": tables.csv(drawing.listed(picked, points)), "name": f"mars-lens-{view.figure}.csv"}
 
     def _card(self, about: Any, _session: str) -> Iterator[Told]:
-        run = checked(OfRun, about, "the card").id
+        run = checked(RunRequest, about, "the card").id
         yield from _on_the_way(self._run_cache.opened())
         yield card(self._run_cache.store(), self._run_cache.table(), run, self._runner.models.sources)
 
     def _samples(self, about: Any, _session: str) -> Iterator[Told]:
-        question: OfSamples = checked(OfSamples, about, "the samples")
+        question: SamplesRequest = checked(SamplesRequest, about, "the samples")
         runs = self._run_cache.store().runs
         entry = entry_of(runs, question.id)
         yield dict(samples(runs, entry, task=question.task, right=question.right, first=question.first))
 
     def _again(self, about: Any, session: str) -> Iterator[Told]:
-        question: OfSample = checked(OfSample, about, "the sample")
+        question: SampleRequest = checked(SampleRequest, about, "the sample")
         yield from rewrite(self._runner, session, self._run_cache.store(), question.id, question.task, question.number)
 
     def _ready(self, view: View) -> Iterator[Told]:

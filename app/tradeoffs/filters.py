@@ -77,7 +77,7 @@ def known(found: pd.DataFrame, chosen: Chosen) -> dict[str, list[str]]:
 
 
 def through(found: pd.DataFrame, chosen: Chosen, but: str = "") -> pd.Series:
-    """Which rows of the facets pass all filters, that called `but` aside."""
+    """True for the rows of the facets that pass all filters, except the one called `but`."""
     passes = pd.Series(data=True, index=found.index, dtype=bool)
     for name, values in chosen.items():
         if values and name != but:

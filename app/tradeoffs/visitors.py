@@ -50,7 +50,7 @@ Rate = between(float, LEAST, MOST)
 
 
 @with_config(STRICT)
-class LaneNow(TypedDict):
+class LaneState(TypedDict):
     """A lane at a time of its clock: who waits and who is written to, whose answers are whole, who was turned away.
 
     `speed` is tokens a second of all together in the last seconds, `first` the median time to the first token of the
@@ -68,13 +68,13 @@ class LaneNow(TypedDict):
 
 
 @with_config(STRICT)
-class Now(TypedDict):
+class VisitorsState(TypedDict):
     """One picture of the run; each replaces the one before."""
 
     run: str
     state: State
     sentence: str
-    lanes: dict[str, LaneNow]
+    lanes: dict[str, LaneState]
 
 
 class Arrivals:
@@ -95,8 +95,8 @@ class Arrivals:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """Passes of one service on a clock of its own."""
+class SimulatedLane:
+    """A lane that answers the visitors: the passes of one service, on a simulated clock that adds up their times."""
 
     service: Service
     decoder: str
@@ -140,7 +140,7 @@ class Lane:
             self._first.append(self.clock - when)
         return when, stream, started or wrote
 
-    def now(self) -> LaneNow:
+    def now(self) -> LaneState:
         """The lane at this time of its clock."""
         while self._wrote and self._wrote[0][0] < self.clock - WINDOW_SECONDS:
             self._wrote.popleft()
@@ -185,14 +185,14 @@ class Visitors:
         if session in self._arrivals:
             self._runner.sessions.stop(session)
 
-    def run(self, session: str, identity: str, rate: float) -> Iterator[Now]:
+    def run(self, session: str, identity: str, rate: float) -> Iterator[VisitorsState]:
         """Several pictures a second, until a minute is over or the visitors are stopped; the last one is not running.
 
         It holds one place among the page's runs, and stops what else the session runs.
         """
-        lanes: dict[str, Lane] = {}
+        lanes: dict[str, SimulatedLane] = {}
 
-        def now(state: State, sentence: str) -> Now:
+        def now(state: State, sentence: str) -> VisitorsState:
             shown = {name: lane.now() for name, lane in lanes.items()}
             return {"run": identity, "state": state, "sentence": sentence, "lanes": shown}
 
@@ -224,7 +224,7 @@ class Visitors:
             if self._arrivals.get(session) is arrivals:
                 del self._arrivals[session]
 
-    def _race(self, checkpoint: Checkpoint, lanes: Sequence[Lane], live: LiveRun) -> Iterator[None]:
+    def _race(self, checkpoint: Checkpoint, lanes: Sequence[SimulatedLane], live: LiveRun) -> Iterator[None]:
         """The lane behind makes a pass; now and then it is time for a picture."""
         end = self._now() + LONGEST_SECONDS
         due = 0.0
@@ -238,7 +238,7 @@ class Visitors:
                 due = self._now() + PICTURE_SECONDS
                 yield
 
-    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, Lane]:
+    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, SimulatedLane]:
         from mars.decoding.controller import Controller  # late: they read torch
         from mars.decoding.service import LOOKAHEAD, Service
 
@@ -248,8 +248,8 @@ class Visitors:
         prompts = [prompt_ids(checkpoint, prompt, TOKENS) for prompt in self._prompts]
         capacity = max(map(len, prompts)) + TOKENS + LOOKAHEAD
 
-        def lane(decoder: str, controller: Any) -> Lane:
+        def lane(decoder: str, controller: Any) -> SimulatedLane:
             service = Service(checkpoint.engine, PLACES, capacity, beside=True, controller=controller)
-            return Lane(service, decoder, settings, prompts, arrivals)
+            return SimulatedLane(service, decoder, settings, prompts, arrivals)
 
         return {"ar": lane(decoders.BASELINE, None), "mars": lane(decoders.EXACT, Controller())}

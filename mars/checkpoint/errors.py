@@ -1,4 +1,4 @@
-"""How loading a checkpoint fails, and how it reports its progress."""
+"""The error of loading a checkpoint, and the type of its progress reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells the weights of two base models apart: a hash of their values, whatever the dtype and the files.
+"""A hash of the values of a base model's weights, which depends on neither dtype nor files.
 
 An adapter is trained for the values of one base, and the record beside it names them by this hash.
 """

@@ -1,4 +1,4 @@
-"""What the options of a command name: the checkpoint, and the draft model beside it for speculative decoding."""
+"""Loads what the options of a command name: the checkpoint, and a draft model for speculative decoding."""
 
 from __future__ import annotations
 

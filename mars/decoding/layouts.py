@@ -50,7 +50,7 @@ REMEMBERED = 400  # passes of a row that the running mean of what a layout gains
 # Cached because every row asks in every pass.
 @cache
 def reach_of(layout: Layout, drafts: int) -> int:
-    """How many drafts a pass reads at most, and how many masks it has behind them; K is `drafts`.
+    """The most drafts that a pass reads, and the number of masks behind them; K is `drafts`.
 
     The narrow layout's are less than half of K, so that its passes always have fewer columns than linear ones, whose
     number varies. It has none where K is under 3: then there is no such layout.

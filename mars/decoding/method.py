@@ -149,7 +149,7 @@ class Method(ABC):
     @property
     @abstractmethod
     def lookahead(self) -> int:
-        """How many slots past a row's last token its windows and proposals may reach."""
+        """The number of slots past a row's last token that its windows and proposals may reach."""
 
     @property
     def pending(self) -> int:
@@ -169,7 +169,7 @@ class Method(ABC):
 
     @abstractmethod
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """What each proposal of a row that is recorded read, in order.
+        """The source of each proposal of a recorded row, in order.
 
         `row` is as before the pass, `columns` the number of predictions that its window asked for.
         """
@@ -184,11 +184,11 @@ class Method(ABC):
         return frozenset(number for number, draft in enumerate(chain, start=1) if draft.copied)
 
     def own(self, row: Row, columns: int) -> int:
-        """How many of the `columns` predictions that its window asks for are of this row; those before are padding."""
+        """The number of the `columns` predictions of its window that are of this row; those before are padding."""
         return columns
 
     def layout_name(self, batch: Batch, columns: int) -> str:
-        """What a pass that asked for so many predictions is called where passes are counted."""
+        """The name, where passes are counted, of a pass that asked for so many predictions."""
         return self.phase
 
     def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:

@@ -214,7 +214,7 @@ class Pool:
         return self._record("prefill", clock.seconds, records)
 
     def _chunk(self, unread: Sequence[int]) -> list[int]:
-        """How many tokens of each prompt the next pass reads: all prompts end in the same one, or each goes ahead."""
+        """Tokens of each prompt that the next pass reads: all prompts end in the same one, or each goes ahead."""
         if not self._beside:
             left = max(max(unread) - PREFILL_CHUNK, 0)
             return [count - min(count, left) for count in unread]

@@ -146,7 +146,7 @@ class Service:
 
     @property
     def layouts(self) -> Mapping[str, int]:
-        """How many rows of the last pass decoded in each layout (`Method.layout_name`); empty if it read prompts."""
+        """The number of rows of the last pass in each layout (`Method.layout_name`); empty if it read prompts."""
         return self._pool.layouts if self._pool is not None else {}
 
     def _method(self, decoder: str, settings: DecodingSettings) -> Method:

@@ -88,7 +88,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Expectation:
-    """How often drafts turn out right, learnt from those that were verified.
+    """The shares of drafts that turn out right, learnt from those that were verified.
 
     `right` and `seen` count them by kind; `reached` is s_k for each of the K masks of a group.
     """

@@ -25,7 +25,7 @@ DEFAULT_CANDIDATES = 32
 
 @dataclass(frozen=True, slots=True)
 class LowRank:
-    """What a linear layer's output gains in the columns of masks: `scale` · B (A x), A [S, I], B [O, S]."""
+    """The addition to a linear layer's output in the columns of masks: `scale` · B (A x), A [S, I], B [O, S]."""
 
     a_SI: torch.Tensor
     b_OS: torch.Tensor
@@ -66,7 +66,7 @@ class Adapter:
 
     @property
     def candidates(self) -> int:
-        """How many of a mask's most probable tokens the conditional head re-ranks."""
+        """The number of a mask's most probable tokens that the conditional head re-ranks."""
         settings = self.record.get("settings")
         found = settings.get("candidates") if isinstance(settings, dict) else None
         return int(DEFAULT_CANDIDATES if found is None else found)

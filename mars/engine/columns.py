@@ -1,4 +1,4 @@
-"""Which columns of a window a pass computes: all of them, or only those that are no padding.
+"""The columns of a window that a pass computes: all of them, or only those that are no padding.
 
 Shapes: R rows, Q columns, T = R * Q, N of them are computed, M of those are among the last `keep` of their rows,
 E hidden size.

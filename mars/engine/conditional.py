@@ -113,7 +113,7 @@ class ConditionalHead:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What the conditional head reads of the columns that a pass predicts from: normed hidden states [R, W, E]."""
+    """The input of the conditional head, for the columns that a pass predicts from: normed hidden states [R, W, E]."""
 
     hidden_RWE: torch.Tensor
     head: ConditionalHead

@@ -1,4 +1,4 @@
-"""What decoders drive: rows of tokens that a model reads on, one forward pass at a time.
+"""The engine of the decoders: rows of tokens that a model continues, one forward pass at a time.
 
 A decoder opens `Rows`, then says in each pass, by a `Window`, which token goes to which slot and who sees whom. A slot
 may be written again: that is how masks give way to the accepted tokens, and how a row is rewound without a copy.

@@ -1,4 +1,4 @@
-"""What one forward pass feeds the model: for each row a few columns of tokens, where they go, and who sees whom.
+"""The input of one forward pass: for each row a few columns of tokens, their slots, and who sees whom.
 
 Shapes: R rows, Q columns (queries), K slots. Slot p + 1 of a row holds position p when it holds a real token; slot 0
 takes padding, which only padding sees, so that its attention stays finite.
@@ -38,12 +38,12 @@ class Window:
 
     @property
     def rows(self) -> int:
-        """How many rows it has, R."""
+        """The number of rows, R."""
         return self.ids_RQ.shape[0]
 
     @property
     def columns(self) -> int:
-        """How many columns it has, Q."""
+        """The number of columns, Q."""
         return self.ids_RQ.shape[1]
 
     @cached_property

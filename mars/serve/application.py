@@ -13,7 +13,7 @@ from mars.checkpoint.loading import load_source
 from mars.config import check_threshold
 from mars.decoding.controller import Controller
 from mars.options import DEFAULT_BLOCK_SIZE
-from mars.serve.bridge import Bridge, Served
+from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
 from mars.serve.guard import Keys, Limits
 from mars.serve.metrics import Metrics
@@ -39,7 +39,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     )
     metrics = Metrics()
     controller = _controller(options, checkpoint)
-    bridge = Bridge(
+    service = AsyncService(
         checkpoint,
         metrics,
         places=options.places,
@@ -50,13 +50,13 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     served = Served(
         name=options.name or checkpoint.name,
         checkpoint=checkpoint,
-        bridge=bridge,
+        service=service,
         decoder=options.decoder,
         threshold=options.threshold,
         block_size=options.block_size,
     )
     served.info(None)  # which refuses a decoder that this model cannot have
-    metrics.watch(served.name, lambda: bridge.running, lambda: bridge.waiting)
+    metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     if controller is not None:
         metrics.watch_threshold(served.name, lambda: controller.threshold)
     return build(LoadedModels({served.name: served}), limits, keys, metrics), limits

@@ -34,7 +34,7 @@ class Replica:
     def check_health(self) -> None:
         """Asked by Ray now and then: a replica that raises is replaced."""
         models = self._app.state.catalogue
-        if not all(models.get(name).bridge.alive for name in models.names):
+        if not all(models.get(name).service.alive for name in models.names):
             raise RuntimeError("this replica makes no more passes")
 
 

@@ -22,7 +22,7 @@ from mars.decoders import DecoderInfo
 from mars.schema import as_json
 from mars.serve import conformance, remote
 from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
-from mars.serve.bridge import BusyError, Job, Served
+from mars.serve.async_service import AsyncStream, BusyError, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
 from mars.serve.guard import ApiError, Guard, Keys, Limits, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
@@ -82,7 +82,7 @@ class LoadedModels:
     def close(self) -> None:
         """End the threads that make passes."""
         for served in self.models.values():
-            served.bridge.close()
+            served.service.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class RunningRequest:
     served: Served
     params: Request
     info: DecoderInfo
-    job: Job
+    records: AsyncStream
     writer: Writer
     bodies: Bodies
     prompt_tokens: int
@@ -146,15 +146,15 @@ class Endpoint:
         """The first model, for those whose lanes write with it."""
         name = self._catalogue.names[0]
         served = await self._served(name)
-        found = remote.Description.of(served.checkpoint, served.bridge.context, served.decoders)
+        found = remote.Description.of(served.checkpoint, served.service.context, served.decoders)
         return Response(as_json(replace(found, name=name)), media_type="application/json")
 
     async def health(self) -> Response:
         """Whether requests can be answered: 503 once the passes of a model have ended."""
         found = [await self._served(name) for name in self._catalogue.names]
-        well = all(served.bridge.alive for served in found)
-        waiting = sum(served.bridge.waiting for served in found)
-        running = sum(served.bridge.running for served in found)
+        well = all(served.service.alive for served in found)
+        waiting = sum(served.service.waiting for served in found)
+        running = sum(served.service.running for served in found)
         body = {"status": "ok" if well else "failing", "running": running, "waiting": waiting}
         return JSONResponse(body, status_code=200 if well else 503)
 
@@ -188,7 +188,7 @@ class Endpoint:
         running = self._submit(params, served, prompt, ignored, request.state.began)
         if params.stream:
             stream = running.bodies.stream(self.pieces(running), params.stream_options or StreamOptions())
-            return EventStream(stream, running.headers, running.job.leave)
+            return EventStream(stream, running.headers, running.records.close)
         whole: list[Piece] = []
 
         async def write() -> None:
@@ -202,7 +202,7 @@ class Endpoint:
             _log.exception("a request failed")
             raise ApiError(500, FAILED) from error
         finally:
-            running.job.leave()
+            running.records.close()
         return JSONResponse(running.bodies.whole(whole, running.writer.tally), headers=dict(running.headers))
 
     def _submit(
@@ -216,7 +216,7 @@ class Endpoint:
             raise ApiError(400, str(error), param="decoder") from None
         try:
             free = not params.model_fields_set.intersection(("decoder", *_OWN))
-            job = served.bridge.submit(info.name, prompt, _settings(params, served, length), free=free)
+            records = served.service.submit(info.name, prompt, _settings(params, served, length), free=free)
         except BusyError as error:
             raise _busy(error) from None
         except ValueError as error:
@@ -229,7 +229,7 @@ class Endpoint:
             served=served,
             params=params,
             info=info,
-            job=job,
+            records=records,
             writer=Writer(served.checkpoint, params.stops, params.alternatives),
             bodies=Bodies(
                 Heading(served.name, chat=chat), len(prompt), logprobs=logprobs, records=bool(params.records)
@@ -243,7 +243,7 @@ class Endpoint:
         """One piece for each pass, up to the end; leaving it frees the row."""
         first = last = 0.0
         try:
-            async for record in running.job.records():
+            async for record in running.records:
                 piece = running.writer.add(record)
                 last = time.monotonic()
                 if piece.tokens and not first:
@@ -254,7 +254,7 @@ class Endpoint:
                     return
             raise RuntimeError("the records ended before the text")
         finally:
-            running.job.leave()
+            running.records.close()
             writer = running.writer
             self._metrics.finished(
                 decoder=running.info.name,
@@ -271,7 +271,7 @@ class Endpoint:
         """The model of a request, if there is room in its queue."""
         served = await self._served(self._known(self._catalogue.names[0] if params.model is None else params.model))
         try:
-            served.bridge.check_room()
+            served.service.check_room()
         except BusyError as error:
             raise _busy(error) from None
         return served
@@ -292,19 +292,19 @@ class Endpoint:
 
     async def _card(self, name: str) -> ModelCard:
         served = await self._served(name)
-        return ModelCard(id=name, created=self._created, max_model_len=served.bridge.context, decoders=served.decoders)
+        return ModelCard(id=name, created=self._created, max_model_len=served.service.context, decoders=served.decoders)
 
     def _length(self, served: Served, params: Request, prompt_tokens: int) -> int:
         """The most tokens that the answer may have."""
-        room, most = served.bridge.context - prompt_tokens, self._limits.new_tokens
+        room, most = served.service.context - prompt_tokens, self._limits.new_tokens
         if params.length is not None and params.length > most:
             raise ApiError(400, f"max_tokens must be at most {most}, got {params.length}", param="max_tokens")
         if room < (params.length or 1):
             raise ApiError(
                 400,
                 f"the prompt has {prompt_tokens} tokens and the answer up to {params.length or 1}, but the context has "
-                f"{served.bridge.context}: shorten the prompt or lower max_tokens",
-                param="max_tokens" if prompt_tokens < served.bridge.context else None,
+                f"{served.service.context}: shorten the prompt or lower max_tokens",
+                param="max_tokens" if prompt_tokens < served.service.context else None,
                 code="context_length_exceeded",
             )
         return params.length or min(room, params.default_length or most, most)

@@ -53,7 +53,7 @@ class Message(Strict):
 
 
 class StreamOptions(Strict):
-    """When usage is sent in a stream: in an event of its own at the end, and in every event."""
+    """Whether a stream sends usage: in an event of its own at the end, and in every event."""
 
     include_usage: bool = False
     continuous_usage_stats: bool = False
@@ -101,7 +101,7 @@ class Request(BaseModel, ABC):
     @property
     @abstractmethod
     def alternatives(self) -> int | None:
-        """How many alternatives of each token are listed; None: no log-probabilities at all."""
+        """The number of alternatives listed for each token; None: no log-probabilities at all."""
 
 
 class ChatRequest(Request):

@@ -1,4 +1,4 @@
-"""What a synthetic task is: templates that draw parameters, a partition on them, and a checker."""
+"""A synthetic task: templates that draw parameters, a partition of those parameters, and a checker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a template draws. `parameters` is all that distinguishes this problem from others, wording aside."""
+    """A problem as drawn. `parameters` is all that distinguishes this problem from others, wording aside."""
 
     parameters: tuple[object, ...]
     prompt: str

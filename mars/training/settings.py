@@ -95,7 +95,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillSettings:
-    """What to write.
+    """Settings of `distill`.
 
     `prompts` are files of prompts: JSONL, with `FILE:FIELD` naming the field that holds the text (default `prompt`), or
     plain text with one prompt a line. `self_prompts` is how many prompts the model writes itself, `second_turns` the

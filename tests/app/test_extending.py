@@ -12,7 +12,7 @@ import gradio as gr
 import pytest
 
 from app import api
-from app.compare.generation import Wanted, generate
+from app.compare.generation import GenerateRequest, generate
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_reasons import problem
 from app.compare.lane_request import requested
@@ -55,7 +55,7 @@ def test_the_api_names_it_and_answers_with_it(choice: LaneChoice, make_runner: C
     assert "joint_window" in api._named("One of DECODERS.")
     given = {"prompt": "?", "checkpoint": "mars", "decoder": "joint_window", "threshold": 0.8, "block_size": 4}
     runner = make_runner()
-    wanted = Wanted.of(runner.limits, given | {"max_new_tokens": 16, "seed": 0, "draft": None}, None)
+    wanted = GenerateRequest.of(runner.limits, given | {"max_new_tokens": 16, "seed": 0, "draft": None}, None)
     *_, whole = generate(runner, "a session", wanted)
     assert (whole["decoder"], whole["counts"]["tokens"]) == ("joint_window", 16)
     assert whole["counts"]["passes"] < 16

@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 
 from analysis.runs.schema import check_entry
-from app.compare.generation import Wanted, generate
+from app.compare.generation import GenerateRequest, generate
 from app.models import pairs
 from app.runs.replay import page
 from app.runs.run import Run, read, to_json
@@ -66,7 +66,7 @@ def test_an_answer_of_the_api_has_all_it_had(make_runner: Callable[..., Any]) ->
     old = golden("generate.json")
     given = {"prompt": "Say it", "checkpoint": "mars", "decoder": "sliding_window", "threshold": 0.9}
     given |= {"block_size": None, "max_new_tokens": 16, "seed": 0, "draft": None}
-    *_, new = generate(make_runner(), "me", Wanted.of(Limits(), given, {"alternatives": 2}))
+    *_, new = generate(make_runner(), "me", GenerateRequest.of(Limits(), given, {"alternatives": 2}))
     assert set(old) <= set(new)
     assert new["text"] == old["text"]
     for was, now in zip(old["records"], new["records"], strict=True):

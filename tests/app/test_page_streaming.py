@@ -25,7 +25,7 @@ window.requestAnimationFrame = (draw) => { window.frames_asked++; return frame(d
 Open = Callable[..., "Page"]
 
 
-class Wire:
+class Proxy:
     """What lies between the page and the server at `upstream`: it passes everything on until it is cut."""
 
     def __init__(self, upstream: str) -> None:
@@ -69,8 +69,8 @@ class Wire:
 
 
 @pytest.fixture
-def wire(served: Any) -> Iterator[Wire]:
-    made = Wire(served.url)
+def proxy(served: Any) -> Iterator[Proxy]:
+    made = Proxy(served.url)
     yield made
     made.close()
 
@@ -143,17 +143,17 @@ def test_every_token_is_there_once(context: BrowserContext, open_page: Open, ser
 
 
 def test_a_run_goes_on_where_its_connection_was_lost(
-    context: BrowserContext, open_page: Open, served: Any, wire: Wire
+    context: BrowserContext, open_page: Open, served: Any, proxy: Proxy
 ) -> None:
-    tab = open_page(context, wire.url)
+    tab = open_page(context, proxy.url)
     tab.locator("#pace label", has_text="Readable").click()
     tab.click("#run")
     tab.wait_for_selector("[data-lane=b] .lens-pass >> nth=2")
-    wire.cut("/runs/")
+    proxy.cut("/runs/")
     tab.wait_for_selector(".lens-status:text-is('The connection was lost. Reconnecting …')")
     tab.wait_for_selector(".lens-stage[data-state=done]")
     tab.wait_for_selector("#run:enabled")
     drawn(tab, served)
-    first, again = (sent for sent in wire.sent if b"GET /runs/" in sent)
+    first, again = (sent for sent in proxy.sent if b"GET /runs/" in sent)
     assert b"last-event-id" not in first.lower()
     assert re.search(rb"last-event-id: [1-9]\d*\r\n", again.lower())

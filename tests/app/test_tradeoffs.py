@@ -306,9 +306,9 @@ def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
     try:
         broken.write_bytes(b"no Parquet")
         choose(tab, "Figure", "efficiency")
-        assert tab.inner_text(".trade-news") == "The runs on disk have changed: reload them."
+        assert tab.inner_text(".trade-status") == "The runs on disk have changed: reload them."
         tab.click("text=Reload the runs")
-        tab.wait_for_function("document.querySelector('.trade-news').textContent === 'The runs were read again.'")
+        tab.wait_for_function("document.querySelector('.trade-status').textContent === 'The runs were read again.'")
         assert "1 run or table cannot be used" in tab.inner_text(".trade-notices")
         tab.click(".trade-notice summary")
         assert broken.name in tab.inner_text(".trade-notices")

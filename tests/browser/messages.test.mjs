@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { hearLines, Line, TradeLine } from "../../app/browser/shared/messages.js";
+import { hearLines, Questions, QuestionQueue } from "../../app/browser/shared/messages.js";
 
 test("each line is a message, and nothing is none", () => {
   const heard = [];
@@ -13,11 +13,11 @@ test("each line is a message, and nothing is none", () => {
 test("each question gets the answer with its ticket", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   const sent = [];
-  const line = new Line((question) => sent.push(question));
-  const answers = [line.ask("read", "a"), line.ask("read", "b"), line.ask("read", "c")];
-  line.hear({ ticket: 2, run: "B" });
-  line.hear({ ticket: 1, run: "A" });
-  line.hear({ ticket: 9, run: "nobody's" });
+  const questions = new Questions((question) => sent.push(question));
+  const answers = [questions.ask("read", "a"), questions.ask("read", "b"), questions.ask("read", "c")];
+  questions.hear({ ticket: 2, run: "B" });
+  questions.hear({ ticket: 1, run: "A" });
+  questions.hear({ ticket: 9, run: "nobody's" });
   context.mock.timers.tick(60_000);
   assert.deepEqual(sent[1], { ask: "read", text: "b", ticket: 2 });
   const [a, b, c] = await Promise.all(answers);
@@ -27,19 +27,19 @@ test("each question gets the answer with its ticket", async (context) => {
 
 test("questions wait for the answer before them, and hear how far it is", async () => {
   const sent = [];
-  const line = new TradeLine((question) => sent.push(question.about.id));
+  const questions = new QuestionQueue((question) => sent.push(question.about.id));
   const heard = [];
-  const first = line.ask("card", { id: 1 }, (words) => heard.push(words));
-  const second = line.ask("card", { id: 2 });
+  const first = questions.ask("card", { id: 1 }, (words) => heard.push(words));
+  const second = questions.ask("card", { id: 2 });
   await null;
   await null;
   assert.deepEqual(sent, [1]);
-  line.hear({ ticket: 1, progress: "half way" });
-  line.hear({ ticket: 7, answer: "nobody's" });
-  line.hear({ ticket: 1, answer: "one" });
+  questions.hear({ ticket: 1, progress: "half way" });
+  questions.hear({ ticket: 7, answer: "nobody's" });
+  questions.hear({ ticket: 1, answer: "one" });
   assert.deepEqual(await first, { answer: "one" });
   await null;
   assert.deepEqual(sent, [1, 2]);
-  line.hear({ ticket: 2, problem: "none" });
+  questions.hear({ ticket: 2, problem: "none" });
   assert.deepEqual([await second, heard], [{ problem: "none" }, ["half way"]]);
 });

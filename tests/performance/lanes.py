@@ -13,7 +13,7 @@ from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.decoding.controller import Choice, Controller, Goodput
 from mars.decoding.method import Row
-from mars.serve.bridge import Bridge, Served
+from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels
@@ -49,8 +49,8 @@ def lanes(
     """AR, each fixed layout, τ, the policy `exact`, and `knob` where there are thresholds for it."""
 
     def served(name: str, decoder: str, controller: Controller | None) -> Served:
-        bridge = Bridge(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
-        return Served(name=name, checkpoint=checkpoint, bridge=bridge, decoder=decoder, threshold=THRESHOLD)
+        service = AsyncService(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
+        return Served(name=name, checkpoint=checkpoint, service=service, decoder=decoder, threshold=THRESHOLD)
 
     found: dict[str, Served] = {"ar": served("ar", BASELINE, None)}
     found |= {name: served(name, EXACT, Fixed(choice)) for name, choice in FIXED.items()}

@@ -1,4 +1,4 @@
-// What a score board knows: the problems, the lanes, a cell for each of both, and the last row of counts of each lane.
+// The data of a score board: the problems, the lanes, a cell for each of both, and the last row of counts of each lane.
 // `messages` is the shortest stream that draws it again: so the last board survives a reload of the page.
 
 import { keep } from "../shared/dom.js";

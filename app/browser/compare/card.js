@@ -116,7 +116,7 @@ function rejectedOf({ ghosts = [] }) {
   return named.length ? `Not accepted: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}.` : "";
 }
 
-// What ended the pass behind its last token.
+// The reason why the pass ended behind its last token.
 function boundary(lane, { tokens, ghosts, reasons }) {
   const reason = reasons[tokens.length];
   if (reason !== "below" && reason !== "wrong draft") return "";

@@ -1,4 +1,4 @@
-// The small parts of Compare: lines of text, marks under the slider, and what other tabs ask of it.
+// The small parts of Compare: lines of text, marks under the slider, requests of other tabs.
 
 import { pageAddress } from "../shared/address.js";
 import { button, keep, kept } from "../shared/dom.js";
@@ -45,11 +45,11 @@ export function keepLast(root, selector) {
   });
 }
 
-// What other tabs ask of Compare. "lens:use" {choice: fields of a lane, task?, seed?} puts these settings into the second
+// Requests of other tabs to Compare (app/tabs/cross_tab.py). "lens:use" {choice: fields of a lane, task?, seed?} puts these settings into the second
 // lane; "lens:problem" {task, seed} picks this problem. Both open the tab.
-export function mountWishes({ submit }) {
-  const ask = (wish) => {
-    submit(wish);
+export function mountTabRequests({ submit }) {
+  const ask = (request) => {
+    submit(request);
     document.getElementById("tab-compare-button")?.click();
   };
   document.addEventListener("lens:use", (event) => ask({ use: event.detail }));

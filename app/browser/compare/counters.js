@@ -93,7 +93,7 @@ export class Counters {
   }
 }
 
-// How many passes accepted 1, 2, 3 … tokens: a bar for each length, and the same in words.
+// The number of passes that accepted 1, 2, 3 … tokens: a bar for each length, and the same in words.
 class LengthBars {
   constructor() {
     this.bars = make("div", "lens-lengths");

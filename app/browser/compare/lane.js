@@ -1,6 +1,7 @@
 // One lane: who writes, its counters, its text as bands of tokens, one band a forward pass, its history of τ, and its
 // verdict. What messages bring is kept until `flush` puts it into the page, and charts wait for `draw`.
 
+import { decoderOf } from "../shared/decoders.js";
 import { make, put } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
 import { bandNode, decimals, ghostNode, plural, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
@@ -140,7 +141,7 @@ export class LaneView {
   draw() {
     this.counters.draw();
     this.history?.draw();
-    if (this.lane.decoder === "self_speculative" && this.columns) this.doing.textContent = doing(this.lane, this);
+    if (this.columns && decoderOf(this.lane.decoder).settings.includes("layout")) this.doing.textContent = doing(this.lane, this);
   }
 
   // `other` names the lane that it differs from, where there are several.
@@ -213,7 +214,7 @@ export function letterOf({ key, letter }) {
   return letter ?? key.toUpperCase();
 }
 
-// What the passes of the exact lane look like now, by how many positions one forwards, and why.
+// The shape of the exact lane's passes now: drafts, positions a pass, and why.
 export function doing(lane, { columns, tree }) {
   const { layout = "auto" } = lane.settings ?? {};
   const set = lane.letter ? "as recorded" : "as set in Settings";

@@ -84,7 +84,7 @@ function rowOf(node) {
   return node instanceof Element ? node.closest(".lens-ghosts") : null;
 }
 
-// What a counter means, beside it: by hovering, by focus, by tapping. Escape takes it away.
+// The meaning of a counter, beside it: by hovering, by focus, by tapping. Escape takes it away.
 export class Tip {
   // `tips` holds what each button has to say.
   constructor(host, tips) {

@@ -288,7 +288,7 @@ export function mountStage({ element, props, watch, submit }) {
   watch("value", () => setTimeout(() => stage.read(props.value)));
 }
 
-// What a band is, in three examples above the lanes, and the switch for details, which the browser remembers.
+// The key of bands, in three examples above the lanes, and the switch for details, which the browser remembers.
 function caption(root) {
   const samples = [
     ["one token", sample([["The"]])],

@@ -310,7 +310,7 @@ const cachePage = {
     "The masks' own keys and values are never worth keeping: what was guessed there may turn out otherwise. Rows of a " +
       "batch gain different numbers of tokens, so each keeps a cursor of its own, and none waits for another.",
   ],
-  answer: "What was accepted is read once and kept; masks are read anew in each pass.",
+  answer: "Accepted tokens are read once and kept; masks are read anew in each pass.",
   task: "Switch the cache off, and see how many positions the same answer takes.",
   build(stage, { mars }, done) {
     const chart = make("div", "lens-learn-bars");

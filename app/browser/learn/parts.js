@@ -1,5 +1,6 @@
-// What the pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
+// The parts that pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
+import { prefixLength } from "../shared/acceptance.js";
 import { make, button as plainButton, put } from "../shared/dom.js";
 
 export function button(label, act) {
@@ -78,17 +79,12 @@ export function proposals(pass, { accepted = pass.accepted, threshold = null, sh
   return row;
 }
 
-// How many proposals a threshold accepts: the first always, then from the left those that reach it, up to the end.
+// The number of proposals of a recorded pass that a threshold accepts; the first always.
 export function acceptedAt(pass, threshold) {
-  let count = 1;
-  while (
-    count < pass.proposals.length &&
-    !pass.proposals[count - 1][3] &&
-    pass.proposals[count][1] >= threshold
-  ) {
-    count++;
-  }
-  return count;
+  return prefixLength(pass.proposals.length, 1, {
+    meets: (place) => pass.proposals[place][1] >= threshold,
+    ends: (place) => pass.proposals[place][3],
+  });
 }
 
 // Previous and next through the passes of a lane; `draw` gets the number. Returns [controls, the next button].

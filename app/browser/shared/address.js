@@ -14,7 +14,7 @@ const FOREIGN = /^(__.*|view)$/; // Gradio's own names
 const MOST_IN_ADDRESS = 4_000; // characters of one value, as they stand in the address
 const SETTLED = 300; // milliseconds after which a change is written: browsers limit how often
 
-// What the address says: the tab, and by tab what there is to restore. Beside the address the browser keeps what does
+// The contents of the address: the tab, and by tab the values to restore. Beside the address the browser keeps what does
 // not stand in it: the settings of the other tabs, and texts too long for it. All of it are strings that anybody can
 // have written.
 function readAddress() {
@@ -24,7 +24,7 @@ function readAddress() {
   return kept?.search === location.search ? { tab, views: kept.views } : { tab, views: { [tab]: values } };
 }
 
-// What the address asks of Compare, for Python to restore.
+// The part of the address about Compare, for Python to restore.
 export function compareParameters() {
   return readAddress().views[FIRST_TAB] ?? {};
 }

@@ -1,4 +1,4 @@
-// What is true of each decoder: the table of mars/decoders.py, which every page of ours carries as data.
+// The facts of each decoder: the table of mars/decoders.py, which every page of ours carries as data.
 
 const NONE = '{"decoders": {}, "families": {}}';
 let known = null;
@@ -10,10 +10,10 @@ function table() {
 
 // The facts of this decoder; a file may name one that is not in the table.
 export function decoderOf(name) {
-  return table().decoders[name] ?? { family: "masks", needs: "causal" };
+  return table().decoders[name] ?? { family: "masks", needs: "causal", settings: [] };
 }
 
-// How the lanes are told apart: one token a pass, a threshold, or drafts that are verified.
+// The family of a lane: one token a pass, a threshold, or drafts that are verified.
 export function familyOf({ decoder, settings }) {
   const { family, continues } = decoderOf(decoder);
   return continues && settings.continuation ? "masks" : family;

@@ -6,7 +6,7 @@ import { keeper } from "./keeper.js";
 import { sharing } from "./sharing.js";
 import { Shortcuts } from "./shortcuts.js";
 
-// How the page looks: light or dark, and large type with high contrast for a projector. The browser remembers what a
+// The looks of the page: light or dark, and large type with high contrast for a projector. The browser remembers what a
 // person chose; until then its own preference decides. "lens:looks" says that it has changed.
 
 const LOOKS = "mars-lens:looks";
@@ -100,7 +100,7 @@ class LinkButton {
     const { run } = this;
     this.save.hidden = true;
     if (!run) return;
-    const { name, problem } = await sharing.line.ask("share", run.run);
+    const { name, problem } = await sharing.questions.ask("share", run.run);
     if (problem) {
       this.say(problem, false);
       return;
@@ -153,7 +153,7 @@ function byCommand(text) {
   }
 }
 
-// What of the address was not used, in one sentence; put away by its button.
+// The parts of the address that were refused, in one sentence; its button closes it.
 class Refusals {
   constructor(place) {
     this.pairs = new Map();

@@ -1,4 +1,4 @@
-// What comes from Python as text, and questions to it.
+// Messages from Python as lines of text, and questions to it.
 
 // Hands on each line, which is a message in JSON.
 export function hearLines(text, hear) {
@@ -9,8 +9,8 @@ const UNANSWERED = "The server does not answer. Is it still running? Try again."
 const PATIENCE = 60_000; // milliseconds
 const LONG_PATIENCE = 120_000; // milliseconds without a word
 
-// Questions, each answered under its ticket.
-export class Line {
+// Questions to Python, any number at once: each answer has the ticket of its question.
+export class Questions {
   constructor(send) {
     this.send = send;
     this.waiting = new Map();
@@ -34,9 +34,9 @@ export class Line {
   }
 }
 
-// Questions, one after the other: a value that is replaced before it is read would be an answer lost. On the
-// way to an answer there may be sentences about how far it is.
-export class TradeLine {
+// Questions to Python, one after the other, since an answer would replace another one that is not read yet. Sentences
+// about the progress may come before an answer.
+export class QuestionQueue {
   constructor(send) {
     this.send = send;
     this.tickets = 0;

@@ -1,6 +1,6 @@
 // Why a proposal was accepted or not, in sentences: what records call `Reason` (mars/records.py).
 
-// What a score does at τ, as the end of a sentence: for entropy lower is surer.
+// A score beside τ, as the end of a sentence: for entropy lower is surer.
 function reaching(score, met) {
   if (score === "entropy") return met ? "its entropy is not above τ" : "its entropy is above τ";
   const name = score === "probability" ? "score" : score;

@@ -1,13 +1,13 @@
 // Saving a run on the server, for a link that opens elsewhere. `days` is how long it is kept there, 0 where it is not.
 
-import { Line } from "./messages.js";
+import { Questions } from "./messages.js";
 
-export const sharing = { days: 0, line: null };
+export const sharing = { days: 0, questions: null };
 
 export function mountSharing({ props, watch, submit }) {
   sharing.days = props.days ?? 0;
-  sharing.line = new Line(submit);
+  sharing.questions = new Questions(submit);
   watch("value", () => {
-    if (props.value) sharing.line.hear(JSON.parse(props.value));
+    if (props.value) sharing.questions.hear(JSON.parse(props.value));
   });
 }

@@ -36,7 +36,7 @@ export function bandNode(number, tokens) {
   return band;
 }
 
-// How sure a score is, from 0 to 1; an entropy is in nats, and lower is surer.
+// The sureness of a score, from 0 to 1; an entropy is in nats, and lower is surer.
 export function sureness(score, name) {
   return name === "entropy" ? Math.exp(-score) : Math.min(1, Math.max(0, score));
 }

@@ -1,4 +1,4 @@
-// What each forward pass of a lane gave the model: its columns in order, and who sees whom, as its record says
+// The input of each forward pass of a lane: its columns in order, and who sees whom, as its record says
 // (`Trace` in mars/records.py).
 //
 // A column reads a `kind`: "real" (a token of the text), "draft", "mask", "noise", or "none" (the place of a draft that

@@ -12,7 +12,7 @@ const LETTERED = 17; // more columns than this are too narrow for letters
 const UNKNOWN = "An earlier version recorded this run: it does not say what its passes read, who saw whom, and why.";
 const DRAWN = 200; // a causal pass of more columns is drawn as the triangle that it is
 
-// What the model saw and said: for each position of the window what it read, what it said, and how sure.
+// The window of a pass: for each position the token that the model read, the one it proposed, and its score.
 export class WindowView {
   // `onPick` hears which column the person points at or walks to, null when none.
   constructor(onPick) {

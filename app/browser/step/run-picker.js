@@ -3,16 +3,16 @@
 import { pageAddress } from "../shared/address.js";
 import { button, clear, make, offerFile, put } from "../shared/dom.js";
 import { keeper, lastRun } from "../shared/keeper.js";
-import { Line } from "../shared/messages.js";
+import { Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
 
 const SHARED = "shared."; // before the name of a run that a visitor saved on the server
 
 class RunPicker {
-  // `line` asks Python; `onOpen` hears the run to show and where to begin, `looked` says what is looked at.
-  constructor(root, { line, shipped, largest, looked }, onOpen) {
-    Object.assign(this, { root, line, shipped, largest, looked, onOpen });
+  // `questions` go to Python; `onOpen` hears the run to show and where to begin, `looked` says what is looked at.
+  constructor(root, { questions, shipped, largest, looked }, onOpen) {
+    Object.assign(this, { root, questions, shipped, largest, looked, onOpen });
     this.shown = null;
     this.coming = false; // whether a run was asked for that is not there yet
     this.choice = make("select", "step-choice");
@@ -79,7 +79,7 @@ class RunPicker {
 
   // What Python answers, or null after saying why not.
   async ask(what, text, more) {
-    const answer = await this.line.ask(what, text, more);
+    const answer = await this.questions.ask(what, text, more);
     this.news.textContent = answer.problem ?? "";
     return answer.problem ? null : answer;
   }
@@ -218,15 +218,15 @@ export function mountStep({ element, props, watch, submit }) {
   put(place, pickerRoot, viewRoot);
   viewRoot.hidden = true;
   const view = new StepView(viewRoot);
-  const line = new Line(submit);
+  const questions = new Questions(submit);
   const looked = () => ({ lane: view.lane.lane.key, number: view.pass.number });
-  const picker = new RunPicker(pickerRoot, { line, looked, ...props }, (run, where) => {
+  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (run, where) => {
     viewRoot.hidden = false;
     place.dataset.run = run.id;
     view.open(run, where);
   });
   watch("value", () => {
-    if (props.value) line.hear(JSON.parse(props.value));
+    if (props.value) questions.hear(JSON.parse(props.value));
   });
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));
   document.addEventListener("lens:step", () => picker.fulfil());

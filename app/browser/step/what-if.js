@@ -1,5 +1,6 @@
-// What another threshold would have accepted of what a lane's passes proposed: a question that no record answers.
+// The tokens that another threshold would have accepted of a lane's proposals; no record says this.
 
+import { prefixLength } from "../shared/acceptance.js";
 import { decoderOf } from "../shared/decoders.js";
 
 export const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
@@ -8,7 +9,7 @@ function sourced(row, source) {
   return row.proposals.filter((proposal) => proposal.source === source).length;
 }
 
-// What a threshold would have accepted of the proposals that were recorded.
+// Whether a recorded score meets a threshold.
 function meets(score, threshold, name) {
   return name === "entropy" ? score <= threshold : score >= threshold;
 }
@@ -16,18 +17,15 @@ function meets(score, threshold, name) {
 // The length of the accepted prefix at `threshold` (null: one-token mode); the first `fixed` proposals do not depend on
 // it. Nothing is accepted behind a token that ends the turn.
 export function acceptedAt(lane, row, threshold, fixed) {
-  let accepted = Math.min(fixed, row.proposals.length);
-  while (accepted < row.proposals.length) {
-    if (lane.stop_ids.includes(row.proposals[accepted - 1].token_id)) break;
-    if (threshold === null || !meets(row.proposals[accepted].score, threshold, lane.settings.score)) break;
-    accepted += 1;
-  }
-  return accepted;
+  return prefixLength(row.proposals.length, fixed, {
+    meets: (place) => threshold !== null && meets(row.proposals[place].score, threshold, lane.settings.score),
+    ends: (place) => lane.stop_ids.includes(row.proposals[place].token_id),
+  });
 }
 
 // Why no threshold decides in this lane, or nothing where one does.
 export function thresholdless(lane) {
-  if (decoderOf(lane.decoder).needs === "diffusion") return "What another τ would have filled is not known: later passes would have read other tokens.";
+  if (decoderOf(lane.decoder).needs === "diffusion") return "Another τ is not shown here: later passes would have read other tokens.";
   if (lane.records.some((record) => record.rows[0].threshold !== null && COUNTED.has(record.phase))) return "";
   const wide = lane.records.some((record) => COUNTED.has(record.phase) && record.rows[0].proposals.length > 1);
   return wide
@@ -35,7 +33,7 @@ export function thresholdless(lane) {
     : "No τ decides here: every pass proposes one token, and it is accepted.";
 }
 
-// What pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
+// The number of tokens that pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
 export function wouldAccept(lane, record, threshold) {
   const row = record.rows[0];
   if (!COUNTED.has(record.phase)) return 0;

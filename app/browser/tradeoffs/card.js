@@ -98,7 +98,7 @@ export class TradeCard {
   }
 }
 
-// What a run wrote: a few of its problems at a time, each of which can be written once more and stepped through.
+// The texts of a run: a few of its problems at a time, each of which can be written once more and stepped through.
 export class TradeSamples {
   constructor(ask) {
     this.ask = ask;
@@ -114,15 +114,15 @@ export class TradeSamples {
     this.right.setAttribute("aria-label", "Right or wrong samples");
     for (const select of [this.task, this.right]) select.addEventListener("change", () => this.restart());
     this.list = make("ol", "trade-samples");
-    this.news = make("p", "trade-small trade-shown");
-    this.news.setAttribute("role", "status");
+    this.status = make("p", "trade-small trade-shown");
+    this.status.setAttribute("role", "status");
     this.more = make("button", "trade-button", "Show more");
     this.more.type = "button";
     this.more.addEventListener("click", () => this.fetch());
     const choose = put(make("div", "trade-row"), make("h3", "", "What it wrote"), this.task, this.right);
     const root = put(make("section", "trade-written"), choose);
     if (card.again) root.append(make("p", "trade-small", `These texts cannot be stepped through. ${card.again}`));
-    put(root, this.list, this.news, this.more);
+    put(root, this.list, this.status, this.more);
     this.restart();
     return root;
   }
@@ -140,7 +140,7 @@ export class TradeSamples {
     if (this.list !== list || this.shown !== first) return;
     this.shown += samples.length;
     list.append(...samples.map((sample) => this.item(sample)));
-    this.news.textContent = problem ?? (total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "There are none.");
+    this.status.textContent = problem ?? (total ? `${this.shown} of ${total.toLocaleString("en-US")}` : "There are none.");
     this.more.hidden = this.shown >= total;
   }
 
@@ -162,18 +162,18 @@ export class TradeSamples {
   again({ task, number }) {
     const button = make("button", "trade-button", "Step through");
     button.type = "button";
-    const news = make("span", "trade-small");
-    news.setAttribute("role", "status");
+    const status = make("span", "trade-small");
+    status.setAttribute("role", "status");
     button.addEventListener("click", async () => {
       button.disabled = true;
-      news.textContent = "Writing it once more …";
-      const say = (words) => (news.textContent = words);
+      status.textContent = "Writing it once more …";
+      const say = (words) => (status.textContent = words);
       const { run, problem } = await this.ask("again", { id: this.card.id, task, number }, say);
       button.disabled = false;
-      news.textContent = problem ?? "";
+      status.textContent = problem ?? "";
       if (run) this.step(run);
     });
-    return put(make("div", "trade-row"), button, news);
+    return put(make("div", "trade-row"), button, status);
   }
 
   step(text) {

@@ -1,4 +1,4 @@
-// What stands around a figure: what is shown, of which runs, and its numbers.
+// The controls around a figure: its axis, its runs, and the table of its numbers.
 
 import { make, put } from "../shared/dom.js";
 

@@ -2,7 +2,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { make, offerFile, put } from "../shared/dom.js";
-import { TradeLine } from "../shared/messages.js";
+import { QuestionQueue } from "../shared/messages.js";
 import { TradeCard, TradeSamples } from "./card.js";
 import { budgetProblem, TradeAnswer, TradeControls, TradeFilters, TradeTable } from "./controls.js";
 import { LiveList, plotly, TradePlot } from "./plot.js";
@@ -15,15 +15,15 @@ const TRADE_NAMES = [...Object.keys(TRADE_START), "points", "batch", "more", "ru
 
 class TradeView {
   // `plotlyAddress` is where the drawing library is.
-  constructor(root, line, plotlyAddress) {
-    Object.assign(this, { root, line, plotlyAddress });
+  constructor(root, questions, plotlyAddress) {
+    Object.assign(this, { root, questions, plotlyAddress });
     this.view = { ...TRADE_START, batch: TRADE_BATCH, more: false, chosen: null };
     this.number = 0;
-    const ask = (what, about, onWay) => this.line.ask(what, about, onWay);
+    const ask = (what, about, onWay) => this.questions.ask(what, about, onWay);
     this.controls = new TradeControls((change) => this.change(change));
     this.filters = new TradeFilters((chosen) => this.change({ chosen }));
-    this.news = make("p", "trade-news");
-    this.news.setAttribute("role", "status");
+    this.status = make("p", "trade-status");
+    this.status.setAttribute("role", "status");
     this.notices = make("div", "trade-notices");
     this.answer = new TradeAnswer((id) => this.pick(id));
     this.more = make("button", "trade-button");
@@ -44,7 +44,7 @@ class TradeView {
     this.stage = put(make("div", "trade-stage"), figure, this.card.root);
     this.numbers = put(make("details", "trade-numbers"), make("summary", "", "The numbers as a table"), this.table.root);
     this.allow = put(make("section", "trade-operating"), this.controls.allowed, this.controls.refused, this.answer.root);
-    put(this.root, this.allow, this.controls.root, this.news, this.notices);
+    put(this.root, this.allow, this.controls.root, this.status, this.notices);
     put(this.root, this.stage, this.filters.root, this.numbers, this.files());
     this.body = [this.allow, this.controls.root, this.stage, this.filters.root, this.numbers, this.saving];
     for (const part of this.body) part.hidden = true;
@@ -65,10 +65,10 @@ class TradeView {
 
   // Read the runs, which may take a moment, and the drawing library; then show the first view.
   async begin(what) {
-    const say = (words) => (this.news.textContent = words);
+    const say = (words) => (this.status.textContent = words);
     say("Reading the runs …");
     const [told, drawing] = await Promise.all([
-      this.line.ask(what, this.view, say),
+      this.questions.ask(what, this.view, say),
       plotly(this.plotlyAddress).catch((error) => ({ problem: error.message })),
     ]);
     const problem = told.problem ?? drawing.problem;
@@ -107,10 +107,10 @@ class TradeView {
     if (this.busy) return undefined; // the one under way asks again
     this.busy = true;
     this.root.dataset.state = "asking";
-    const shown = known ?? (await this.line.ask("view", view, (words) => (this.news.textContent = words)));
+    const shown = known ?? (await this.questions.ask("view", view, (words) => (this.status.textContent = words)));
     this.busy = false;
     if (mine !== this.number) return this.refresh();
-    this.news.textContent = shown.problem ?? (shown.stale ? "The runs on disk have changed: reload them." : "");
+    this.status.textContent = shown.problem ?? (shown.stale ? "The runs on disk have changed: reload them." : "");
     if (!shown.problem) await this.show(view, shown);
     else if (!this.shown && !this.tried) await this.retreat(shown.problem);
     this.root.dataset.figure = this.view.figure;
@@ -123,7 +123,7 @@ class TradeView {
     this.tried = true;
     Object.assign(this.view, TRADE_START, { batch: TRADE_BATCH, more: false, chosen: null });
     await this.refresh();
-    this.news.textContent = problem;
+    this.status.textContent = problem;
   }
 
   async show(view, shown) {
@@ -170,8 +170,8 @@ class TradeView {
   }
 
   async saveNumbers() {
-    const { text, name, problem } = await this.line.ask("csv", this.view);
-    if (problem) this.news.textContent = problem;
+    const { text, name, problem } = await this.questions.ask("csv", this.view);
+    if (problem) this.status.textContent = problem;
     else offerFile(text, "text/csv", name);
   }
 
@@ -216,11 +216,11 @@ export function viewOf(values) {
 
 // The tab. The value is Python's last answer.
 export function mountTradeoffs({ element, props, watch, submit }) {
-  const line = new TradeLine(submit);
+  const questions = new QuestionQueue(submit);
   watch("value", () => {
-    if (props.value) line.hear(JSON.parse(props.value));
+    if (props.value) questions.hear(JSON.parse(props.value));
   });
-  const tab = new TradeView(element.querySelector(".trade"), line, props.plotly);
+  const tab = new TradeView(element.querySelector(".trade"), questions, props.plotly);
   const restore = async (values) => {
     const { view, run, refused } = viewOf(values);
     const first = !tab.shown;

@@ -52,7 +52,7 @@ class Step:
 
     @property
     def columns(self) -> int:
-        """How many predictions it asked for in each row."""
+        """The number of predictions that it asked for in each row."""
         return self.window.keep
 
     def proposals(self, place: int, sources: Sequence[Source]) -> tuple[Proposal, ...]:

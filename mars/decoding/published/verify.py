@@ -55,7 +55,7 @@ class Verify(Method):
         return AcceptResult(found, self.verified(batch, found))
 
     def verified(self, batch: Batch, found: Read) -> torch.Tensor:
-        """How many tokens [R] are the target's own: the drafts that are right, and one more.
+        """The number of tokens [R] that are the target's own: the drafts that are right, and one more.
 
         The first K + 1 proposals are those of the chain.
         """
@@ -140,5 +140,5 @@ class VerifyAndContinue(Verify):
 
 
 def _drafted(row: Row) -> int:
-    """How many drafts stand behind its last token."""
+    """The number of drafts behind its last token."""
     return len(row.drafts) if isinstance(row, LockstepRow) else 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.compare.generation import Answer, Progress, Wanted, Whole, generate
+from app.compare.generation import Answer, FinalAnswer, GenerateRequest, Progress, generate
 from app.compare.runner import Runner
 from app.scheduling.limits import Limits
 from mars.config import DecodingSettings
@@ -26,16 +26,16 @@ USUAL: dict[str, Any] = {
 }
 
 
-def want(settings: object = None, **changes: Any) -> Wanted:
-    return Wanted.of(Limits(), {**USUAL, **changes}, settings)
+def want(settings: object = None, **changes: Any) -> GenerateRequest:
+    return GenerateRequest.of(Limits(), {**USUAL, **changes}, settings)
 
 
-def answers(runner: Runner, wanted: Wanted, session: str = "me") -> list[Answer]:
+def answers(runner: Runner, wanted: GenerateRequest, session: str = "me") -> list[Answer]:
     """All that comes, which is what the schema says."""
     *progress, whole = generate(runner, session, wanted)
     for answer in progress:
         checked(Progress, answer)
-    checked(Whole, whole)
+    checked(FinalAnswer, whole)
     return [*progress, whole]
 
 

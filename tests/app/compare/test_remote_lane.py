@@ -22,7 +22,7 @@ from mars.control import Control
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
 from mars.serve import remote
-from mars.serve.bridge import Bridge, Served
+from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
@@ -43,8 +43,10 @@ def here() -> Checkpoint:
 @pytest.fixture(scope="module")
 def client(here: Checkpoint) -> Iterator[TestClient]:
     metrics = Metrics()
-    bridge = Bridge(here, metrics)
-    app = build(LoadedModels({"there": Served(name="there", checkpoint=here, bridge=bridge)}), Limits(), None, metrics)
+    service = AsyncService(here, metrics)
+    app = build(
+        LoadedModels({"there": Served(name="there", checkpoint=here, service=service)}), Limits(), None, metrics
+    )
     with TestClient(app) as asking:
         yield asking
 

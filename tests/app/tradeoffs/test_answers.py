@@ -17,17 +17,17 @@ VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
 
 @pytest.fixture(scope="module")
-def desk(library: RunCache, make_runner: Callable[..., Runner]) -> RequestHandler:
+def handler(library: RunCache, make_runner: Callable[..., Runner]) -> RequestHandler:
     return RequestHandler(library, make_runner())
 
 
-def ask(desk: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
-    *_, last = desk.answer({"ask": what, "about": about, "ticket": ticket}, "session")
+def ask(handler: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
+    *_, last = handler.answer({"ask": what, "about": about, "ticket": ticket}, "session")
     return json.loads(last)
 
 
-def test_it_begins_with_the_figures_and_both_grounds(desk: RequestHandler) -> None:
-    told = ask(desk, "begin")
+def test_it_begins_with_the_figures_and_both_grounds(handler: RequestHandler) -> None:
+    told = ask(handler, "begin")
     assert told["ticket"] == 7
     assert len(told["figures"]) == 10
     inks = [told["templates"][ground]["layout"]["font"]["color"] for ground in ("light", "dark")]
@@ -35,17 +35,17 @@ def test_it_begins_with_the_figures_and_both_grounds(desk: RequestHandler) -> No
     assert told["problems"] == []
 
 
-def test_it_begins_with_the_view_that_is_asked_for_first(desk: RequestHandler) -> None:
-    told = ask(desk, "begin", VIEW)
-    assert told["shown"]["figure"] == ask(desk, "view", VIEW)["figure"]
-    assert ask(desk, "begin", {**VIEW, "figure": "pie"})["shown"] is None
-    assert ask(desk, "begin")["shown"] is None
+def test_it_begins_with_the_view_that_is_asked_for_first(handler: RequestHandler) -> None:
+    told = ask(handler, "begin", VIEW)
+    assert told["shown"]["figure"] == ask(handler, "view", VIEW)["figure"]
+    assert ask(handler, "begin", {**VIEW, "figure": "pie"})["shown"] is None
+    assert ask(handler, "begin")["shown"] is None
 
 
 def test_the_first_view_is_drawn_before_anybody_asks(library: RunCache, make_runner: Callable[..., Runner]) -> None:
-    desk = RequestHandler(library, make_runner())
+    handler = RequestHandler(library, make_runner())
     for _ in range(3):
-        desk.warm()
+        handler.warm()
     (drawing,) = [thread for thread in enumerate_threads() if thread.name == "tradeoffs-first"] or [None]
     if drawing is not None:
         drawing.join()
@@ -53,21 +53,21 @@ def test_the_first_view_is_drawn_before_anybody_asks(library: RunCache, make_run
     assert library.store().remembered(("view", repr(first)), lambda: None) is not None
 
 
-def test_a_view_is_json_without_a_template_of_its_own(desk: RequestHandler) -> None:
-    shown = ask(desk, "view", VIEW)
+def test_a_view_is_json_without_a_template_of_its_own(handler: RequestHandler) -> None:
+    shown = ask(handler, "view", VIEW)
     assert "template" not in shown["figure"]["layout"]
     assert shown["figure"]["layout"]["uirevision"] == "frontier tokens_per_forward"
 
 
-def test_reloading_says_whether_anything_changed(desk: RequestHandler) -> None:
-    assert ask(desk, "reload")["changed"] is False
+def test_reloading_says_whether_anything_changed(handler: RequestHandler) -> None:
+    assert ask(handler, "reload")["changed"] is False
 
 
-def test_csv_and_card_and_samples(desk: RequestHandler, run_of: RunOf) -> None:
+def test_csv_and_card_and_samples(handler: RequestHandler, run_of: RunOf) -> None:
     run = run_of("mars", threshold=0.7)
-    assert ask(desk, "csv", VIEW)["text"].startswith("id,")
-    assert ask(desk, "card", {"id": run})["model"] == "MARS, threshold at τ 0.7"
-    assert ask(desk, "samples", {"id": run, "right": True})["samples"]
+    assert ask(handler, "csv", VIEW)["text"].startswith("id,")
+    assert ask(handler, "card", {"id": run})["model"] == "MARS, threshold at τ 0.7"
+    assert ask(handler, "samples", {"id": run, "right": True})["samples"]
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_csv_and_card_and_samples(desk: RequestHandler, run_of: RunOf) -> None:
         ),
     ],
 )
-def test_whatever_is_asked_gets_a_sentence(desk: RequestHandler, what: Any, about: Any, sentence: str) -> None:
-    assert ask(desk, what, about) == {"ticket": 7, "problem": sentence}
+def test_whatever_is_asked_gets_a_sentence(handler: RequestHandler, what: Any, about: Any, sentence: str) -> None:
+    assert ask(handler, what, about) == {"ticket": 7, "problem": sentence}
 
 
 @pytest.mark.parametrize("asked", [None, 1, "text", [], {"ask": "view", "ticket": "x" * 9}, {"ticket": True}])
-def test_no_question_at_all(desk: RequestHandler, asked: Any) -> None:
-    (line,) = desk.answer(asked, "session")
+def test_no_question_at_all(handler: RequestHandler, asked: Any) -> None:
+    (line,) = handler.answer(asked, "session")
     assert json.loads(line)["ticket"] is None
 
 
@@ -113,6 +113,6 @@ def test_an_accident_is_a_sentence_too(make_runner: Callable[..., Runner]) -> No
     assert "secret" not in json.dumps(told)
 
 
-def test_nothing_in_an_answer_looks_like_a_tag(desk: RequestHandler, run_of: RunOf) -> None:
-    *_, line = desk.answer({"ask": "view", "about": VIEW, "ticket": 1}, "session")
+def test_nothing_in_an_answer_looks_like_a_tag(handler: RequestHandler, run_of: RunOf) -> None:
+    *_, line = handler.answer({"ask": "view", "about": VIEW, "ticket": 1}, "session")
     assert "<" not in line

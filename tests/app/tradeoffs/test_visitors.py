@@ -13,7 +13,7 @@ from app.compare.runner import Runner
 from app.models.pairs import real, tiny
 from app.tabs.visitors import handle, prompts_of
 from app.tradeoffs import visitors
-from app.tradeoffs.visitors import Arrivals, Now, Visitors
+from app.tradeoffs.visitors import Arrivals, Visitors, VisitorsState
 
 
 def clock(step: float = 0.01) -> Callable[[], float]:
@@ -27,7 +27,7 @@ def runner(make_runner: Callable[..., Runner]) -> Runner:
     return make_runner()
 
 
-def run(found: Visitors, session: str = "one", rate: float = 5.0) -> Iterator[Now]:
+def run(found: Visitors, session: str = "one", rate: float = 5.0) -> Iterator[VisitorsState]:
     return found.run(session, "7", rate)
 
 

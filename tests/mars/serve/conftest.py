@@ -17,7 +17,7 @@ import uvicorn
 
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.serve.__main__ import bind
-from mars.serve.bridge import Bridge, Served
+from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Keys, Limits, protocol
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
@@ -53,7 +53,7 @@ class Running:
     """A server that a test asks."""
 
     port: int
-    bridge: Bridge
+    service: AsyncService
     steps: Steps
     server: uvicorn.Server
     client: httpx.Client
@@ -101,9 +101,9 @@ def _serving() -> Iterator[Callable[..., Running]]:
 
     def start(checkpoint: Checkpoint, limits: Limits, keys: list[str] | None, options: dict[str, Any]) -> Running:
         metrics, steps = Metrics(), Steps()
-        bridge = Bridge(checkpoint, metrics, turn=steps.turn, **options)
-        served = Served(name="mars-b8", checkpoint=checkpoint, bridge=bridge)
-        metrics.watch(served.name, lambda: bridge.running, lambda: bridge.waiting)
+        service = AsyncService(checkpoint, metrics, turn=steps.turn, **options)
+        served = Served(name="mars-b8", checkpoint=checkpoint, service=service)
+        metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
         app = build(LoadedModels({served.name: served}), limits, Keys(keys) if keys else None, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
         server, listening = uvicorn.Server(config), bind("127.0.0.1", 0)
@@ -111,7 +111,7 @@ def _serving() -> Iterator[Callable[..., Running]]:
         thread.start()
         port = listening.getsockname()[1]
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
-        found = Running(port, bridge, steps, server, client)
+        found = Running(port, service, steps, server, client)
         found.until(lambda: server.started)
         running.append((found, thread))
         return found

@@ -196,8 +196,8 @@ def test_a_reader_that_does_not_read_loses_its_connection(strict: Any) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         connection.connect(("127.0.0.1", strict.port))
         connection.sendall(post(len(body)) + body)
-        strict.until(lambda: strict.bridge.running > 0)
-        strict.until(lambda: not strict.bridge.running, 60)
+        strict.until(lambda: strict.service.running > 0)
+        strict.until(lambda: not strict.service.running, 60)
         strict.until(lambda: not strict.server.server_state.connections, 60)
 
 

@@ -62,7 +62,7 @@ def test_stopping_frees_the_row(served: Any, far: remote.RemoteCheckpoint) -> No
     records = remote.records(far, "autoregressive", far.encode(TEXT), settings, closed)
     next(records)
     records.close()  # type: ignore[attr-defined]
-    served.until(lambda: served.bridge.running == served.bridge.waiting == 0)
+    served.until(lambda: served.service.running == served.service.waiting == 0)
 
 
 @pytest.mark.parametrize(

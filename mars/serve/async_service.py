@@ -1,4 +1,4 @@
-"""One thread per model makes the passes for all requests of an event loop, and hands each its records."""
+"""The decoding service for an event loop: one thread per model makes the passes and hands each request its records."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class BusyError(Exception):
         self.seconds = seconds
 
 
-class Job:
-    """A request that the bridge decodes; its records are read in one event loop."""
+class AsyncStream:
+    """The records of one request, a `Stream` for one event loop to read."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -51,8 +51,8 @@ class Job:
         self._loop = asyncio.get_running_loop()
         self._left: asyncio.Queue[ForwardPass | Exception | None] = asyncio.Queue()
 
-    async def records(self) -> AsyncIterator[ForwardPass]:
-        """One for each pass.
+    async def __aiter__(self) -> AsyncIterator[ForwardPass]:
+        """A record for each pass.
 
         Raises:
             Exception: a pass failed, with this error.
@@ -62,7 +62,7 @@ class Job:
                 raise found
             yield found
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Free the row, before the next pass; what was not read is dropped."""
         self.stream.close()
 
@@ -71,14 +71,14 @@ class Job:
         try:
             self._loop.call_soon_threadsafe(self._put, found)
         except RuntimeError:  # the event loop has ended, and nobody reads
-            self.leave()
+            self.close()
 
     def _put(self, found: Sequence[ForwardPass | Exception | None]) -> None:
         for item in found:
             self._left.put_nowait(item)
 
 
-class Bridge:
+class AsyncService:
     """Decodes requests on one engine: `places` at once, `queue` more wait. The thread starts with the first of them.
 
     `context` is how many tokens of prompt and answer a request may have. A `controller` chooses what requests spend in
@@ -104,7 +104,7 @@ class Bridge:
         self._metrics = metrics
         self._turn = turn
         self._changed = threading.Condition()
-        self._jobs: list[Job] = []
+        self._requests: list[AsyncStream] = []
         self._thread: threading.Thread | None = None
         self._closed = False
         self._seconds = 1.0  # that a request holds its place, a moving average
@@ -112,12 +112,12 @@ class Bridge:
     @property
     def running(self) -> int:
         """Requests that hold a row."""
-        return sum(job.started for job in list(self._jobs))
+        return sum(request.started for request in list(self._requests))
 
     @property
     def waiting(self) -> int:
         """Requests that wait for a row, or for their first pass."""
-        return len(self._jobs) - self.running
+        return len(self._requests) - self.running
 
     @property
     def alive(self) -> bool:
@@ -126,11 +126,13 @@ class Bridge:
 
     def check_room(self) -> None:
         """Raise BusyError if no further request can wait here."""
-        if len(self._jobs) >= self._most:
+        if len(self._requests) >= self._most:
             wait = self._seconds * (1 + self.waiting / self.places)
             raise BusyError(max(1, min(LONGEST_WAIT_SECONDS, round(wait))))
 
-    def submit(self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, *, free: bool = False) -> Job:
+    def submit(
+        self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, *, free: bool = False
+    ) -> AsyncStream:
         """Decode `prompt` beside the others; in the event loop that reads the records. `free` is that of `Control`.
 
         Raises:
@@ -138,26 +140,26 @@ class Bridge:
             BusyError: the queue is full.
         """
         control = Control(settings.threshold, settings.score, free=free)
-        job = Job(self._service.submit(decoder, prompt, settings, control))
+        request = AsyncStream(self._service.submit(decoder, prompt, settings, control))
         with self._changed:
             try:
                 self.check_room()
             except BusyError:
-                job.leave()
+                request.close()
                 raise
-            self._jobs.append(job)
+            self._requests.append(request)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="mars-passes", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
-        return job
+        return request
 
     def close(self, timeout_seconds: float = 10.0) -> None:
         """End the thread; requests that still run are dropped."""
         with self._changed:
             self._closed = True
-            for job in self._jobs:
-                job.leave()
+            for request in self._requests:
+                request.close()
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(timeout_seconds)
@@ -172,46 +174,46 @@ class Bridge:
                 self._hand_out()
         except BaseException:
             _log.exception("the thread of the passes has ended")
-            for job in self._jobs:
-                job.deliver([RuntimeError("the server makes no more passes"), None])
+            for request in self._requests:
+                request.deliver([RuntimeError("the server makes no more passes"), None])
             raise
 
     def _wait(self) -> bool:
         """Wait for a request; False when there will be none."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed)
-            return bool(self._jobs)
+            self._changed.wait_for(lambda: self._requests or self._closed)
+            return bool(self._requests)
 
     def _hand_out(self) -> None:
         """Give each request what came for it, and forget those that have ended."""
-        for job in list(self._jobs):
+        for request in list(self._requests):
             found: list[ForwardPass | Exception | None] = []
             try:
-                found.extend(job.stream.ready())
-                job.started = job.started or bool(found)
-                ended = job.stream.ended
+                found.extend(request.stream.ready())
+                request.started = request.started or bool(found)
+                ended = request.stream.ended
             except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it
                 found.append(error)
                 ended = True
             if ended:
                 found.append(None)
                 with self._changed:
-                    self._jobs.remove(job)
-                self._seconds += 0.2 * (time.monotonic() - job.began - self._seconds)
+                    self._requests.remove(request)
+                self._seconds += 0.2 * (time.monotonic() - request.began - self._seconds)
             if found:
-                job.deliver(found)
+                request.deliver(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A checkpoint under the name that requests use, the bridge to its passes, and what requests leave open.
+    """A checkpoint under the name that requests use, the service that decodes with it, and defaults for requests.
 
     `decoder` None is exact decoding where masks were trained, else autoregressive.
     """
 
     name: str
     checkpoint: Checkpoint
-    bridge: Bridge
+    service: AsyncService
     decoder: str | None = None
     threshold: float | None = DEFAULT_THRESHOLD
     block_size: int | None = None

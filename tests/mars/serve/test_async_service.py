@@ -40,10 +40,10 @@ def test_a_client_that_leaves_frees_its_row_before_the_next_pass(server: Any, st
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         server.steps.let(3)
-        server.until(lambda: server.bridge.running == 1 and server.steps.made == 3)
+        server.until(lambda: server.service.running == 1 and server.steps.made == 3)
     server.until(lambda: "mars_requests_left_total 1.0" in server.get("/metrics").text)
     server.steps.let(1)
-    server.until(lambda: not server.bridge.running)
+    server.until(lambda: not server.service.running)
     assert server.get("/health").json() == {"status": "ok", "running": 0, "waiting": 0}
     assert server.steps.made <= 4
 
@@ -51,7 +51,7 @@ def test_a_client_that_leaves_frees_its_row_before_the_next_pass(server: Any, st
 def test_a_full_queue_says_when_to_try_again(server: Any) -> None:
     with ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(server.post, json={**CHAT, "max_tokens": 3}) for _ in range(3)]
-        server.until(lambda: server.bridge.running + server.bridge.waiting == 3)
+        server.until(lambda: server.service.running + server.service.waiting == 3)
         full = server.post(json=CHAT)
         assert full.status_code == 429
         assert int(full.headers["retry-after"]) >= 1
