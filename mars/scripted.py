@@ -60,6 +60,7 @@ class ScriptedModel:
         vocab_size: int = 32,
         mask_token_id: int | None = 31,
         stop_token_ids: frozenset[int] = frozenset({2}),
+        template_ids: frozenset[int] = frozenset(),
         context_length: int = 4096,
         seconds_per_pass: float = 0.001,
         static_shapes: bool = False,
@@ -67,6 +68,7 @@ class ScriptedModel:
         self.vocab_size = vocab_size
         self.mask_token_id = mask_token_id
         self.stop_token_ids = stop_token_ids
+        self.template_ids = template_ids
         self.context_length = context_length
         self.device = torch.device("cpu")
         self.static_shapes = static_shapes

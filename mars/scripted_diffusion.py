@@ -31,6 +31,7 @@ class Diffusing:
         self.diffusion_mask_id = model.mask_token_id
         self.static_shapes = model.static_shapes
         self.stop_token_ids = model.stop_token_ids
+        self.template_ids = model.template_ids
         self.context_length = model.context_length
         self.vocab_size = model.vocab_size
         self.device = model.device

@@ -16,7 +16,7 @@ from analysis.figures.words import PUBLISHED, cut, folded
 
 AXES = {
     ACCURACY: "accuracy (%)",
-    SAME_TEXT: "answers with AR's very text (%)",
+    SAME_TEXT: "answers with the AR run's text (%)",
     PER_FORWARD: "tokens per forward",
     PER_SECOND: "output tokens/s",
     SPEEDUP: "speed-up over AR (×)",

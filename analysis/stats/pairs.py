@@ -165,7 +165,7 @@ def speed_up(
 
 
 def identical_texts(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
-    """Share of the problems with the very text of the baseline, with its Wilson interval.
+    """Share of the problems with the same text as the baseline, with its Wilson interval.
 
     Raises:
         ValueError: the runs are not on the same problems.

@@ -196,10 +196,10 @@ def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
 
 
 def _closing(lanes: Sequence[Lane]) -> stream.Message:
-    wrote = " ".join(
-        f"{lane.title}: {_count(lane.tally.tokens, 'token')} in {_count(lane.tally.passes, 'pass', 'passes')}."
-        for lane in lanes
-    )
+    first, *others = lanes
+    tokens, passes = _count(first.tally.tokens, "token"), _count(first.tally.passes, "pass", "passes")
+    briefly = [f"{lane.title}: {lane.tally.tokens} in {lane.tally.passes}." for lane in others]
+    wrote = " ".join((f"{first.title}: {tokens} in {passes}.", *briefly))
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
     return stream.state("stopped", f"Stopped. {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
 

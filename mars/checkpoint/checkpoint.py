@@ -157,7 +157,7 @@ def _load_plain(
     mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
     engine = _engine(
         shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, kind)),
-        stop_token_ids=_stop_token_ids(folder, tokenizer),
+        **_token_ids(folder, tokenizer),
         mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
         diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
         invariant=invariant,
@@ -172,15 +172,15 @@ def _load_adapted(
     adapter = load_adapter(folder)
     model_type, config = read_config(home)
     tokenizer = _load_fitting_tokenizer(home, config.vocab_size)
-    stops = _stop_token_ids(home, tokenizer)
+    known = _token_ids(home, tokenizer)
     if not adapter.gated:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
         mask_token_id = tokenizer.get_vocab()[MASK_TOKEN]
         model = model.to(place, kind)
-        return _engine(model, stop_token_ids=stops, mask_token_id=mask_token_id, invariant=invariant), tokenizer
+        return _engine(model, **known, mask_token_id=mask_token_id, invariant=invariant), tokenizer
     model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
-    return _engine(model, stop_token_ids=stops, adapter=adapter, invariant=invariant), tokenizer
+    return _engine(model, **known, adapter=adapter, invariant=invariant), tokenizer
 
 
 def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:
@@ -279,6 +279,12 @@ def mask_training(record: dict[str, Any], model_type: str, name: str) -> tuple[b
 def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
     """Whether the model was trained by block diffusion; the published one says so in its name only."""
     return record["stage"] == "block_diffusion" if record else "BD3LM" in name
+
+
+def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, frozenset[int]]:
+    """The tokens that an engine is told of: those that end a turn, and the other special ones."""
+    stops = _stop_token_ids(folder, tokenizer)
+    return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
 
 
 def _stop_token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

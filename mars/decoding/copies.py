@@ -2,7 +2,8 @@
 
 Prompt lookup (Saxena 2023) as a source of drafts. The last `LONGEST` tokens, or as many of them as occurred before, are
 looked up in prompt and response; the token behind their latest occurrence is the draft. While drafts are right, so are
-those that followed them, and every token that matches makes the next one surer.
+those that followed them, and every token that matches makes the next one surer. Tokens of the chat template, which no
+answer holds, are read and never copied.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ COMPARED = 16  # tokens that the length of a match counts at most
 
 
 class Copies:
-    """The tokens of a row so far, and where each run of up to `LONGEST` of them went on last."""
+    """The tokens of a row so far, and where each run of up to `LONGEST` of them went on last, but not with `never`."""
 
-    def __init__(self) -> None:
+    def __init__(self, never: frozenset[int] = frozenset()) -> None:
+        self.never = never
         self.tokens: list[int] = []
         self._behind: dict[tuple[int, ...], int] = {}
 
@@ -24,7 +26,7 @@ class Copies:
         """Go on with these tokens."""
         for token in tokens:
             # Runs at the very end are not looked up: nothing is known to follow them.
-            for length in range(1, min(LONGEST, len(self.tokens)) + 1):
+            for length in range(1, 1 + (0 if token in self.never else min(LONGEST, len(self.tokens)))):
                 self._behind[tuple(self.tokens[-length:])] = len(self.tokens)
             self.tokens.append(token)
 
@@ -50,7 +52,8 @@ class Follower:
     @property
     def token(self) -> int | None:
         """The copy; a match that reaches the end of the text goes on with the drafts, as a loop does."""
-        return None if self._place is None else self._at(self._place)
+        token = None if self._place is None else self._at(self._place)
+        return None if token in self._copies.never else token
 
     def read(self, draft: int) -> None:
         """Go on with this draft, the copy or another token."""

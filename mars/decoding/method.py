@@ -41,7 +41,7 @@ class Row:
     tokens of the prompt that are to be cached before it writes; until then, and until those that it came with are read
     too, it is `reading`. A row that is `resting` sits out passes that others take part in. `plan` are its columns of a
     pass in which rows have a plan each. `response` are the tokens written, `copies` what is known of the whole text
-    where drafts are copied from it.
+    where drafts are copied from it, which are none of its `template_ids`.
     """
 
     number: int
@@ -60,6 +60,7 @@ class Row:
     scores: Sequence[float] = ()
     plan: Plan | None = None
     response: list[int] = field(default_factory=list)
+    template_ids: frozenset[int] = frozenset()
     copies: Copies | None = None
 
     @property
@@ -74,7 +75,7 @@ class Row:
 
     def read_copies(self) -> Copies:
         """Its `copies`, which now know the whole text."""
-        self.copies = self.copies or Copies()
+        self.copies = self.copies or Copies(self.template_ids)
         known = len(self.copies.tokens) - len(self.prompt)
         self.copies.read(self.response[known:] if known >= 0 else (*self.prompt, *self.response))
         return self.copies

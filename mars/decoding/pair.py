@@ -41,6 +41,7 @@ class Pair:
             raise ValueError(f"draft and target must be on one device, got {draft.device} and {target.device}")
         self.mask_token_id = target.mask_token_id
         self.stop_token_ids = target.stop_token_ids
+        self.template_ids = target.template_ids
         self.context_length = target.context_length
         self.vocab_size = target.vocab_size
         self.device = target.device
@@ -65,6 +66,7 @@ class Draft:
     def __init__(self, draft: Engine, target: Engine):
         self.mask_token_id = draft.mask_token_id
         self.stop_token_ids = target.stop_token_ids
+        self.template_ids = target.template_ids
         self.context_length = draft.context_length
         self.vocab_size = target.vocab_size
         self.device = draft.device

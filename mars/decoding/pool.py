@@ -126,6 +126,7 @@ class Pool:
 
     def join(self, row: Row) -> None:
         """Take in a row before the next pass, or as soon as there is a place."""
+        row.template_ids = self._engine.template_ids
         self._waiting.append(row)
 
     def step(self) -> ForwardPass | None:

@@ -84,6 +84,7 @@ class Engine(Protocol):
 
     With an adapter it is `vocab_size`: no token of the vocabulary, and one that is never predicted.
     `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
+    `template_ids` are the tokens by which a chat is laid out and which no answer holds: special, and no stop token.
     `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
     """
 
@@ -91,6 +92,7 @@ class Engine(Protocol):
     diffusion_mask_id: int | None
     static_shapes: bool
     stop_token_ids: frozenset[int]
+    template_ids: frozenset[int]
     context_length: int
     vocab_size: int
     device: torch.device
@@ -139,6 +141,7 @@ class ModelEngine:
         model: PreTrainedModel,
         *,
         stop_token_ids: frozenset[int],
+        template_ids: frozenset[int] = frozenset(),
         mask_token_id: int | None = None,
         diffusion_mask_id: int | None = None,
         graphs: bool | None = None,
@@ -150,6 +153,7 @@ class ModelEngine:
         self.mask_token_id = mask_token_id
         self.diffusion_mask_id = diffusion_mask_id
         self.stop_token_ids = stop_token_ids
+        self.template_ids = template_ids
         self.context_length: int = model.config.max_position_embeddings
         self.vocab_size: int = model.config.vocab_size
         self.device: torch.device = model.device

@@ -80,6 +80,7 @@ class RemoteEngine:
     address: str
     diffusion_mask_id: int | None = None
     static_shapes: bool = False
+    template_ids: frozenset[int] = frozenset()
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> NoReturn:

@@ -230,8 +230,10 @@ def test_the_link_is_copied_by_the_clipboard(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.fill("#threshold input[type=range]", "0.8")
+    before = tab.locator("#prompt").bounding_box()
     tab.click(".lens-link")
     tab.wait_for_selector(".lens-link-said:has-text('Link copied.')")
+    assert tab.locator("#prompt").bounding_box() == before
     assert tab.evaluate("navigator.clipboard.readText()") == served.url.rstrip("/") + "/?tau=0.8"
 
 

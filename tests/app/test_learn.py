@@ -110,6 +110,20 @@ def test_each_page_opens_with_one_question_and_the_last_ends_in_compare(course: 
     course.wait_for_selector("#tab-compare-button[aria-selected=true]")
 
 
+def test_text_is_drawn_in_the_bands_of_compare(course: Page) -> None:
+    turn(course, 2)
+    while not done(course, 2):
+        press(course, "Fill the masks")
+        press(course, "Next pass")
+    bands = course.locator(".lens-learn-text > .lens-pass")
+    counts = bands.evaluate_all("""all => all.map(band => [
+        band.children.length, Number((band.querySelector('[data-count]') ?? band).dataset.count ?? 1)])""")
+    assert max(tokens for tokens, _ in counts) >= 2
+    assert all(tokens == said for tokens, said in counts)
+    lines = "node => [getComputedStyle(node).borderLeftWidth, getComputedStyle(node).backgroundImage]"
+    assert course.locator(".lens-learn-text .lens-token").first.evaluate(lines) == ["0px", "none"]
+
+
 def test_blocks_are_drawn_as_long_as_the_slider_says(course: Page) -> None:
     turn(course, 5)
     slide(course, "Length", "1")

@@ -170,7 +170,7 @@ def test_another_threshold_recolours_the_pass_and_counts_over_the_run(served: An
 
 def test_exact_decoding_shows_drafts_and_the_tree(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    show(tab, "3-exact", "mars-exact-tree")
+    show(tab, "3-exact", "mars-exact-quadratic")
     tab.keyboard.press("ArrowRight")
     assert tab.inner_text(".step-facts").startswith("64 positions computed")
     assert tab.inner_text(".step-caption").startswith("A tree: the last token and 7 drafts are causal")
@@ -255,7 +255,7 @@ def test_markup_in_a_run_stays_text(served: Any, visit: Visit) -> None:
     assert tab.title() == "MARS Lens"
 
 
-@pytest.mark.parametrize("lane", ["mars-exact-tree", "mars-exact-line", "one-token"])
+@pytest.mark.parametrize("lane", ["mars-exact-quadratic", "mars-exact-linear", "one-token"])
 def test_a_phone_never_scrolls_sideways(served: Any, visit: Visit, lane: str) -> None:
     tab = visit(served.url, 390, 844)
     show(tab, "3-exact", lane)

@@ -7,7 +7,7 @@ import { isRefused } from "../shared/reasons.js";
 import { bandNode, decimals, ghostNode, plural, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
 import { Counters, SHARING, ThresholdHistory } from "./counters.js";
 
-const ENDINGS = { length: "cut at the length limit", cancelled: "stopped" };
+const ENDINGS = { length: "length limit", cancelled: "stopped" };
 const ONE_STOP = 4; // passes: a threshold that changes again within them was on its way
 
 export class LaneView {

@@ -24,6 +24,7 @@ export class Replay {
     this.range = make("input", "lens-time");
     Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
     this.range.setAttribute("aria-label", "Model time of this run");
+    this.range.title = "Each tick is one pass, as wide as it took. The line before the first is the reading of the prompt.";
     this.range.addEventListener("input", () => {
       this.pause();
       this.seek((this.range.value / STEPS) * this.total);
@@ -49,7 +50,8 @@ export class Replay {
       const rows = ["odd", "even"].map((tint) => shape("path", { class: `lens-tick ${tint} lens-lane-${lane.family}`, d: "" }));
       return rows;
     });
-    this.chart.replaceChildren(...this.rows.flat(), this.line);
+    this.prompts = this.views.map(({ lane }) => shape("path", { class: `lens-tick prompt lens-lane-${lane.family}`, d: "" }));
+    this.chart.replaceChildren(...this.prompts, ...this.rows.flat(), this.line);
     this.ended(false);
     this.draw();
   }
@@ -67,6 +69,7 @@ export class Replay {
     this.drawn = drawn;
     this.total = Math.max(0, ...this.views.map(({ end }) => end));
     this.at = this.total;
+    this.range.value = STEPS;
     this.chart.setAttribute("viewBox", `0 0 ${this.total || 1} ${ROW * this.views.length}`);
     this.views.forEach(({ passes }, row) => {
       const ticks = { 1: [], 0: [] };
@@ -74,6 +77,9 @@ export class Replay {
         const wide = seconds * 0.86;
         ticks[number % 2].push(`M${(at - seconds).toFixed(5)} ${row * ROW + 1}h${wide.toFixed(5)}v${ROW - 2}h-${wide.toFixed(5)}z`);
       }
+      const [{ at = 0, seconds = 0 } = {}] = passes;
+      const read = at - seconds;
+      this.prompts[row].setAttribute("d", read > 0 ? `M0 ${row * ROW + ROW / 2 - 1}h${read.toFixed(5)}v2H0z` : "");
       this.rows[row][0].setAttribute("d", ticks[1].join(""));
       this.rows[row][1].setAttribute("d", ticks[0].join(""));
     });

@@ -2,6 +2,7 @@
 
 import { prefixLength } from "../shared/acceptance.js";
 import { make, button as plainButton, put } from "../shared/dom.js";
+import { bandNode, sureness, tokenNode } from "../shared/tokens.js";
 
 export function button(label, act) {
   return plainButton("lens-learn-button", label, act);
@@ -34,20 +35,15 @@ export function visible(piece) {
   return piece.replaceAll("\n", "↵");
 }
 
-// Text already written: a band for each of `lane.passes` up to number `count`, with its number of tokens if it has
-// several.
+// Text already written, as Compare shows it: a band for each of `lane.passes` up to number `count`.
 export function written(lane, count, className = "") {
   const text = make("div", `lens-learn-text ${className}`);
   lane.passes.slice(0, count).forEach((pass, number) => {
-    const group = make("span", `lens-learn-group ${number % 2 ? "odd" : "even"}`);
-    for (let place = 0; place < pass.accepted; place++) {
-      const token = make("span", `lens-learn-token ${place ? "passed" : "first"}`, lane.written[pass.start + place]);
-      token.style.setProperty("--sure", pass.proposals[place][1]);
-      if (pass.proposals[place][3]) token.append(make("span", "lens-learn-end", "end"));
-      group.append(token);
-    }
-    if (pass.accepted > 1) group.append(make("sup", "lens-learn-count", String(pass.accepted)));
-    text.append(group);
+    const tokens = pass.proposals.slice(0, pass.accepted).map(([, score, kind, ends], place) => {
+      const sure = sureness(score, "probability");
+      return tokenNode(lane.written[pass.start + place], { kind, sure, first: place === 0, ends });
+    });
+    text.append(bandNode(number + 1, tokens));
   });
   return text;
 }

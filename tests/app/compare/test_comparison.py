@@ -152,6 +152,13 @@ def test_a_lane_says_when_the_slider_leaves_it_one_token_a_pass(begin: Begin, li
     assert found[1]["sentence"] is None
 
 
+def test_the_end_counts_tokens_and_passes_of_each_lane_in_one_short_sentence(begin: Begin, live: LiveRun) -> None:
+    said = run(begin(texts={"ar": "a b", "mars": "a b"}), live)
+    last = {message["lane"]: message["counts"] for message in said if message["kind"] == "pass"}
+    (tokens, passes), (more, fewer) = ((last[key]["tokens"], last[key]["passes"]) for key in "ab")
+    assert said[-1]["sentence"] == f"Done. AR: {tokens} tokens in {passes} passes. MARS: {more} in {fewer}."
+
+
 def test_a_stopped_run_makes_no_further_pass(begin: Begin, live: LiveRun, example: Any) -> None:
     asked, after = question(prompt=example.prompt, problem=example), list[dict[str, Any]]()
     for number, step in enumerate(compare(begin(AR, MARS, EXACT), asked, live, AdmissionQueue())):

@@ -204,3 +204,15 @@ def test_a_run_that_is_over_can_be_played_again_and_nothing_moves(mount: Mount, 
     tab.wait_for_selector(".lens-pass.later", state="attached")
     tab.wait_for_function("!document.querySelector('.lens-pass.later')")
     assert play_button.inner_text() == "Play"
+
+
+def test_a_new_run_is_shown_to_its_end_and_the_reading_of_its_prompt_as_a_line(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.sample(tab)
+    play.finish(tab, "a", "b")
+    tab.locator(".lens-time").fill("300")
+    play.start(tab, play.lane("a", "ar"), identity="second")
+    play.feed(tab, {**play.passed("a", 1, [play.token("One")]), "seconds": 0.25, "at": 1.0})
+    play.finish(tab, "a")
+    assert tab.locator(".lens-time").input_value() == "1000"
+    assert tab.locator(".lens-tick.prompt").get_attribute("d") == "M0 4h0.75000v2H0z"

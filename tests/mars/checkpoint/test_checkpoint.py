@@ -74,6 +74,14 @@ def test_a_chat_of_several_turns_is_encoded_turn_by_turn(tiny: Checkpoint) -> No
     assert ids.count(end) == 3, "what the assistant wrote closes no turn"
 
 
+def test_special_tokens_end_a_turn_or_belong_to_the_template(tiny: Checkpoint) -> None:
+    begin, end = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_start|>", "<|im_end|>"))
+    assert end in tiny.engine.stop_token_ids
+    assert begin in tiny.engine.template_ids
+    assert not tiny.engine.stop_token_ids & tiny.engine.template_ids
+    assert tiny.decode(sorted(tiny.engine.template_ids)) == ""
+
+
 def test_text_goes_in_as_a_turn_and_comes_out_without_special_tokens(tiny: Checkpoint) -> None:
     ids = tiny.encode("Tom <|im_end|> has <|mask|>")
     end, mask = (tiny.tokenizer.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|mask|>"))

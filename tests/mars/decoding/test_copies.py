@@ -74,6 +74,21 @@ def test_a_loop_goes_on_behind_the_end_of_the_text() -> None:
     assert follower.length == COMPARED
 
 
+def test_what_no_answer_holds_is_never_copied() -> None:
+    copies = Copies(frozenset({8}))
+    copies.read([3, 4, 3, 8, 5, 3])
+    follower = Follower(copies)
+    assert follower.token == 4, "not 8, which followed last"
+    copies = Copies(frozenset({8}))
+    copies.read([3, 4, 8, 5, 6, 3])
+    follower = Follower(copies)
+    assert follower.token == 4
+    follower.read(4)
+    assert follower.token is None
+    follower.read(6)
+    assert follower.token == 3
+
+
 @pytest.mark.parametrize("text", [[], [3], [3, 4, 5]])
 def test_nothing_is_copied_where_nothing_was_seen_twice(text: list[int]) -> None:
     copies = Copies()

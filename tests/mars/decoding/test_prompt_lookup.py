@@ -38,6 +38,18 @@ def run(engine: Any, prompts: list[list[int]], **options: Any) -> list[ForwardPa
     return list(DECODERS["prompt_lookup"](engine, prompts, DecodingSettings(**{"max_new_tokens": 40, **options})))
 
 
+def test_tokens_of_the_template_are_no_drafts_and_the_text_stays() -> None:
+    prompt, most = [3, 10, 4, 3, 10, 5, 3], 4
+    drafts = []
+    for template in (frozenset[int](), frozenset({10})):
+        engine = model(0)
+        engine.template_ids = template
+        records = run(engine, [prompt], draft_tokens=most)
+        assert output_ids(records) == output_ids(run(model(0), [prompt], draft_tokens=most))
+        drafts.append([len(record.rows[0].proposals) - 1 for record in records[1:]])
+    assert drafts[1] != drafts[0]
+
+
 def by_the_rules(engine: ReadingModel, prompt: list[int], most: int, limit: int) -> list[tuple[int, int]]:
     """(drafts, accepted) of each pass: copies while all of them are right often enough, then the model's own tokens."""
     text, found = list(prompt), []
