@@ -23,7 +23,7 @@ from app.tabs import cross_tab, lane_row, threshold
 from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
 from app.tabs.models import ModelsControl, first_prompt, shown
-from app.tabs.parts import HIDDEN, QUIET, refusing
+from app.tabs.parts import HIDDEN, LATEST, QUIET, refusing
 from app.tabs.question import QuestionForm, pick
 from mars.schema import between, checked
 from mars.tasks import Problem
@@ -56,6 +56,7 @@ class Tab:
 
     def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
         self.runner = runner
+        self._introducing: dict[str, object] = {}
         self.history = gr.State([])
         self.pairs = tuple(pairs)
         first = self.pairs[0]
@@ -141,8 +142,8 @@ class Tab:
         for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
             button.click(act, inputs, started, queue=False, **QUIET)
         self.stop.click(self._stop, queue=False, **QUIET)
-        self.threshold.input(self.steer, self.threshold, self.reading, queue=False, trigger_mode="always_last", **QUIET)
-        self.pace.input(self._set_pace, self.pace, queue=False, trigger_mode="always_last", **QUIET)
+        self.threshold.input(self.steer, self.threshold, self.reading, queue=False, **LATEST)
+        self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
         for changed in self.row.wire(self.threshold, self.steer, self.reading, self.models):
             self._introduce_after(changed.then)
         self._cross_tab = cross_tab.build(self.lanes[1], self.form.shown, pick)
@@ -165,7 +166,7 @@ class Tab:
         outputs = [self.models.choice, *self.sections, self.limit, self.pace, *lanes]
         if len(self.pairs) == 1:
             return
-        choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **QUIET)
+        choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)
         switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
         self._introduce_after(switched.then)
         self._introduce_after(self._cross_tab.then(self._follow, [choice, self.problem], outputs, **about).then)
@@ -176,7 +177,7 @@ class Tab:
         form, choice = self.form, self.models.choice
         noted: list[Component] = [form.note, form.general]
         inputs = [self.prompt, self.problem, choice]
-        quiet = dict(queue=False, trigger_mode="always_last", **QUIET)
+        quiet = dict(queue=False, **LATEST)
         for changed in (self.prompt.change, choice.change):
             changed(self._specialist, inputs, noted, **quiet)
         switched = form.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
@@ -221,12 +222,27 @@ class Tab:
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
         inputs = [self.threshold, *self.lane_inputs]
-        listen(self._introduce, inputs, self.stage, concurrency_limit=None, **QUIET)
+        # Each change counts, also while the checkpoints of an earlier one load; Gradio would drop it.
+        listen(self._introduce, inputs, self.stage, concurrency_limit=None, trigger_mode="multiple", **QUIET)
 
     def _introduce(self, request: gr.Request, slider: float, *lanes: Any) -> Iterator[Any]:
-        if self.runner.sessions.running(str(request.session_hash)):
+        """The idle stage with these lanes, until another change of this page shows others."""
+        session, mine = str(request.session_hash), object()
+        if self.runner.sessions.running(session):
             yield gr.skip()
             return
+        self._introducing[session] = mine
+        try:
+            for value in self._introduced(slider, lanes):
+                if self._introducing.get(session) is not mine:
+                    yield gr.skip()
+                    return
+                yield value
+        finally:
+            if self._introducing.get(session) is mine:
+                del self._introducing[session]
+
+    def _introduced(self, slider: float, lanes: Sequence[Any]) -> Iterator[Any]:
         try:
             yield from self.runner.introduce(self.read_lanes(*lanes), threshold.threshold_of(slider))
         except ValueError as error:

@@ -12,7 +12,7 @@ from gradio.components import Component
 from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice
 from app.tabs.lane_settings import LaneControls
 from app.tabs.models import ModelsControl
-from app.tabs.parts import QUIET
+from app.tabs.parts import LATEST, QUIET
 from mars.config import DEFAULT_THRESHOLD
 from mars.schema import shown
 
@@ -82,8 +82,8 @@ class LaneRow:
             preset = lane.preset
             to_preset = partial(_to_preset, lane, models)
             inputs = [preset, models.choice]
-            chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **QUIET)
-            moved = chosen.then(_at_preset, [preset, slider], slider, **QUIET).then(steer, slider, reading, **QUIET)
+            chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)
+            moved = chosen.then(_at_preset, [preset, slider], slider, **LATEST).then(steer, slider, reading, **LATEST)
             others = [component.input for component in lane.components if component is not preset]
             by_hand = gr.on(
                 others,
@@ -91,10 +91,9 @@ class LaneRow:
                 lane.components,
                 lane.components,
                 show_progress_on=preset,
-                trigger_mode="always_last",
-                **QUIET,
+                **LATEST,
             )
-            lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **QUIET)
+            lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **LATEST)
             changed += [moved, by_hand]
         presets: list[Component] = [lane.preset for lane in self.lanes]
         slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **QUIET)

@@ -19,6 +19,8 @@ QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 One that sets many components names one of them with `show_progress_on` all the same: Gradio keeps a state of progress
 for each component that was ever named, or set by an event that names none, and copies all of them at every event.
 """
+LATEST: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
+"""The same for what a person may change again at once: the last change counts, where Gradio would drop it."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import gradio as gr
 from gradio.components import Component
 
 from app.compare import problems
-from app.tabs.parts import HIDDEN, QUIET, plain
+from app.tabs.parts import HIDDEN, LATEST, QUIET, plain
 from mars.tasks import Problem
 
 _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
@@ -58,9 +58,9 @@ class QuestionForm:
             button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
         self._new.click(_new, self.family, self.shown, **QUIET)
         for changed in (self.family, self.seed):
-            changed.input(pick, [self.family, self.seed], self.shown, trigger_mode="always_last", **QUIET)
+            changed.input(pick, [self.family, self.seed], self.shown, **LATEST)
         self.prompt.change(  # Gradio's input event does not come when text is pasted or cut
-            _answer, [self.prompt, self.problem], self.answer, queue=False, trigger_mode="always_last", **QUIET
+            _answer, [self.prompt, self.problem], self.answer, queue=False, **LATEST
         )
 
     def choose(self) -> None:
