@@ -29,6 +29,7 @@ SESSIONS_KEPT = 200
 DEAD_AFTER_SECONDS = 20
 EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _QUIET_SECONDS, _PROBE_SECONDS = 8, 4
+EVENT_SECONDS, PROGRESS_SECONDS = 0.01, 0.1  # how often Gradio looks for events, and for progress of its own kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,8 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any],
     from app.server.gate import Gate
     from app.server.rules import LARGEST_BODY
 
+    # Gradio looks for events a thousand times a second: a page that nobody uses would take 7 % of a core.
+    blocks._queue.sleep_when_free, blocks._queue.progress_update_sleep_when_free = EVENT_SECONDS, PROGRESS_SECONDS
     run = scripts.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
     routes = [health.route(runner), *scripts.routes(), run, run_events.route(runner.event_streams), *more]
     _, url, _ = blocks.launch(

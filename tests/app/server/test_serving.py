@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import gradio as gr
 import httpx
 import pytest
 
@@ -182,3 +184,10 @@ serving.launch = launch
 host(options.read(["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]))
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_how_often_gradio_looks_for_events_can_be_said() -> None:
+    with gr.Blocks() as blocks:
+        queue = blocks.queue()._queue
+    assert {"sleep_when_free", "progress_update_sleep_when_free"} <= vars(queue).keys()
+    assert "sleep(self.sleep_when_free)" in inspect.getsource(type(queue).start_processing)
