@@ -13,12 +13,12 @@ BIN := $(VENV)/bin
 demo: setup
 	$(BIN)/python -m app
 
-# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower. Two
-# processes (pytest-xdist) instead; a file's tests stay together, for they share a browser or a server.
+# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower. Three
+# processes (pytest-xdist) instead, for tests that wait too; a file's tests stay together, for they share a browser or a server.
 test: setup-tests
 	@.ci/chromium
 	@.ci/node
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin -n 3 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check
