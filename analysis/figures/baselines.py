@@ -25,11 +25,18 @@ class Baselines:
         self._plain: list[Row] = ordered.to_dict("records")
         ar = ArModels(runs.entries)
         self._models = {entry["id"]: ar.baseline_of(entry["model"]) for entry in runs.entries}
+        self._weights = {
+            entry["id"]: (entry["model"]["fingerprint"], entry["model"].get("base")) for entry in runs.entries
+        }
         self._found: dict[Any, tuple[str, pd.DataFrame] | None] = {}
 
     def model_of(self, row: Row) -> str | None:
         """The fingerprint of the AR baseline of this run; None where no AR model of its size was run."""
         return self._models[row["id"]]
+
+    def has_weights_of(self, row: Row, ar: str) -> bool:
+        """Whether the AR run of this id is of the run's own model, or of its adapter's base."""
+        return self._weights[ar][0] in self._weights[row["id"]]
 
     def usual(self) -> str | None:
         """The fingerprint of the AR baseline of most runs."""

@@ -47,9 +47,9 @@ def measure(
     for accuracies, points for the loss, which is AR baseline − run on the same problems, with `gained` and `lost` as in
     `PairedDifference`. Runs that were not timed have no tokens per second; those that nobody judged have no accuracy
     and no loss. `ar_run` is the id of the AR run that took turns with it, in the same group at the same batch size:
-    speed-ups are over it, and `same_text` is the share of its texts that are that run's. `baseline` is the id of the AR
-    baseline, `task` the family; with `families` a run has one row for each in place of one over all. The columns of
-    `analysis.figures.naming` say what marks are called.
+    speed-ups are over it, and `same_text` is the share of its texts that are that run's, if that is of the same weights
+    or of its adapter's base. `baseline` is the id of the AR baseline, `task` the family; with `families` a run has one
+    row for each in place of one over all. The columns of `analysis.figures.naming` say what marks are called.
     `progress` is told after each run.
     """
     table = runs.table()
@@ -85,7 +85,7 @@ def _measured(
         flat["ar_run"], theirs = timed[0], _of(timed[1], task)
         if SPEEDUP in wanted:
             found[SPEEDUP] = _or_none(speed_up, rows, theirs)
-        if SAME_TEXT in wanted:
+        if SAME_TEXT in wanted and baselines.has_weights_of(row, timed[0]):
             found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
     if baseline is not None:
         flat["baseline"], theirs = baseline[0], _of(baseline[1], task)

@@ -30,6 +30,17 @@ def test_values_that_differ_by_rounding_alone_are_one(fabricate: Any) -> None:
     assert set(figures.measure(fabricate.store(runs))["speedup"]) == {1.0}
 
 
+def test_texts_are_compared_with_those_of_the_same_weights_or_of_an_adapters_base(fabricate: Any) -> None:
+    place = {"batch_size": 4, "group": "plan/decoders"}
+    base = fabricate.model("base", stage="ar")
+    adapted = fabricate.model("adapted") | {"base": base["fingerprint"]}
+    runs = [fabricate.run(base, **place)]
+    runs += [fabricate.run(model, "sliding_window", **place) for model in (adapted, fabricate.model("other"))]
+    table = figures.measure(fabricate.store(runs)).set_index("model.name")
+    assert table["ar_run"].nunique() == 1
+    assert table["same_text"].notna().to_dict() == {"base": True, "adapted": True, "other": False}
+
+
 def test_published_rows_have_no_intervals_and_are_called_published(table: pd.DataFrame) -> None:
     theirs = table[table["source"] == "published"]
     assert len(theirs) > 50
