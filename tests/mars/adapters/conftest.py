@@ -131,6 +131,7 @@ class PeftEngine:
     diffusion_mask_id = None
     static_shapes = False
     stop_token_ids: frozenset[int] = frozenset()
+    template_ids: frozenset[int] = frozenset()
 
     def __init__(self, model: PreTrainedModel, folder: Path):
         adapter = load_adapter(folder)
