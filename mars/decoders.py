@@ -117,6 +117,18 @@ class DecoderInfo:
         return "masks" if self.continues and continuation else self.family
 
 
+def kinds(*, masks: bool, diffusion: bool = False) -> frozenset[Needs]:
+    """The needs that a model meets: one trained to fill masks, one trained by block diffusion, or any other."""
+    return frozenset({"diffusion"} if diffusion else {"causal", "masks"} if masks else {"causal"})
+
+
+def kinds_after(stage: str | None) -> frozenset[Needs]:
+    """The needs that a model may meet after this stage of training; None where the stage is not known."""
+    if stage is None:
+        return kinds(masks=False) | kinds(masks=False, diffusion=True)
+    return kinds(masks=stage == "mars", diffusion=stage == "block_diffusion")
+
+
 def _table(*decoders: DecoderInfo) -> dict[str, DecoderInfo]:
     return {decoder.name: decoder for decoder in decoders}
 

@@ -83,7 +83,7 @@ def default_decoder_specs(threshold: float | None, *, masks: bool, draft: bool =
     """`generate`, the baseline, and every decoder that runs with or without trained masks and a draft model."""
     words = []
     for name, info in decoders.TABLE.items():
-        if (draft or not info.draft) and info.needs in (("causal", "masks") if masks else ("causal",)):
+        if (draft or not info.draft) and info.needs in decoders.kinds(masks=masks):
             words += [f"{name}/{layout}" for layout in LAYOUTS] if "layout" in info.settings else [name]
     return parse_decoder_specs(",".join(words), threshold)
 
@@ -91,10 +91,10 @@ def default_decoder_specs(threshold: float | None, *, masks: bool, draft: bool =
 def check_runnable(specs: Sequence[DecoderSpec], name: str, *, masks: bool, draft: bool = False) -> None:
     """Raise ValueError if a spec cannot run on checkpoint `name`, trained with `masks` or not, with a `draft`."""
     for spec in specs:
-        needs = spec.info.needs if spec.info else "causal"
+        needs = "masks" if "continuation" in dict(spec.changes) else spec.info.needs if spec.info else "causal"
         if needs == "diffusion":
             raise ValueError(f"{spec.label} reads no causal model, as the baseline needs: evaluate it alone")
-        if (needs == "masks" or "continuation" in dict(spec.changes)) and not masks:
+        if needs not in decoders.kinds(masks=masks):
             others = decoders.names(info for info in decoders.TABLE.values() if info.needs == "causal")
             raise ValueError(
                 f"{spec.label} reads masks, which {name} was not trained to fill: give a MARS checkpoint, or "

@@ -4,39 +4,140 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import AfterValidator, ConfigDict, Field
 
 from mars.config import DecodingSettings
+from mars.schema import STRICT, checked, shown
 
 SCHEMA = 1
-STAGES = ("sft", "mars", "block_diffusion")
-MODEL_FIELDS = ("name", "fingerprint", "parameters", "stage", "block_size", "sft_loss", "examples")
+Stage = Literal["sft", "mars", "block_diffusion"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 DEFAULT_SETTINGS = asdict(DecodingSettings())
 """The value, in older runs, of a field that came later."""
-SETTING = (
-    *("model", "draft", "decoder", "settings", "tasks", "problems", "seed", "batch_size"),
-    *("dtype", "device", "timed", "group"),
-)
-PROVENANCE = (
-    *("command", "commit", "hardware", "threads", "processes"),
-    *("torch", "transformers", "python", "date", "plan"),
-)
-
-OPTIONAL = ("harness", "judged")
-"""Further fields of the setting that only some runs have."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_OPEN: Final = ConfigDict({**STRICT, "extra": "ignore"})
+"""Further fields are left alone: a store of a newer version still opens."""
 
 
 def is_id(value: object) -> bool:
     """Whether this can be the id of a run: a plain file name."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _plain_name(value: str) -> str:
+    if not is_id(value):
+        raise ValueError(f"must be a plain file name of letters, digits and ._@+=-, got {shown(value)}")
+    return value
+
+
+def _digits(value: str) -> str:
+    if _FINGERPRINT.fullmatch(value) is None:
+        raise ValueError(f"must be 16 hexadecimal digits, got {shown(value)}")
+    return value
+
+
+def _each_once(value: list[str]) -> list[str]:
+    if len(set(value)) != len(value):
+        raise ValueError(f"must be names, each once, got {shown(value)}")
+    return value
+
+
+def _with_zone(value: str) -> str:
+    try:
+        zone = datetime.fromisoformat(value).tzinfo
+    except ValueError:
+        zone = None
+    if zone is None:
+        raise ValueError(f"must be a date and time with its zone (ISO 8601), got {shown(value)}")
+    return value
+
+
+_Word = Annotated[str, Field(min_length=1)]
+_Count = Annotated[int, Field(ge=1)]
+_Fingerprint = Annotated[str, AfterValidator(_digits)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunModel:
+    """The checkpoint of a run. `base` is the fingerprint of the model under an adapter."""
+
+    __pydantic_config__ = _OPEN
+
+    name: _Word
+    fingerprint: _Fingerprint
+    parameters: _Count
+    stage: Stage | None
+    block_size: _Count | None
+    sft_loss: bool | None
+    examples: _Count | None
+    base: _Fingerprint | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSetting:
+    """The setting of a run; its id ends in their hash. `harness` and `judged` are there in some runs only."""
+
+    __pydantic_config__ = _OPEN
+
+    model: RunModel
+    draft: RunModel | None
+    decoder: _Word
+    settings: DecodingSettings
+    tasks: Annotated[list[_Word], Field(min_length=1), AfterValidator(_each_once)]
+    problems: _Count
+    seed: Annotated[int, Field(ge=0)]
+    batch_size: _Count
+    dtype: _Word
+    device: Literal["cpu", "cuda"]
+    timed: bool
+    group: _Word | None
+    harness: dict[str, Any] = field(default_factory=dict)
+    judged: bool = True
+
+    def __post_init__(self) -> None:
+        if self.timed != (self.group is not None):
+            raise ValueError(f"group must be a name in timed runs and null in others, got {self.group!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProvenance:
+    """Where a run comes from."""
+
+    __pydantic_config__ = _OPEN
+
+    command: _Word
+    commit: _Word | None
+    hardware: _Word
+    threads: _Count
+    processes: _Count
+    torch: _Word
+    transformers: _Word
+    python: _Word
+    date: Annotated[str, AfterValidator(_with_zone)]
+    plan: _Word | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEntry(RunSetting, RunProvenance):
+    """One run of the index."""
+
+    __pydantic_config__ = _OPEN
+
+    id: Annotated[str, AfterValidator(_plain_name)]
+
+
+OPTIONAL = ("harness", "judged")
+MODEL_FIELDS = tuple(each.name for each in fields(RunModel) if each.name != "base")
+SETTING = tuple(each.name for each in fields(RunSetting) if each.name not in OPTIONAL)
+PROVENANCE = tuple(each.name for each in fields(RunProvenance))
 
 
 def setting_hash(entry: Mapping[str, Any]) -> str:
@@ -51,128 +152,5 @@ def is_judged(entry: Mapping[str, Any]) -> bool:
 
 
 def check_entry(entry: Mapping[str, Any]) -> None:
-    """Raise ValueError, beginning with the field at fault, unless all are there and hold what they should.
-
-    Further fields are left alone; settings that are newer than the run have their defaults.
-    """
-    if not is_id(entry.get("id")):
-        raise ValueError(f"id must be a plain file name of letters, digits and ._@+=-, got {entry.get('id')!r}")
-    for name in (*SETTING, *PROVENANCE):
-        if name not in entry:
-            raise ValueError(f"{name} is missing")
-    _check_model(entry["model"], "model")
-    if entry["draft"] is not None:
-        _check_model(entry["draft"], "draft")
-    _check_settings(entry["settings"])
-    for name, (fits, allowed) in _FIELDS.items():
-        if not fits(entry[name]):
-            raise ValueError(f"{name} must be {allowed}, got {entry[name]!r}")
-    if not isinstance(entry.get("harness", {}), dict):
-        raise ValueError(f"harness must be an object where it is there, got {entry['harness']!r}")
-    if not isinstance(entry.get("judged", True), bool):
-        raise ValueError(f"judged must be true or false where it is there, got {entry['judged']!r}")
-    if entry["timed"] != (entry["group"] is not None):
-        raise ValueError(f"group must be a name in timed runs and null in others, got {entry['group']!r}")
-
-
-def _check_model(model: Any, where: str) -> None:
-    if not isinstance(model, dict):
-        raise ValueError(f"{where} must be an object, got {model!r}")
-    for name in MODEL_FIELDS:
-        if name not in model:
-            raise ValueError(f"{where}.{name} is missing")
-        fits, allowed = _MODEL[name]
-        if not fits(model[name]):
-            raise ValueError(f"{where}.{name} must be {allowed}, got {model[name]!r}")
-    fits, allowed = _MODEL["fingerprint"]
-    if "base" in model and not fits(model["base"]):
-        raise ValueError(f"{where}.base must be {allowed} where it is there, got {model['base']!r}")
-
-
-def _check_settings(settings: Any) -> None:
-    if not isinstance(settings, dict):
-        raise ValueError(f"settings must be an object, got {settings!r}")
-    for name, default in DEFAULT_SETTINGS.items():
-        fits = _is_score if name == "threshold" else _LIKE[type(default)]
-        if name in settings and not fits(settings[name]):
-            raise ValueError(f"settings.{name} must be like {default!r}, got {settings[name]!r}")
-    try:
-        DecodingSettings(**settings)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"settings: {error}") from error
-
-
-def _is_whole(value: Any, lowest: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= lowest
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_score(value: Any) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_name, value)) and len(set(value)) == len(value)
-
-
-def _is_date(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False
-
-
-_Check = tuple[Callable[[Any], bool], str]
-_NAME: _Check = (_is_name, "a word")
-_NAME_OR_NULL: _Check = (lambda value: value is None or _is_name(value), "a word or null")
-_POSITIVE: _Check = (lambda value: _is_whole(value, 1), "a whole number >= 1")
-_COUNT: _Check = (_is_whole, "a whole number >= 0")
-_FLAG: _Check = (lambda value: isinstance(value, bool), "true or false")
-_SIZE_OR_NULL: _Check = (lambda value: value is None or _is_whole(value, 1), "a whole number >= 1 or null")
-
-_LIKE: dict[type, Callable[[Any], bool]] = {
-    int: _is_whole,
-    float: _is_number,
-    bool: _FLAG[0],
-    str: _is_name,
-}
-_MODEL: dict[str, _Check] = {
-    "name": _NAME,
-    "fingerprint": (
-        lambda value: isinstance(value, str) and _FINGERPRINT.fullmatch(value) is not None,
-        "16 hexadecimal digits",
-    ),
-    "parameters": _POSITIVE,
-    "stage": (lambda value: value is None or value in STAGES, f"one of {', '.join(STAGES)} or null"),
-    "block_size": _SIZE_OR_NULL,
-    "sft_loss": (lambda value: value is None or isinstance(value, bool), "true, false or null"),
-    "examples": _SIZE_OR_NULL,
-}
-_FIELDS: dict[str, _Check] = {
-    "decoder": _NAME,
-    "tasks": (_is_names, "a list of names, each once"),
-    "problems": _POSITIVE,
-    "seed": _COUNT,
-    "batch_size": _POSITIVE,
-    "dtype": _NAME,
-    "device": (lambda value: value in ("cpu", "cuda"), "cpu or cuda"),
-    "timed": _FLAG,
-    "group": _NAME_OR_NULL,
-    "command": _NAME,
-    "commit": _NAME_OR_NULL,
-    "hardware": _NAME,
-    "threads": _POSITIVE,
-    "processes": _POSITIVE,
-    "torch": _NAME,
-    "transformers": _NAME,
-    "python": _NAME,
-    "date": (_is_date, "a date and time with its zone (ISO 8601)"),
-    "plan": _NAME_OR_NULL,
-}
+    """Raise ValueError, beginning with the field at fault, unless this is a `RunEntry`."""
+    checked(RunEntry, entry)

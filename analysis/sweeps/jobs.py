@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
 
-from analysis.runs.schema import setting_hash
+from analysis.runs.schema import STAGES, setting_hash
 from analysis.sweeps.models import Key, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan
 from mars import decoders
@@ -18,13 +18,6 @@ from mars.config import DecodingSettings
 from mars.decoders import Needs
 from mars.options import DEFAULT_BLOCK_SIZE
 from mars.tasks import Problem, numbered
-
-_STAGES: dict[Needs, tuple[str | None, ...]] = {
-    "causal": ("sft", "mars", None),
-    "masks": ("mars",),
-    "diffusion": ("block_diffusion", None),
-}
-"""The stages of training after which a decoder with these needs can run a model; None: it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +89,12 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
     for batch_size, source, decoder in product(group.batch_sizes, group.checkpoints, group.decoders):
         info = decoders.TABLE[decoder]
         model = models(source)
-        _check_stage(decoder, source, model, _STAGES[info.needs])
+        _check_stage(decoder, source, model, info.needs)
         for draft in group.drafts if info.draft else (None,):
             drafting = None if draft is None else models(draft)
             for settings in dict.fromkeys(_settings(group, decoder, model, drafting)):
                 if settings.continuation:
-                    _check_stage("continuation", source, model, ("mars",))
+                    _check_stage("continuation", source, model, "masks")
                 setting = {
                     "model": model,
                     "draft": drafting,
@@ -125,9 +118,9 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
                 )
 
 
-def _check_stage(what: str, source: str, model: Mapping[str, Any], stages: Sequence[str | None]) -> None:
-    if model["stage"] not in stages:
-        known = " or ".join(stage for stage in stages if stage)
+def _check_stage(what: str, source: str, model: Mapping[str, Any], needs: Needs) -> None:
+    if needs not in decoders.kinds_after(model["stage"]):
+        known = " or ".join(stage for stage in STAGES if needs in decoders.kinds_after(stage))
         raise ValueError(f"{what} needs a checkpoint of stage {known}, and that of {source} is {model['stage']}")
 
 

@@ -13,23 +13,22 @@ if TYPE_CHECKING:
 
 def problem(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
     """Why this checkpoint, paired with its draft where there is one, cannot write with this decoder; None if it can."""
-    name, info = checkpoint.name, choice.info
-    diffusion = checkpoint.engine.diffusion_mask_id is not None
+    name, info, kinds = checkpoint.name, choice.info, checkpoint.kinds
     if info.draft and not choice.draft:
         return (
             f"{info.title}: this decoder needs a draft. Choose a smaller checkpoint with the same tokenizer in "
             "the settings."
         )
-    if diffusion and info.needs != "diffusion":
+    if info.needs in kinds:
+        return _refusal(choice, checkpoint)
+    if "diffusion" in kinds:
         return f"{name} was trained by block diffusion and predicts no next token: only block diffusion can use it."
-    if info.needs == "diffusion" and not diffusion:
+    if info.needs == "diffusion":
         return f"{name} was not trained by block diffusion, so that decoder cannot use it. Choose another decoder."
-    if info.needs == "masks" and not checkpoint.supports_masks:
-        return (
-            f"{name} was not trained to fill masks, so “{info.title}” cannot use it. Choose a checkpoint made by "
-            "python -m mars.training mars, or another decoder."
-        )
-    return _refusal(choice, checkpoint)
+    return (
+        f"{name} was not trained to fill masks, so “{info.title}” cannot use it. Choose a checkpoint made by "
+        "python -m mars.training mars, or another decoder."
+    )
 
 
 def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
@@ -59,7 +58,7 @@ def inactive(choice: LaneChoice, checkpoint: Checkpoint, threshold: float | None
     settings = to_settings(choice, threshold=threshold, block_size=checkpoint.block_size, max_new_tokens=1)
     if settings.block_size + settings.extra_proposal < 2:
         return "The block size is 1, which leaves no mask to read: each pass writes one token."
-    if not checkpoint.supports_masks and checkpoint.engine.diffusion_mask_id is None:
+    if checkpoint.kinds == {"causal"}:
         return f"{checkpoint.name} was not trained to fill masks, so hardly anything but the first proposal is right."
     if threshold is None and choice.steered:
         return "The slider stands at one token per pass: move it to the left to let this lane write several."

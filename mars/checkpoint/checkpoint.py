@@ -27,6 +27,7 @@ from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
 from mars.config import DecodingSettings
 from mars.control import Control
+from mars.decoders import Needs
 from mars.decoding.service import service_of
 from mars.decoding.stream import Stream
 from mars.engine import Engine, ModelEngine
@@ -60,6 +61,11 @@ class Checkpoint:
     def supports_masks(self) -> bool:
         """Whether the model was trained to fill masks behind a causal prefix, so that decoders can use them."""
         return self.engine.mask_token_id is not None
+
+    @property
+    def kinds(self) -> frozenset[Needs]:
+        """The needs of decoders that the model meets."""
+        return decoders.kinds(masks=self.supports_masks, diffusion=self.engine.diffusion_mask_id is not None)
 
     @property
     def place(self) -> str:

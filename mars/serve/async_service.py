@@ -221,8 +221,8 @@ class Served:
     @property
     def decoders(self) -> list[str]:
         """Those that can be asked for."""
-        fits = {"causal": True, "masks": self.checkpoint.supports_masks, "diffusion": False}
-        return [info.name for info in decoders.TABLE.values() if not info.alone and fits[info.needs]]
+        kinds = self.checkpoint.kinds
+        return [info.name for info in decoders.TABLE.values() if not info.alone and info.needs in kinds]
 
     def info(self, wanted: str | None) -> DecoderInfo:
         """The decoder of a request.
