@@ -168,8 +168,9 @@ export class ThresholdHistory {
     this.passes = pass;
   }
 
+  // A threshold that never changed is no history: its place stays free for the text.
   draw() {
-    if (this.passes === this.drawn) return;
+    if (this.passes === this.drawn || this.turns.length < 2) return;
     this.drawn = this.passes;
     const [low, high] = this.range();
     const level = (threshold) =>

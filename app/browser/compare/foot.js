@@ -27,19 +27,20 @@ export class StageFoot {
 
   // The question that a recorded run answers, or nothing.
   recorded(prompt) {
-    this.about = prompt && `Recorded run of SmolLM2 135M: “${prompt}”`;
+    this.about = prompt && ["Recorded run of SmolLM2 135M", `: “${prompt}”`];
     this.say();
   }
 
   say() {
-    this.parting.textContent = this.about || this.compared();
+    const [first, rest] = this.about || [this.compared()];
+    this.parting.replaceChildren(first, make("span", "lens-roomy", rest));
     this.parting.title = this.parting.textContent;
   }
 
   compared() {
     const found = [...this.partings.values()];
     const alike = found.length > 1 && found.length === this.lanes.size - 1 && found.every((each) => each.endsWith(SAME));
-    return alike ? "All wrote the same text." : found.join(" ");
+    return alike ? "Same text in all lanes." : found.join(" ");
   }
 
   // A ratio for each lane but the baseline.
@@ -64,8 +65,8 @@ export class StageFoot {
   // Two texts part, each at its own token, or with `tokens` null are the same.
   part(key, baseline, tokens) {
     const [one, other] = [key, baseline].map((each) => each.toUpperCase());
-    const pair = this.lanes.size > 2 ? `${one} and ${other}` : "The texts";
-    let sentence = pair === "The texts" ? "Both texts are the same." : `${pair}${SAME}`;
+    const pair = this.lanes.size > 2 ? `${one} and ${other}` : "Texts";
+    let sentence = pair === "Texts" ? "Same text in both lanes." : `${pair}${SAME}`;
     if (tokens) {
       const [here, there] = [tokens[key] + 1, tokens[baseline] + 1];
       const place = here === there ? `token ${here}` : `token ${there} of ${other}, ${here} of ${one}`;

@@ -154,11 +154,13 @@ export class LaneView {
 
   // Nobody compares with it, or its speed is not known yet.
   ratio(ratio, baseline) {
-    this.head(ratio ? `${decimals(ratio, 2)}×` : "–", `the speed of ${baseline}`);
+    this.head(ratio ? `${decimals(ratio, 2)}×` : "–", baseline, "the speed of ");
   }
 
-  head(number, words) {
-    this.speed.replaceChildren(make("strong", "lens-ratio", number), make("span", "", words));
+  // `before` is left out where the head has no room.
+  head(number, words, before = "") {
+    const said = put(make("span"), make("span", "lens-roomy", before), words);
+    this.speed.replaceChildren(make("strong", "lens-ratio", number), said);
   }
 
   verdict(right) {

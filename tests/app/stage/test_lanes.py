@@ -86,6 +86,27 @@ def test_the_history_of_the_threshold_has_a_step_for_each_change(mount: Mount, p
     assert marks == ["one token per pass"]  # the slider did not rest in between
 
 
+def test_a_threshold_that_stays_has_no_history(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("a", "masks"))
+    history = tab.locator(".lens-history")
+    for number, threshold, shown in ((1, 0.9, False), (2, 0.9, False), (3, 0.8, True)):
+        play.feed(tab, play.passed("a", number, [play.token("x")], threshold=threshold))
+        lengths = f".lens-counter-lengths .lens-spoken:has-text('in {number} pass')"
+        tab.wait_for_selector(lengths, state="attached")  # drawn in the same frame
+        assert history.is_visible() is shown
+
+
+def test_a_ratio_keeps_its_unit_beside_the_reason_of_an_end(mount: Mount, play: Any) -> None:
+    tab = mount(1280)
+    play.start(tab, *(play.lane(key, family) for key, family in zip("abc", ("ar", "masks", "exact"), strict=True)))
+    play.feed(tab, *(play.passed(key, 1, [play.token("x")]) for key in "abc"))
+    play.feed(tab, stream.speed_up({"b": 1.7, "c": 2.0}, "a"), stream.lane_end("b", "length", ""))
+    tab.wait_for_selector("[data-lane=b] .lens-ending:has-text('length limit')")
+    assert tab.inner_text("[data-lane=b] .lens-speedup").split() == ["1.70×", "AR"]
+    assert tab.inner_text("[data-lane=c] .lens-speedup").split() == ["2.00×", "the", "speed", "of", "AR"]
+
+
 def test_a_lane_says_why_it_is_inactive_and_why_it_cannot_write(mount: Mount, play: Any) -> None:
     tab = mount()
     play.start(
@@ -113,7 +134,7 @@ def test_lanes_stand_side_by_side_where_there_is_room(
     words, ghosts = [play.token(" word")] * 3, [play.token("x", 0.5, "mask")]
     for number in range(1, 60):
         play.feed(tab, *(play.passed(key, number, words, ghosts, threshold=0.9) for key in keys))
-    tab.wait_for_selector("[data-lane=b] .lens-history-where:text-is('pass 59')")
+    tab.wait_for_selector("[data-lane=b] .lens-lane-sum:has-text('59 passes')")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     boxes = [tab.locator(f"[data-lane={key}]").bounding_box() for key in keys]
     assert (boxes[0]["y"] == boxes[-1]["y"]) is beside  # type: ignore[index]
@@ -190,7 +211,7 @@ def test_a_run_that_is_over_can_be_played_again_and_nothing_moves(mount: Mount, 
     play.sample(tab)
     play_button, time = tab.locator(".lens-play"), tab.locator(".lens-time")
     assert play_button.is_disabled()
-    tab.get_by_text("τ 0.95 from pass 1.").wait_for()  # the foot follows the text by a frame
+    tab.wait_for_selector("[data-lane=b] .lens-lane-sum:has-text('2 passes')")  # the foot follows the text by a frame
     before = tab.evaluate(PLACES)
     play.finish(tab, "a", "b")
     assert tab.evaluate(PLACES) == before
