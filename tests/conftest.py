@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
     from mars.scripted import ScriptedModel
 
+# No test asks the Hub, where there is a network either. It is read at import, and by the programs that tests start.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 # The same examples in every run; to look for others: `--hypothesis-profile=default --hypothesis-seed=N`.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")

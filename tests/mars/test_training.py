@@ -180,10 +180,8 @@ def test_bad_input_gets_one_sentence(
     base: Path,
     chats: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     places = {"BASE": str(base), "EMPTY": str(empty)}

@@ -34,7 +34,6 @@ def test_guidellm_measures_it(served: Any, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(COMMAND), "run", "--disable-progress", *options],
         cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
         timeout=300,
