@@ -17,7 +17,7 @@ _BENCHED = (
     "self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 --markdown --json"
 )
 _REAL_BENCH = (
-    f"--checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 --problems 2 --max-new-tokens 64 --json"
+    f"--checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 --problems 1 --max-new-tokens 64 --json"
 )
 _JUDGED = (
     "autoregressive,self_speculative/tree,self_speculative/lookup,prompt_lookup/k10,sliding_window@none,"
