@@ -14,6 +14,7 @@ from analysis.claims.judging import (
     Finding,
     about,
     above,
+    among,
     at_least,
     at_most,
     below,
@@ -89,8 +90,8 @@ def _one_token(evidence: Evidence) -> Finding:
     texts = f"every text is AR's ({percent(same[0])}); " if alike else ""
     return Finding(
         comparisons=compared,
-        headline=f"{texts}{runs.name(run.model)}: {points(first)} points; "
-        f"{len(undecided)} of {len(pairs)} comparisons undecided",
+        headline=f"{texts}{runs.name(run.model)}: {points(first)} points"
+        f"{among(len(undecided), len(pairs), 'undecided')}",
         runs=[run for _, *both in pairs for run in both],
         why=[*_needed(undecided), *_worse_families(runs, pairs)],
         needs=needs,

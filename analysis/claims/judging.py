@@ -118,6 +118,11 @@ def together(comparisons: int) -> float:
     return 1 - (1 - CONFIDENCE) / max(1, comparisons)
 
 
+def among(count: int, of: int, what: str) -> str:
+    """How many of several comparisons do this, behind a headline; of a single one the verdict says it."""
+    return f"; {count} of {of} comparisons {what}" if of > 1 else ""
+
+
 def percent(interval: Interval) -> str:
     """A share: 95.3 % [93.3, 96.8]."""
     return _words(interval.scaled(100), ".1f", " %")

@@ -13,14 +13,13 @@ from analysis.claims.models import ON_REAL
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters, six benchmarks) and
 four of ours, judged by the rules below: on this repository's tiny models and problems, and on a pretrained model of 135
-million parameters with its adapter, on real benchmarks. `python -m analysis claims` writes this page from the runs in
-`{folder}`; `--json` adds the names of the runs."""
+million parameters with its adapter. `python -m analysis claims` writes this page from `{folder}`; `--json` names the
+runs."""
 
-_METHOD = """Intervals are 95 %, wider where a verdict rests on several at once. Accuracies have Wilson intervals;
-differences of accuracy are paired, with score intervals (Tango 1998); rates and ratios are bootstrapped over problems.
-"Surely" means the whole interval. Wall-clock is compared only between runs that took turns on an otherwise idle
-machine; where a run tells its turns, the interval of a speed-up is over turns (Student's t of the logarithms) and so
-holds what the machine varies by as well as the problems."""
+_METHOD = """Intervals are 95 %, wider where a verdict rests on several at once: Wilson's for accuracies, score
+intervals (Tango 1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the
+whole interval. Wall-clock is compared only between runs that took turns on an idle machine; where a run tells its
+turns, the interval is over turns (Student's t of the logarithms) and so holds what the machine varies by."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 

@@ -16,6 +16,7 @@ from analysis.claims.judging import (
     Finding,
     about,
     above,
+    among,
     at_most,
     faster,
     number,
@@ -307,7 +308,7 @@ def _extra(evidence: Evidence) -> Finding:
     return Finding(
         comparisons=compared,
         headline=f"{first.compared['model']}, τ = {first.compared['τ']}: {first.measured['× tokens/forward']} "
-        f"tokens/forward; {adding} of {len(compared)} comparisons hold",
+        f"tokens/forward{among(adding, len(compared), 'hold')}",
         runs=[*(run for pair in pairs for run in pair), *proposing],
         why=[_how_many_get_there(runs, pairs)],
     )
