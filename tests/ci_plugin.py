@@ -1,12 +1,8 @@
-"""Loaded by `make test`. With CI=true a skip fails where it means that the browser or the harness is missing.
-
-Files that take long run first, so that no process ends alone with one of them (`make test` has several).
-"""
+"""Loaded by `make test`: with CI=true a skip fails where it means that the browser or the harness is missing."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,17 +17,6 @@ NEEDED = {
     "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
 }
 """Modules that may not skip themselves in CI, and what their tests are."""
-
-BROWSER_COSTS = 20
-"""About how many other tests last as long as one in a browser."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the files by what their tests cost, most first; the order within a file stays."""
-    costs: Counter[Path] = Counter()
-    for item in items:
-        costs[item.path] += BROWSER_COSTS if item.get_closest_marker("browser") else 1
-    items.sort(key=lambda item: (-costs[item.path], str(item.path)))
 
 
 def _in_ci() -> bool:
