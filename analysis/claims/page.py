@@ -11,10 +11,9 @@ from analysis.claims.evidence import Published
 from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
 from analysis.claims.models import ON_REAL
 
-_INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters, six benchmarks) and
-four of ours, judged by the rules below: on this repository's tiny models and problems, and on a pretrained model of 135
-million parameters with its adapter. `python -m analysis claims` writes this page from `{folder}`; `--json` names the
-runs."""
+_INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
+judged by the rules below on this repository's tiny models and problems, and on a pretrained model with its adapter.
+`python -m analysis claims` writes this page from `{folder}`; `--json` names the runs."""
 
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several at once: Wilson's for accuracies, score
 intervals (Tango 1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the
