@@ -142,7 +142,7 @@ _ALL = (
         name="real-bench",
         makes="the pretrained model's AR against generate of transformers, on the clock",
         commands=(f"python -m analysis bench {_REAL_BENCH} | tail -n 1 > {{runs}}/bench-135m.json",),
-        hours=0.3,
+        hours=0.1,
         machine=_IDLE,
     ),
     Recipe(

@@ -83,7 +83,7 @@ class RunModel:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSetting:
-    """The setting of a run; its id ends in their hash. `harness` and `judged` are there in some runs only."""
+    """The setting of a run; the run's id ends in its hash. Only some runs have `harness` and `judged`."""
 
     __pydantic_config__ = _OPEN
 
@@ -109,7 +109,7 @@ class RunSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class RunProvenance:
-    """Where a run comes from."""
+    """The command, machine and versions that made a run, and when."""
 
     __pydantic_config__ = _OPEN
 

@@ -65,8 +65,9 @@ export class StageFoot {
   // Two texts part, each at its own token, or with `tokens` null are the same.
   part(key, baseline, tokens) {
     const [one, other] = [key, baseline].map((each) => each.toUpperCase());
-    const pair = this.lanes.size > 2 ? `${one} and ${other}` : "Texts";
-    let sentence = pair === "Texts" ? "Same text in both lanes." : `${pair}${SAME}`;
+    const several = this.lanes.size > 2;
+    const pair = several ? `${one} and ${other}` : "Texts";
+    let sentence = several ? `${pair}${SAME}` : "Same text in both lanes.";
     if (tokens) {
       const [here, there] = [tokens[key] + 1, tokens[baseline] + 1];
       const place = here === there ? `token ${here}` : `token ${there} of ${other}, ${here} of ${one}`;
