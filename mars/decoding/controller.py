@@ -1,17 +1,22 @@
 """Chooses the masks and drafts of each row in the next pass, by what passes take, what rows gain, and the queue.
 
-A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others write one token each.
-Of a choice c are known G, the tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass
-of Q columns, all measured while text is written. T is another where there are masks (`PassTimes`): an adapter computes
-in their columns. A row that has gained f times as many further tokens as others so far is expected to go on so. Of n
-rows, let the k of largest f spend:
+A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others copy from the text
+where that pays (`COPY`, without masks), or write one token where nothing can be copied. Of a choice c are known G, the
+tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass of Q columns, all measured
+while text is written. T is another where there are masks (`PassTimes`): an adapter computes in their columns. A row
+that has gained f times as many further tokens as others so far is expected to go on so. Of n rows, let the k of
+largest f spend c, and the others the base b:
 
-    goodput(c, k) = (n + Σ f (G - 1)) / T(n + k (q - 1))        tokens a second; the sum is over the k rows
+    goodput(c, k) = (n G_b + Σ (f (G_c - 1) - (G_b - 1))) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
-Passes that read prompts in between take the same time in all, whatever is chosen, and do not count. The largest wins,
-but a change must promise more than `MARGIN`, and then stays for `HOLD` passes. The texts are the same whatever is
-chosen. Only with `thresholds`, the policy `knob`, and only rows whose request leaves it open may be decoded with a
-threshold while requests wait for a place: it falls along the thresholds, and rises again, step by step.
+with the sum over the k rows, and s how much longer passes with masks have taken under this choice than T says: shorter
+where plans often have none. Where each row has a plan of its own (`TREES`), columns are dearer the more rows there
+are, and plans have fewer: there G, q and s are known apart by the load. The price of a column makes each pay for
+itself, so copies need no trial. Passes that read prompts in between take the same time in all, whatever is chosen, and
+do not count. The largest wins, but a change must promise more than `MARGIN`, and then stays for `HOLD` passes. The
+texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, and only rows whose request leaves it
+open may be decoded with a threshold while requests wait for a place: it falls along the thresholds, and rises again,
+step by step.
 """
 
 from __future__ import annotations
@@ -20,11 +25,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mars.decoding.costs import Profile, curve
+from mars.decoding.costs import TRIALS, Profile, curve
 from mars.decoding.layouts import (
     EXPECTED,
     MASKLESS,
     REMEMBERED,
+    TREES,
     Layout,
     most_gained,
     reach_of,
@@ -33,17 +39,22 @@ from mars.decoding.layouts import (
 from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
-from mars.decoding.trees import PRICE
+from mars.decoding.trees import MOST_COLUMNS, PRICE
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
 REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
 RETRY = 150  # passes after which another choice is tried again; twice as many each time that it comes to nothing
 LONGEST_RETRY = 1200
+TRIED_BY = 2  # rows that spend on trial at most
+TRIED_BY = 2  # rows that spend what is tried, at most
 HURRY = 4  # so many times later while prompts are read: a trial makes their first tokens wait
 WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
 MARGIN = 0.02  # by which another choice must be better
-MIXED = 1.1  # how much longer a pass takes in which some rows spend and others do not, before any was seen
+LATEST = 0.03  # the weight of a pass in s
+FASTEST, SLOWEST = 0.5, 1.5  # a pass that took longer yet was interrupted
+CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, and costs if its price was too low
 BONUS = 1.15  # on the claim of rows that spend already, so that rows do not take turns
+MOST_UNKNOWN = 0.5  # the highest price of a column before any is known
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
 FORGET = 0.95  # what counts of a row's tokens a pass later
 PRIOR = 2.0  # passes of a row for which counts what was expected of a choice
@@ -81,6 +92,7 @@ class Choice:
 NOTHING = Choice("none")
 COPY, LOOKUP = Choice("copy"), Choice("lookup")
 EXACT = (NOTHING, COPY, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
+BASES = (NOTHING, COPY)  # of rows without an expectation, which plan nothing, and of rows with one
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
@@ -88,7 +100,7 @@ WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 class Known:
     """What is known of a choice: tokens gained by a row and its columns, from so many passes of a row.
 
-    `passes` counts those of the pool, `last` is the number of the last one.
+    `passes` counts those of the pool, `last` is the number of the last one, `slow` is s.
     """
 
     gain: float
@@ -96,12 +108,17 @@ class Known:
     seen: float = PRIOR
     passes: int = 0
     last: int = 0
+    slow: float = 1.0
 
     def learn(self, tokens: int, weight: float, columns: float) -> None:
         """Further tokens of rows that count for `weight`, and their columns."""
         self.gain = 1 + (self.seen * (self.gain - 1) + tokens) / (self.seen + weight)
         self.columns += (columns - self.columns) * weight / (self.seen + weight)
         self.seen = min(self.seen + weight, REMEMBERED)
+
+    def timed(self, seconds: float, usual: float) -> None:
+        """A pass took so long, and T says what is usual."""
+        self.slow += LATEST * (min(max(seconds / usual, FASTEST), SLOWEST) - self.slow)
 
 
 @dataclass(slots=True)
@@ -122,11 +139,11 @@ class Account:
     @property
     def claim(self) -> float:
         """f, as rows are ranked by it."""
-        return self.factor * (1.0 if self.spends == NOTHING else BONUS)
+        return self.factor * (1.0 if self.spends in BASES else BONUS)
 
     def passed(self, gained: int, expected: float) -> None:
         """The row wrote so many tokens; the first pass of a choice says nothing, having no drafts."""
-        spent = self.spends != NOTHING
+        spent = self.spends not in BASES
         if self.before == self.spends or not spent:
             self.gained = FORGET * self.gained + (gained - 1) * spent
             self.expected = FORGET * self.expected + (expected - 1) * spent
@@ -165,9 +182,20 @@ class PassTimes:
             return mixed
         return min(mixed, curve(plain, columns) or mixed)
 
-    def price(self, columns: float, rate: float) -> float | None:
-        """What one more column costs in a pass with masks; as `Profile.price`."""
-        return self._masked.price(columns, rate) or self._plain.price(columns, rate)
+    def price(self, columns: float, rate: float, *, masked: bool) -> float | None:
+        """What one more column costs in a pass of this kind, else of the other kind if known; as `Profile.price`."""
+        first, second = (self._masked, self._plain) if masked else (self._plain, self._masked)
+        return first.price(columns, rate) or second.price(columns, rate)
+
+
+def _reads_masks(row: Row) -> bool:
+    """Whether it had masks in its last pass, in which it spent a choice that may have them."""
+    return row.plan is None or any(row.plan.masks)
+
+
+def load_of(rows: int) -> int:
+    """Numbers of rows whose plans are taken to be alike: 0 of one row, 1 of two, 2 of up to four, and so on."""
+    return (rows - 1).bit_length()
 
 
 class Controller:
@@ -178,14 +206,16 @@ class Controller:
         self._steps: tuple[float | None, ...] = (None, *thresholds)
         self._step = 0
         self._pressure = 0
-        self._known: dict[Choice, Known] = {}
+        self._known: dict[tuple[Choice, int], Known] = {}
+        self._load = 0
+        self._base = NOTHING
         self._times = PassTimes()
-        self._mixed = MIXED
         self._accounts: dict[int, Account] = {}
         self._expected = Goodput(0.0, 0.0, set())
         self._now = 0
         self._changed = 0
         self._tried = 0
+        self._trying = False
         self._settled = NOTHING
         self._patience = RETRY
 
@@ -212,114 +242,157 @@ class Controller:
         if changed or self._now % REVIEW == 0:
             self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
         spending = self._expected.spending
-        return [row for row in steered if self._give(row, self.choice if row.number in spending else NOTHING)]
+        rest = self.choice if self.choice in BASES else self._base
+        return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
 
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
-        accounts = {row.number: (row, account) for row in rows if (account := self._accounts.get(row.number))}
-        if not accounts:
+        pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
+        if not pairs:
             return
-        spent = {number: pair for number, pair in accounts.items() if pair[1].spends != NOTHING}
-        known = self._known[self.choice if spent else NOTHING]
+        spent = [(row, account) for row, account in pairs if account.spends not in BASES]
+        known = self._of(self.choice if spent or self.choice in BASES else self._base)
         known.passes += 1
         known.last = self._now
         total = sum(columns.values())
-        mixed = 0 < len(spent) < len(accounts)
-        masked = bool(spent) and not self.choice.plain
-        if mixed and (usual := self._times.seconds(total, masked=masked)):
-            self._mixed += 0.05 * (min(max(seconds / usual, 0.5), 3.0) - self._mixed)
-        self._times.took(total, seconds / (self._mixed if mixed else 1.0), masked=masked)
-        settled = {number: pair for number, pair in spent.items() if pair[1].before == pair[1].spends}
-        if settled:  # rows that gain more than others say less of what others would
-            tokens = sum(row.gained - 1 for row, _ in settled.values())
-            weight = sum(account.factor for _, account in settled.values())
-            known.learn(tokens, weight, statistics.fmean(columns[number] for number in settled))
-        for row, account in accounts.values():
+        masks = bool(spent) and not self.choice.plain
+        self._times.took(total, seconds, masked=masks and any(_reads_masks(row) for row, _ in spent))
+        if masks and known.passes > TRIALS and (usual := self._times.seconds(total, masked=True)):
+            known.timed(seconds, usual)
+        for choice in {self._base, self.choice}:
+            rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
+            settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice.plain]
+            if settled:  # rows that gain more than others say less of what others would
+                tokens = sum(row.gained - 1 for row, _ in settled)
+                weight = sum(1.0 if choice in BASES else account.factor for _, account in settled)
+                self._of(choice).learn(tokens, weight, statistics.fmean(columns[row.number] for row, _ in settled))
+        for row, account in pairs:
             account.passed(row.gained, known.gain)
 
-    def price(self, rows: int) -> float:
-        """What one more column of a row costs, in tokens that all would write meanwhile, however many `rows` it are."""
-        del rows
-        return self._times.price(self._expected.columns, self._expected.rate) or PRICE
+    def price(self, *, masked: bool) -> float:
+        """What one more column costs in a pass with or without masks, in tokens that all rows would write meanwhile."""
+        found = self._times.price(self._expected.columns, self._expected.rate, masked=masked)
+        return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
+
+    def _plain_price(self, _rows: int) -> float:
+        return self.price(masked=False)
+
+    def _masked_price(self, _rows: int) -> float:
+        return self.price(masked=True)
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass, in which `others` share that are not steered."""
         drafts = min(self._accounts[row.number].own.drafts for row in rows)
+        self._load = load_of(len(rows) + others)
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
         loose = [row for row in ranked if row.control.free and self.threshold is not None]
         trees = all(self._accounts[row.number].own.expectation for row in rows)
+        self._base = NOTHING
         found: dict[Choice, Goodput] = {}
+        able: dict[bool, list[Row]] = {False: ranked, True: loose}
         untried: set[bool] = set()
         for choice in (*EXACT, *(WINDOWS if loose else ())):
             if not (choice.plain or reach_of(choice.layout, drafts)) or (choice in (COPY, LOOKUP) and not trees):
                 continue
+            if choice == COPY and self._prefers_copies(found[NOTHING], rows, others, drafts):
+                self._base = COPY
             if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
-            able = loose if choice.window else ranked
-            found[choice] = self._best(choice, able, others + len(ranked) - len(able), drafts)
+            some = able[choice.window]
+            found[choice] = self._best(choice, some, others + len(rows) - len(some), drafts)
             most = max(goodput.rate for goodput in found.values())
-            if self._known[choice].passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
+            if self._of(choice).passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
                 untried.add(choice.window)
         if self.choice not in found:
-            self._change(NOTHING)
+            self._change(self._base)
         if self._now - self._changed >= HOLD:
             self._reconsider(found, hurry=hurry)
+        if self._trying:
+            few = able[self.choice.window][:TRIED_BY]
+            return self._best(self.choice, few, others + len(rows) - len(few), drafts)
         return found[self.choice]
+
+    def _prefers_copies(self, nothing: Goodput, rows: Sequence[Row], others: int, drafts: int) -> bool:
+        """Whether rows that spend nothing else are to copy: unless that is known to be slower than one token each."""
+        copies = self._best(COPY, rows, others, drafts)
+        return self._of(COPY).passes < HOLD or copies.rate * (1 + MARGIN) > nothing.rate
 
     def _reconsider(self, found: Mapping[Choice, Goodput], *, hurry: bool) -> None:
         """Take what promises most; now and then, try again what promises less, in a `hurry` more seldom."""
         best = max(found, key=lambda choice: found[choice].rate)
         most = found[best].rate
         worthy = [choice for choice in found if found[choice].rate > WORTH_A_TRY * most and choice != self.choice]
-        oldest = min(worthy, key=lambda choice: self._known[choice].last, default=self.choice)
-        new = self._known[oldest].passes < HOLD
-        since = self._now - max(self._known[oldest].last, self._tried)
+        oldest = min(worthy, key=lambda choice: self._of(choice).last, default=self.choice)
+        new = self._of(oldest).passes < HOLD
+        since = self._now - max(self._of(oldest).last, self._tried)
+        self._trying = False
         due = since > self._patience * (HURRY if hurry else 1)
         if oldest != self.choice and (due or (new and not hurry)):
             self._tried = self._now
             if not new:
                 self._patience = min(2 * self._patience, LONGEST_RETRY)
             self._change(oldest)
+            self._trying = oldest not in BASES
         elif most > found[self.choice].rate * (1 + MARGIN):
             if best != self._settled:
                 self._settled, self._patience = best, RETRY
             self._change(best)
+            self._trying = best not in BASES and self._of(best).passes < HOLD
 
     def _change(self, choice: Choice) -> None:
         self.choice, self._changed = choice, self._now
 
     def _best(self, choice: Choice, rows: Sequence[Row], others: int, drafts: int) -> Goodput:
         """The largest goodput with this choice, for which `rows` are ranked; `others` write one token each."""
-        known = self._of(choice, drafts)
-        tokens = columns = float(len(rows) + others)
-        if choice == NOTHING:
-            return Goodput(tokens / self._seconds(columns, masked=False), columns, set())
+        known = self._expect(choice, drafts)
+        base = known if choice in BASES else self._expect(self._base, drafts)
+        tokens = others + len(rows) * base.gain
+        columns = others + len(rows) * base.columns
+        if choice in BASES:
+            return Goodput(tokens / self._seconds(columns, 1.0, masked=False), columns, set())
         found: list[tuple[float, float]] = []
-        for count, row in enumerate(rows, start=1):
+        for row in rows:
             account = self._accounts[row.number]
             tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts))
-            columns += known.columns - 1
-            mixed = self._mixed if count < len(rows) else 1.0
-            found.append((tokens / self._seconds(columns, mixed, masked=not choice.plain), columns))
+            tokens -= base.gain - 1
+            columns += known.columns - base.columns
+            found.append((tokens / self._seconds(columns, known.slow, masked=not choice.plain), columns))
         count = 1 + max(range(len(found)), key=lambda place: found[place][0])
         return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
-    def _seconds(self, columns: float, mixed: float = 1.0, *, masked: bool) -> float:
+    def _seconds(self, columns: float, slow: float, *, masked: bool) -> float:
         """Of a pass; 1 before anything is known."""
         seconds = self._times.seconds(columns, masked=masked)
-        return 1.0 if seconds is None else max(seconds * mixed, 1e-9)
+        return 1.0 if seconds is None else max(seconds * slow, 1e-9)
 
-    def _of(self, choice: Choice, drafts: int) -> Known:
-        """What is known of a choice; until it was tried, it gains what the others let expect."""
-        known = self._known.setdefault(choice, Known(1.0, choice.columns(drafts)))
-        if known.seen <= PRIOR:
-            found = [
-                (other.gain - 1) / (EXPECTED[tried.layout] - 1)
-                for tried, other in self._known.items()
-                if other.seen > PRIOR and not tried.plain and not choice.plain
-            ]
-            further = (EXPECTED[choice.layout] - 1) * max(found, default=1.0)
-            known.gain = 1 + min(further, most_gained(choice.layout, drafts))
+    def _of(self, choice: Choice) -> Known:
+        """What is known of a choice at the load of this pass."""
+        return self._known[choice, self._load if choice.layout in TREES else 0]
+
+    def _expect(self, choice: Choice, drafts: int) -> Known:
+        """The same; until it was tried, it gains what other loads or else other choices let expect."""
+        load = self._load if choice.layout in TREES else 0
+        known = self._known.setdefault((choice, load), Known(1.0, choice.columns(drafts)))
+        if known.seen > PRIOR:
+            return known
+        near = min(
+            (at for (tried, at), other in self._known.items() if tried == choice and other.seen > PRIOR),
+            key=lambda at: abs(at - load),
+            default=None,
+        )
+        if near is not None:
+            other, part = self._known[choice, near], 2.0 ** (near - load)
+            known.columns = min(1 + part * (other.columns - 1), MOST_COLUMNS)
+            known.gain = 1 + min(part * (other.gain - 1), most_gained(choice.layout, drafts))
+            known.slow = other.slow
+            return known
+        found = [
+            (other.gain - 1) / (EXPECTED[tried.layout] - 1)
+            for (tried, _), other in self._known.items()
+            if other.seen > PRIOR and not tried.plain and not choice.plain
+        ]
+        further = (EXPECTED[choice.layout] - 1) * max(found, default=1.0)
+        known.gain = 1 + min(further, most_gained(choice.layout, drafts))
         return known
 
     def _account(self, row: Row) -> Account | None:
@@ -338,7 +411,8 @@ class Controller:
         if choice == account.spends and row.method is not account.own:
             return False
         left_window, account.spends = account.spends.window, choice
-        row.method, row.plan = choice.method(account.own, self.price), None if choice.window else row.plan
+        price = self._plain_price if choice.plain else self._masked_price
+        row.method, row.plan = choice.method(account.own, price), None if choice.window else row.plan
         return left_window and not choice.window
 
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
@@ -353,6 +427,6 @@ class Controller:
             return False
         self._step, self._pressure = step, 0
         for choice in WINDOWS:
-            if choice in self._known:
-                self._known[choice].seen = PRIOR
+            if (choice, 0) in self._known:
+                self._known[choice, 0].seen = PRIOR
         return True

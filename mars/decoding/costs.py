@@ -25,29 +25,24 @@ FEW = 32  # columns of passes that take about as long as one of a single column,
 class Profile:
     """Seconds of a pass by its columns: the median of the last passes of each size, joined by lines.
 
-    Of two sizes the smaller takes no longer: what an interruption has made slow is corrected by what is beside it.
+    More columns take no less time: sizes that say otherwise, by noise or an interruption, have one median of all their
+    passes.
     """
 
     def __init__(self) -> None:
         self._times: dict[int, deque[tuple[int, float]]] = {}
-        self._points: dict[int, tuple[float, float]] = {}
         self._curve: list[tuple[float, float]] = []
 
     def took(self, columns: int, seconds: float) -> None:
         """A pass of so many columns took so long."""
-        size = size_of(columns)
-        times = self._times.setdefault(size, deque(maxlen=KEPT))
+        times = self._times.setdefault(size_of(columns), deque(maxlen=KEPT))
         times.append((columns, seconds))
         if len(times) < TRIALS:
             return
-        self._points[size] = (
-            sum(columns for columns, _ in times) / len(times),
-            statistics.median(seconds for _, seconds in times),
-        )
-        self._curve = sorted(self._points.values())
-        for place in range(len(self._curve) - 2, -1, -1):
-            columns_here, here = self._curve[place]
-            self._curve[place] = (columns_here, min(here, self._curve[place + 1][1]))
+        known = [times for _, times in sorted(self._times.items()) if len(times) >= TRIALS]
+        widths = [statistics.fmean(columns for columns, _ in times) for times in known]
+        medians = ascending([[seconds for _, seconds in times] for times in known])
+        self._curve = list(zip(widths, medians, strict=True))
 
     @property
     def points(self) -> Points:
@@ -61,6 +56,18 @@ class Profile:
     def price(self, columns: float, rate: float) -> float | None:
         """What one more column costs in a pass of so many, in tokens that are written at this rate; None if unknown."""
         return price(self._curve, columns, rate)
+
+
+def ascending(samples: Sequence[Sequence[float]]) -> list[float]:
+    """The median of each sample; where medians fall, that of all samples that take part (isotonic regression)."""
+    pooled: list[tuple[float, list[float], int]] = []
+    for sample in samples:
+        values, count = list(sample), 1
+        while pooled and pooled[-1][0] > statistics.median_low(values):
+            _, before, more = pooled.pop()
+            values, count = before + values, more + count
+        pooled.append((statistics.median_low(values), values, count))
+    return [median for median, _, count in pooled for _ in range(count)]
 
 
 def curve(points: Points, columns: float) -> float | None:
@@ -93,12 +100,16 @@ def slope(points: Points) -> float:
 def price(points: Points, columns: float, rate: float) -> float | None:
     """What one more column costs in a pass of about so many, in tokens that are written at this rate, tokens a second.
 
-    It is the slope from half as many columns to twice as many, and never nothing. None before two widths of `MANY`
-    columns were timed.
+    It is the slope from half as many columns to twice as many, and never nothing; nothing is said by narrower passes
+    than any that were timed. None before two widths of `MANY` columns were timed.
     """
-    low, high = max(columns / 2, MANY), 2 * max(columns, MANY)
+    wide = [point for point in points if point[0] >= MANY]
+    if len(wide) < 2:
+        return None
+    low = max(columns / 2, wide[0][0])
+    high = 2 * max(columns, low)
     less, more = curve(points, low), curve(points, high)
-    if sum(point[0] >= MANY for point in points) < 2 or less is None or more is None:
+    if less is None or more is None:
         return None
     return max((more - less) / (high - low) * rate, CHEAPEST)
 
