@@ -40,6 +40,7 @@ EXPECTED: dict[Layout, float] = {
     "copy": 1.5,
     "narrow": 1.7,
     "linear": 2.0,
+    "tree": 2.2,
     "lookup": 2.5,
     "quadratic": 3.0,
 }

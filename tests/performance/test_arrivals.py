@@ -41,10 +41,10 @@ def test_quantiles() -> None:
 def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.json"
     few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1"]
-    options = [*few, "--lanes", "ar", "linear", "exact", "--threads", "1", "--json", str(file), "--save", str(tmp_path)]
+    options = [*few, "--lanes", "ar", "tree", "exact", "--threads", "1", "--json", str(file), "--save", str(tmp_path)]
     assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
     found = json.loads(file.read_text())
-    lanes = ["ar", "linear", "exact"]
+    lanes = ["ar", "tree", "exact"]
     assert sorted({one["lane"] for one in found["results"]}) == sorted(lanes)
     assert len(found["results"]) == len(lanes) * 2
     [test], problems = read_loads(tmp_path)
