@@ -49,6 +49,7 @@ TRIED_BY = 2  # rows that spend on trial at most
 TRIED_BY = 2  # rows that spend what is tried, at most
 HURRY = 4  # so many times later while prompts are read: a trial makes their first tokens wait
 WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
+WORTH_ANOTHER = 0.75  # the same of what was tried before
 MARGIN = 0.02  # by which another choice must be better
 LATEST = 0.03  # the weight of a pass in s
 FASTEST, SLOWEST = 0.5, 1.5  # a pass that took longer yet was interrupted
@@ -321,7 +322,8 @@ class Controller:
         """Take what promises most; now and then, try again what promises less, in a `hurry` more seldom."""
         best = max(found, key=lambda choice: found[choice].rate)
         most = found[best].rate
-        worthy = [choice for choice in found if found[choice].rate > WORTH_A_TRY * most and choice != self.choice]
+        others = {choice: goodput.rate / most for choice, goodput in found.items() if choice != self.choice}
+        worthy = [choice for choice, part in others.items() if self._worthy(choice, part)]
         oldest = min(worthy, key=lambda choice: self._of(choice).last, default=self.choice)
         new = self._of(oldest).passes < HOLD
         since = self._now - max(self._of(oldest).last, self._tried)
@@ -334,10 +336,15 @@ class Controller:
             self._change(oldest)
             self._trying = oldest not in BASES
         elif most > found[self.choice].rate * (1 + MARGIN):
-            if best != self._settled:
-                self._settled, self._patience = best, RETRY
+            if best != self._settled and not {best, self._settled} <= set(BASES):
+                self._patience = RETRY
+            self._settled = best
             self._change(best)
             self._trying = best not in BASES and self._of(best).passes < HOLD
+
+    def _worthy(self, choice: Choice, part: float) -> bool:
+        """Whether to try what promises this part of the best goodput."""
+        return part > (WORTH_A_TRY if self._of(choice).passes < HOLD else WORTH_ANOTHER)
 
     def _change(self, choice: Choice) -> None:
         self.choice, self._changed = choice, self._now
