@@ -32,6 +32,10 @@ _KINDS = (
     f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 256 --decoders "
     "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
 )
+_FRONTIER = (
+    "autoregressive,sliding_window@0.99,sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,"
+    "sliding_window@0.5,self_speculative/auto"
+)
 _WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
 _SHORT = f"{_WHOLE} --limit 100"
 
@@ -125,6 +129,12 @@ _ALL = (
         f"{_WHOLE} --decoders autoregressive,sliding_window@none",
     ),
     _ifeval("real-scores", "the same by margin and by entropy", 0.5, f"{_SHORT} --decoders {_SCORED}"),
+    _ifeval(
+        "real-frontier",
+        "the pretrained model under each τ and exactly, one prompt at a time, on the clock",
+        0.7,
+        f"{_WHOLE} --timed --batch-size 1 --limit 48 --decoders {_FRONTIER}",
+    ),
     _ifeval(
         "real-caches",
         "block caches against a cursor per row on the pretrained model, on the clock",

@@ -33,7 +33,7 @@ DESCRIPTIONS = {
         reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
         "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
         "marks. The dashed line is AR on the same problems, with its 95 % band.",
-        recipes=("ablations", "shipped"),
+        recipes=("ablations", "shipped", "real-frontier"),
     ),
     "families": Description(
         title="By family of problems",
