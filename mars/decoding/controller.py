@@ -45,7 +45,6 @@ HOLD = 6  # passes that a choice is kept for at least: in the first, there are n
 REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
 RETRY = 150  # passes after which another choice is tried again; twice as many each time that it comes to nothing
 LONGEST_RETRY = 1200
-TRIED_BY = 2  # rows that spend on trial at most
 TRIED_BY = 2  # rows that spend what is tried, at most
 HURRY = 4  # so many times later while prompts are read: a trial makes their first tokens wait
 WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
@@ -53,9 +52,9 @@ WORTH_ANOTHER = 0.75  # the same of what was tried before
 MARGIN = 0.02  # by which another choice must be better
 LATEST = 0.03  # the weight of a pass in s
 FASTEST, SLOWEST = 0.5, 1.5  # a pass that took longer yet was interrupted
+MOST_UNKNOWN = 0.5  # the highest price of a column before any was timed
 CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, and costs if its price was too low
 BONUS = 1.15  # on the claim of rows that spend already, so that rows do not take turns
-MOST_UNKNOWN = 0.5  # the highest price of a column before any is known
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
 FORGET = 0.95  # what counts of a row's tokens a pass later
 PRIOR = 2.0  # passes of a row for which counts what was expected of a choice
@@ -93,7 +92,7 @@ class Choice:
 NOTHING = Choice("none")
 COPY, LOOKUP = Choice("copy"), Choice("lookup")
 EXACT = (NOTHING, COPY, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
-BASES = (NOTHING, COPY)  # of rows without an expectation, which plan nothing, and of rows with one
+BASES = (NOTHING, COPY)  # what the rows do that do not spend the choice; copies need an expectation
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
