@@ -183,7 +183,9 @@ class GreedyRuns:
 
     def sweep(self, model: Model, score: str = "probability") -> tuple[Run, list[Run]] | None:
         """One-token mode of a model, and its runs by threshold on the same problems, the strictest first."""
-        by_threshold = largest_group(self.with_threshold(model, score=score), lambda run: run.threshold)
+        compared = {run.problem_set for run in self.one_token(model)}
+        runs = [run for run in self.with_threshold(model, score=score) if run.problem_set in compared]
+        by_threshold = largest_group(runs, lambda run: run.threshold)
         found = on_same_problems(self.one_token(model), by_threshold.values())
         if found is None:
             return None

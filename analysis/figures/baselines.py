@@ -12,6 +12,8 @@ from analysis.runs.baseline import ArModels, is_plain, speed_baselines
 
 Row = dict[str, Any]
 
+_ALIKE = ("seed", "settings.max_new_tokens")
+
 
 class Baselines:
     """Of a store, whose table is `table`; the AR baseline of a run is that of its model (`analysis.runs.baseline`)."""
@@ -44,12 +46,13 @@ class Baselines:
         return None if found.empty else str(found.mode()[0])
 
     def accuracy_of(self, row: Row) -> tuple[str, pd.DataFrame] | None:
-        """Id and rows of the AR baseline on the problems of this run, if it was run on all of them."""
+        """Id and rows of the AR baseline on the problems of this run, if it was run on all of them, at this length."""
         model = self.model_of(row)
-        key = (model, row["seed"], row["tasks"], row["problems"])
+        alike = {"model.fingerprint": model, **{name: row[name] for name in _ALIKE}}
+        key = (*alike.values(), row["tasks"], row["problems"])
         if key not in self._found:
             wanted = self._runs.rows(row["id"])[["task", "number"]]
-            own = [run for run in self._plain if run["model.fingerprint"] == model and run["seed"] == row["seed"]]
+            own = [run for run in self._plain if all(run[name] == value for name, value in alike.items())]
             pairs = ((str(other["id"]), self._runs.rows(other["id"]).merge(wanted)) for other in own)
             self._found[key] = next((pair for pair in pairs if len(pair[1]) == len(wanted)), None)
         return self._found[key]

@@ -43,14 +43,14 @@ def measure(
 ) -> pd.DataFrame:
     """The table of `runs`, and below it `published`, with the columns that figures need.
 
-    For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none or `measures` leaves it out: shares
-    for accuracies, points for the loss, which is AR baseline − run on the same problems, with `gained` and `lost` as in
-    `PairedDifference`. Runs that were not timed have no tokens per second; those that nobody judged have no accuracy
-    and no loss. `ar_run` is the id of the AR run that took turns with it, in the same group at the same batch size:
-    speed-ups are over it, and `same_text` is the share of its texts that are that run's, if that is of the same weights
-    or of its adapter's base. `baseline` is the id of the AR baseline, `task` the family; with `families` a run has one
-    row for each in place of one over all. The columns of `analysis.figures.naming` say what marks are called.
-    `progress` is told after each run.
+    For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none or `measures` leaves it out:
+    shares for accuracies, points for the loss, which is AR baseline − run on the same problems, with `gained` and
+    `lost` as in `PairedDifference`. Runs that were not timed have no tokens per second; those that nobody judged have
+    no accuracy and no loss. `ar_run` is the id of the AR run that took turns with it, in the same group at the same
+    batch size: speed-ups are over it, and `same_text` is the share of its texts that are that run's, or the AR
+    baseline's where there is none, if that is of the same weights or of its adapter's base. `baseline` is the id of
+    the AR baseline, `task` the family; with `families` a run has one row for each in place of one over all. The
+    columns of `analysis.figures.naming` say what marks are called. `progress` is told after each run.
     """
     table = runs.table()
     baselines = Baselines(runs, table)
@@ -90,6 +90,8 @@ def _measured(
     if baseline is not None:
         flat["baseline"], theirs = baseline[0], _of(baseline[1], task)
         found[AR_ACCURACY] = accuracy(theirs)
+        if SAME_TEXT in wanted and timed is None and baselines.has_weights_of(row, baseline[0]):
+            found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
         if LOSS in wanted:
             difference = paired_difference(rows, theirs)
             flat |= {"gained": difference.gained, "lost": difference.lost}

@@ -19,6 +19,7 @@ from mars import decoders
 _NOTHING = float("nan")
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
+_EXACT = [decoder.name for decoder in decoders.TABLE.values() if decoder.exact]
 _UNCOUNTED = "Draft models are left out: tokens per forward do not count their passes."
 
 
@@ -34,8 +35,9 @@ class Finding:
 def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     """The answer from `rows`: runs of one set (`app.tradeoffs.together`), on the clock of one batch size.
 
-    Candidates are the marks that the frontier has of them, but AR, compared on the problems of their AR run. In tokens
-    per forward a run with a draft model is none, for the draft's passes are not among those counted.
+    Candidates are the marks that the frontier has of them, but AR, compared on the problems of their AR run. An exact
+    decoder that wrote that run's very texts loses nothing; others are tested. In tokens per forward a run with a
+    draft model is none, for the draft's passes are not among those counted.
     """
     ours = rows[rows["source"] != PUBLISHED]
     ar = references(ours, against)
@@ -56,25 +58,31 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
 
 
 def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Finding:
-    point = _point(tried, points, against)
+    sure = tried["decoder"].isin(_EXACT) & (tried["same_text"] == 1)
+    point = _point(tried[~sure], points, against)
     within = f"Within {_points(points)} of AR's accuracy"
     where = "" if against == PER_FORWARD else f" at batch size {int(ar['batch_size'])}"
-    how = [_who(ar, against), _tried(point, int(ar["n"]))]
-    if point.chosen is None:
+    how = [_who(ar, against), _tried(len(tried), point, int(ar["n"]))]
+    able = tried[sure | tried["id"].isin([point.chosen.name] if point.chosen else [])]
+    if able.empty:
         closest = min(candidate.loss_at_most for candidate in point.candidates)
         sentence = (
             f"{within}, no setting{where} is sure enough: the closest may lose {closest:.1f}, so stay with AR or raise "
             "the budget."
         )
         return Finding(sentence=sentence, how=" ".join(how))
-    row = tried[tried["id"] == point.chosen.name].iloc[0].to_dict()
-    how.append(f"{setting_words(row)}: {_loss(point.chosen, point.confidence)}.")
+    row = able.sort_values([against, "id"], ascending=[False, True]).iloc[0].to_dict()
+    if point.chosen is not None and row["id"] == point.chosen.name:
+        loss = _loss(point.chosen, point.confidence)
+    else:
+        loss = f"AR's own text in all {int(row['n']):,} answers, which cannot be less accurate"
+    how.append(f"{setting_words(row)}: {loss}.")
     if against == PER_FORWARD:
         sentence = (
             f"{within}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
             f"{ar[against]:.1f}; a pass may take longer than one of AR."
         )
-        return Finding(sentence=sentence, how=" ".join(how), chosen=point.chosen.name)
+        return Finding(sentence=sentence, how=" ".join(how), chosen=str(row["id"]))
     ratio = float(row["speedup"])
     if ratio <= 1 + _ALIKE:
         sentence = f"{within}, AR itself is the fastest{where}: the next, {called(row)}, has {_times(ratio)} its speed."
@@ -83,7 +91,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
         f"{within}, the fastest{where} is {called(row)}: about {_rounded(row['tokens_per_second'])} tokens a second, "
         f"{_times(ratio)} AR."
     )
-    return Finding(sentence=sentence, how=" ".join(how), chosen=point.chosen.name)
+    return Finding(sentence=sentence, how=" ".join(how), chosen=str(row["id"]))
 
 
 def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
@@ -122,8 +130,7 @@ def _who(ar: Row, against: str) -> str:
     return f"AR is {ar['model']}{speed}, on {ar['hardware']}."
 
 
-def _tried(point: OperatingPoint, problems: int) -> str:
-    count = len(point.candidates)
+def _tried(count: int, point: OperatingPoint, problems: int) -> str:
     return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {point.confidence:.0%} confidence."
 
 

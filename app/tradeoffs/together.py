@@ -34,7 +34,7 @@ class Together:
 
 
 def sets(table: pd.DataFrame, against: str) -> list[Together]:
-    """The sets of the measured runs that have this measure: judged ones first, then those with most runs.
+    """The sets of the measured runs that have this measure: judged ones first, of the largest model, of most runs.
 
     Runs of one set that nobody judged have no baseline: those of one timed group belong together.
     """
@@ -45,7 +45,7 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
         keys = _SAME_TURNS
     grouped = ours.groupby(keys, sort=True, dropna=False)
     groups = [(key, rows) for key, rows in grouped if _compares(rows, against)]
-    groups.sort(key=lambda found: (found[1]["accuracy"].isna().all(), -len(found[1])))
+    groups.sort(key=lambda found: _rank(found[1]))
     return [Together(name=_name(key), label=_label(rows), ids=frozenset(rows["id"])) for key, rows in groups]
 
 
@@ -55,9 +55,14 @@ def batch_sizes(rows: pd.DataFrame) -> list[int]:
 
 
 def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
-    """Those of these runs that the others are compared with: the AR run, on the clock one for each batch size."""
-    judged = against == PER_FORWARD and rows["baseline"].notna().any()
-    return rows[rows["id"].isin(rows["baseline"] if judged else rows["ar_run"])]
+    """Those of these runs that the others are compared with: the AR run, on the clock one for each batch size.
+
+    Where the AR run that they are judged by has more problems, it is the one on theirs that is told.
+    """
+    if against != PER_FORWARD or not rows["baseline"].notna().any():
+        return rows[rows["id"].isin(rows["ar_run"])]
+    found = rows[rows["id"].isin(rows["baseline"])]
+    return rows[rows["decoder"] == decoders.BASELINE].head(1) if found.empty else found
 
 
 def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFrame:
@@ -83,6 +88,10 @@ def _first(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFram
     best = found[found["model"] == model].sort_values([against, "id"], ascending=[False, True])
     chosen = rows[rows["id"] == starred]
     return rows[rows["series"] == (chosen if len(chosen) else best)["series"].iloc[0]]
+
+
+def _rank(rows: pd.DataFrame) -> tuple[bool, float, int]:
+    return bool(rows["accuracy"].isna().all()), -float(rows["model.parameters"].max()), -len(rows)
 
 
 def _compares(rows: pd.DataFrame, against: str) -> bool:

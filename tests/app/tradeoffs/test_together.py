@@ -54,24 +54,49 @@ def test_runs_of_another_machine_or_model_are_another_set(fabricated: Any) -> No
 
 @pytest.mark.parametrize("asked", [{"batch": 1}, {"batch": 8}, {"against": PER_FORWARD}])
 def test_a_figure_starts_with_six_series_at_most_that_a_reader_knows(asked: dict[str, Any]) -> None:
-    shown = drawing.draw(SHIPPED, View(**{"figure": "frontier", "against": PER_SECOND, **asked}))
+    asked = {"figure": "frontier", "against": PER_SECOND, **asked}
+    asked["runs"] = next(
+        each.name for each in together.sets(SHIPPED.table(), asked["against"]) if "mars-b8" in each.label
+    )
+    shown = drawing.draw(SHIPPED, View(**asked))
     names = [trace["name"] for trace in shown["figure"]["data"] if trace.get("customdata")]
     assert len(names) <= together.MOST_SERIES
     assert set(names) <= TITLES
     assert names[0] == "AR"
     assert shown["more"]["count"] > 0
-    more = drawing.draw(SHIPPED, View(**{"figure": "frontier", "against": PER_SECOND, **asked, "more": True}))
+    more = drawing.draw(SHIPPED, View(**asked, more=True))
     drawn = {run for trace in more["figure"]["data"] for run in trace.get("customdata", [])}
     assert len(drawn) > sum(len(trace.get("customdata", [])) for trace in shown["figure"]["data"])
     assert drawn <= {row["id"] for row in shown["table"]["rows"]}
 
 
-def test_the_first_view_is_throughput_at_batch_size_1() -> None:
+def test_the_first_view_is_throughput_of_the_real_model_at_batch_size_1() -> None:
     shown = drawing.draw(SHIPPED, View(figure="frontier", against=PER_SECOND))
     assert shown["axes"][0] == {"value": PER_SECOND, "label": "throughput (tok/s)"}
-    assert shown["batch"] == {"value": 1, "options": [1, 4, 8, 16]}
+    assert shown["batch"]["value"] == 1
+    assert "smollm2-135m-mars" in shown["answer"]["how"]
+    assert all("smollm2-135m" in row["id"] for row in shown["table"]["rows"])
     text = " ".join([shown["caption"], *(axis["label"] for axis in shown["axes"])])
     assert "speed" not in text
+
+
+@pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
+def test_sets_of_the_largest_model_come_first(against: str) -> None:
+    table = SHIPPED.table()
+    judged = [each for each in together.sets(table, against) if table[table["id"].isin(each.ids)]["loss"].notna().any()]
+    sizes = [table[table["id"].isin(each.ids)]["model.parameters"].max() for each in judged]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 1
+
+
+def test_runs_on_a_part_of_the_problems_of_their_baseline_are_a_set_with_an_ar_run_of_their_own() -> None:
+    table = SHIPPED.table()
+    parts = [each for each in together.sets(table, PER_FORWARD) if "100 problems of IFEval" in each.label]
+    assert len(parts) == 1
+    rows = table[table["id"].isin(parts[0].ids)]
+    (ar,) = together.references(rows, PER_FORWARD).to_dict("records")
+    assert (ar["decoder"], ar["n"]) == ("autoregressive", 100)
+    assert ar["id"] not in set(rows["baseline"])
 
 
 def test_rings_leave_out_draft_models_and_small_samples(library: RunCache, run_of: Callable[..., str]) -> None:
