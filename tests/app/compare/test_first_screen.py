@@ -81,6 +81,7 @@ def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
 def test_other_windows_show_the_text_on_the_first_screen_too(
     two_pairs: Any, visit: Visit, width: int, height: int, lanes: int, highest: float
 ) -> None:
+    two_pairs.ready.touch()
     tab = visit(two_pairs.url, width, height, settings=False, state="idle")
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
     tops = tab.evaluate(FIRST_TOKENS)
@@ -98,6 +99,7 @@ def test_other_windows_show_the_text_on_the_first_screen_too(
 def test_a_projector_shows_two_lanes_in_type_for_the_last_row_and_three_again_without(
     two_pairs: Any, visit: Visit
 ) -> None:
+    two_pairs.ready.touch()
     tab = visit(two_pairs.url, settings=False)
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
     lanes = "document.querySelector('#lanes input:checked').value === '{}'"
@@ -123,6 +125,7 @@ def test_a_projector_shows_two_lanes_in_type_for_the_last_row_and_three_again_wi
 
 
 def test_settings_are_behind_a_button_that_the_browser_remembers(two_pairs: Any, visit: Visit) -> None:
+    two_pairs.ready.touch()
     tab = visit(two_pairs.url, settings=False)
     assert not tab.is_visible("#pace")
     tab.click(".lens-settings-button")
