@@ -14,6 +14,7 @@ NEEDED = {
     "app/*": "a browser test",
     "performance/*": "a browser test",
     "analysis/harness/*": "a test of the evaluation harness",
+    "analysis/benchmarks/test_ifeval.py": "a test of the evaluation harness",
     "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
 }
 """Modules that may not skip themselves in CI, and what their tests are."""

@@ -75,7 +75,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
     if point.chosen is not None and row["id"] == point.chosen.name:
         loss = _loss(point.chosen, point.confidence)
     else:
-        loss = f"AR's own text in all {int(row['n']):,} answers, which cannot be less accurate"
+        loss = f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
     how.append(f"{setting_words(row)}: {loss}.")
     if against == PER_FORWARD:
         sentence = (

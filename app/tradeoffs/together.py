@@ -34,7 +34,7 @@ class Together:
 
 
 def sets(table: pd.DataFrame, against: str) -> list[Together]:
-    """The sets of the measured runs that have this measure: judged ones first, of the largest model, of most runs.
+    """The sets of the measured runs that have this measure: judged ones first, then by size of model, then of set.
 
     Runs of one set that nobody judged have no baseline: those of one timed group belong together.
     """
@@ -57,7 +57,7 @@ def batch_sizes(rows: pd.DataFrame) -> list[int]:
 def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
     """Those of these runs that the others are compared with: the AR run, on the clock one for each batch size.
 
-    Where the AR run that they are judged by has more problems, it is the one on theirs that is told.
+    Where the AR baseline was run on more problems than these runs, the AR run on the same problems stands for it.
     """
     if against != PER_FORWARD or not rows["baseline"].notna().any():
         return rows[rows["id"].isin(rows["ar_run"])]

@@ -294,12 +294,12 @@ class Controller:
         for choice in (*EXACT, *(WINDOWS if loose else ())):
             if not (choice.plain or reach_of(choice.layout, drafts)) or (choice in (COPY, LOOKUP) and not trees):
                 continue
-            if choice == COPY and self._prefers_copies(found[NOTHING], rows, others, drafts):
-                self._base = COPY
             if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
             some = able[choice.window]
             found[choice] = self._best(choice, some, others + len(rows) - len(some), drafts)
+            if choice == COPY and self._copies_pay(found):
+                self._base = COPY
             most = max(goodput.rate for goodput in found.values())
             if self._of(choice).passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
                 untried.add(choice.window)
@@ -312,10 +312,9 @@ class Controller:
             return self._best(self.choice, few, others + len(rows) - len(few), drafts)
         return found[self.choice]
 
-    def _prefers_copies(self, nothing: Goodput, rows: Sequence[Row], others: int, drafts: int) -> bool:
-        """Whether rows that spend nothing else are to copy: unless that is known to be slower than one token each."""
-        copies = self._best(COPY, rows, others, drafts)
-        return self._of(COPY).passes < HOLD or copies.rate * (1 + MARGIN) > nothing.rate
+    def _copies_pay(self, found: Mapping[Choice, Goodput]) -> bool:
+        """Whether rows that do not spend the choice copy: unless that is known to be slower than one token each."""
+        return self._of(COPY).passes < HOLD or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate
 
     def _reconsider(self, found: Mapping[Choice, Goodput], *, hurry: bool) -> None:
         """Take what promises most; now and then, try again what promises less, in a `hurry` more seldom."""

@@ -100,8 +100,8 @@ def slope(points: Points) -> float:
 def price(points: Points, columns: float, rate: float) -> float | None:
     """What one more column costs in a pass of about so many, in tokens that are written at this rate, tokens a second.
 
-    It is the slope from half as many columns to twice as many, and never nothing; nothing is said by narrower passes
-    than any that were timed. None before two widths of `MANY` columns were timed.
+    It is the slope from half as many columns to twice as many, or from the narrowest pass of `MANY` columns that was
+    timed, and never nothing. None before two such widths were timed.
     """
     wide = [point for point in points if point[0] >= MANY]
     if len(wide) < 2:
