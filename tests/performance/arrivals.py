@@ -4,8 +4,9 @@
 
 Lanes of one server, which share the engine (tests/performance/lanes.py): AR, each fixed layout of exact decoding,
 τ = 0.95, and the policies. First saturation is measured, what AR answers when all places are always taken. Then, for
-each rate from idle to 1.3 of that, and for bursts, one trace of arrivals is drawn, and each lane gets it, one after the
-other and in an order that moves on. guidellm cannot do that: it knows one model and one profile a run.
+each rate from idle to 1.3 of that, and for bursts, a trace of arrivals is drawn for each turn, and each lane gets it,
+one after the other and in an order that moves on: several short turns, since a machine's speed drifts within minutes.
+guidellm cannot do that: it knows one model and one profile a run.
 
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
 Texts of lanes that must write what AR writes are compared with AR's, and all answers are judged.
@@ -158,11 +159,16 @@ async def measure(url: str, lanes: Sequence[str], options: argparse.Namespace) -
         results: list[Outcome] = []
         loads: list[tuple[str, float, Callable[..., Trace]]] = [(f"{rate:g}", rate, poisson) for rate in options.rates]
         loads.append(("bursts", BURST_RATE, bursts))
-        for turn, (name, rate, draw) in enumerate(loads):
-            trace = draw(rate * most, options.seconds, len(problems), f"{options.seed} {name}")
-            for lane in [*lanes[turn % len(lanes) :], *lanes[: turn % len(lanes)]]:
-                found = await load.play(lane, trace)
-                results.append(load.outcome(lane, name, options.seconds, found, options))
+        for number, (name, rate, draw) in enumerate(loads):
+            found: dict[str, list[tuple[int, Asked]]] = {lane: [] for lane in lanes}
+            for turn in range(options.turns):
+                seed = f"{options.seed} {name} {turn}"
+                trace = draw(rate * most, options.seconds / options.turns, len(problems), seed)
+                first = (number + turn) % len(lanes)
+                for lane in [*lanes[first:], *lanes[:first]]:
+                    found[lane] += await load.play(lane, trace)
+            for lane in lanes:
+                results.append(load.outcome(lane, name, options.seconds, found[lane], options))
                 _say(results[-1])
     return {
         "saturation": most,
@@ -237,8 +243,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         url, known, origin = ours.recv()
         lanes = [lane for lane in known if lane in (options.lanes or known)]
-        traces = len(lanes) * (len(options.rates) + 1)
-        options.seconds = max(0.3, (60 * options.minutes - START) / traces - DRAIN)
+        loads = len(lanes) * (len(options.rates) + 1)
+        options.seconds = max(0.3, (60 * options.minutes - START) / loads - options.turns * DRAIN)
         found = asyncio.run(measure(url, lanes, options))
     except EOFError:
         raise SystemExit("the server did not start") from None
@@ -264,6 +270,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--lanes", nargs="+", metavar="NAME", help="only these of ar, narrow, linear, tree, quadratic, tau, exact, knob"
     )
+    add("--turns", type=int, default=3, metavar="N", help="in which every lane gets each load (3)")
     add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
     add("--tokens", type=int, default=64, metavar="N", help="of an answer at most (64)")
