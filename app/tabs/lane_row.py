@@ -18,12 +18,14 @@ from mars.schema import shown
 
 FEWEST = 2
 WIDE = 1200  # pixels from which three lanes stand side by side
+PHONE = 600  # pixels up to which one lane is in view at a time, and a button for each
 AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
 """The preset whose name says where the slider stands."""
 CHOOSE_COUNT = f"""() => {{
   const given = Number(lens.address()?.settings.given.lanes);
   const large = document.documentElement.classList.contains("lens-projector");
-  const fits = window.innerWidth >= {WIDE} && !large ? {len(LANE_KEYS)} : {FEWEST};
+  const width = window.innerWidth;
+  const fits = (width >= {WIDE} || width <= {PHONE}) && !large ? {len(LANE_KEYS)} : {FEWEST};
   return [{FEWEST}, {len(LANE_KEYS)}].includes(given) ? given : fits;
 }}"""
 """In the browser: what a person chose or an address says, else as many as fit; for a projector the fewest."""

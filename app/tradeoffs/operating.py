@@ -13,7 +13,7 @@ from analysis.figures.words import PUBLISHED, Row, missing
 from analysis.stats import Candidate, Interval, OperatingPoint, PairedDifference
 from analysis.stats.operating_points import chosen_among
 from app.tradeoffs.card import called, setting_words
-from app.tradeoffs.together import PER_FORWARD, references
+from app.tradeoffs.together import PER_FORWARD, problems_words, references
 from mars import decoders
 
 _NOTHING = float("nan")
@@ -89,7 +89,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
         return Finding(sentence=sentence, how=" ".join(how))
     sentence = (
         f"{within}, the fastest{where} is {called(row)}: about {_rounded(row['tokens_per_second'])} tokens a second, "
-        f"{_times(ratio)} AR."
+        f"{_times(ratio)} AR, on {problems_words(ar)}."
     )
     return Finding(sentence=sentence, how=" ".join(how), chosen=str(row["id"]))
 
@@ -108,7 +108,7 @@ def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
     where, ratio = f" at batch size {int(ar['batch_size'])}", float(row["speedup"])
     if ratio <= 1 + _ALIKE:
         return Finding(sentence=f"{start}: AR itself writes it fastest{where}.", how=how)
-    speed = f"about {_rounded(row['tokens_per_second'])} tokens a second, {_times(ratio)} AR"
+    speed = f"about {_rounded(row['tokens_per_second'])} tokens a second, {_times(ratio)} AR, on {problems_words(ar)}"
     return Finding(
         sentence=f"{start}: {called(row)} writes it fastest{where}, {speed}.", how=how, chosen=str(row["id"])
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.figures.style import BASELINE_RANK
-from analysis.figures.words import PUBLISHED, model_words, task_words
+from analysis.figures.words import PUBLISHED, Row, model_words, task_words
 from mars import decoders
 
 PER_FORWARD = "tokens_per_forward"
@@ -108,9 +108,14 @@ def _label(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     models = list(dict.fromkeys(_models(rows)))
     more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
-    tasks = first["tasks"]
-    of = f"of {len(tasks)} families" if len(tasks) > 1 else f"of {task_words(tasks[0])}"
-    return f"{', '.join(models[:_MOST_NAMES])}{more} · {int(first['n']):,} problems {of} · {first['hardware']}"
+    return f"{', '.join(models[:_MOST_NAMES])}{more} · {problems_words(first.to_dict())} · {first['hardware']}"
+
+
+def problems_words(row: Row) -> str:
+    """What was answered: "48 problems of IFEval"."""
+    tasks = row["tasks"]
+    of = f"{len(tasks)} families" if len(tasks) > 1 else task_words(tasks[0])
+    return f"{int(row['n']):,} problems of {of}"
 
 
 def _models(rows: pd.DataFrame) -> Iterator[str]:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import with_config
 from typing_extensions import TypedDict
@@ -239,8 +239,7 @@ class Visitors:
                 yield
 
     def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, SimulatedLane]:
-        from mars.decoding.controller import Controller  # late: they read torch
-        from mars.decoding.service import LOOKAHEAD, Service
+        from mars.decoding.service import LOOKAHEAD, Service  # late: it reads torch
 
         if not checkpoint.supports_masks:
             raise ValueError(f"{checkpoint.name} was not trained to fill masks, so it has nothing to adapt")
@@ -248,8 +247,8 @@ class Visitors:
         prompts = [prompt_ids(checkpoint, prompt, TOKENS) for prompt in self._prompts]
         capacity = max(map(len, prompts)) + TOKENS + LOOKAHEAD
 
-        def lane(decoder: str, controller: Any) -> SimulatedLane:
-            service = Service(checkpoint.engine, PLACES, capacity, beside=True, controller=controller)
+        def lane(decoder: str) -> SimulatedLane:
+            service = Service(checkpoint.engine, PLACES, capacity, beside=True)
             return SimulatedLane(service, decoder, settings, prompts, arrivals)
 
-        return {"ar": lane(decoders.BASELINE, None), "mars": lane(decoders.EXACT, Controller())}
+        return {"ar": lane(decoders.BASELINE), "mars": lane(decoders.EXACT)}

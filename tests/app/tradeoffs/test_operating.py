@@ -66,7 +66,7 @@ def test_on_the_clock_it_is_one_sentence_for_one_batch_size(find: Callable[..., 
     assert found.chosen == run_of("mars", "block_cached", 0.95, 4)
     assert found.sentence == (
         "Within 5 points of AR's accuracy, the fastest at batch size 4 is Block cache at τ 0.95: about 150 tokens a "
-        "second, 1.7× AR."
+        "second, 1.7× AR, on 400 problems of 2 families."
     )
     assert found.how.startswith("AR is ar, 91 tokens a second in the same turns, on a machine, 2 cores.")
 
@@ -115,7 +115,7 @@ def test_without_a_judge_only_the_text_of_ar_is_no_loss(library: RunCache, run_o
     assert found.chosen == exact
     assert found.sentence == (
         "These answers were not scored, so only AR's own text counts as no loss: MARS, threshold at τ 0.95 writes it "
-        "fastest at batch size 1, about 140 tokens a second, 1.5× AR."
+        "fastest at batch size 1, about 140 tokens a second, 1.5× AR, on 400 problems of 2 families."
     )
 
 
