@@ -167,7 +167,7 @@ TABLE = _table(
         settings=("block_size", "extra_proposal", "layout", *SAMPLING),
         needs="masks",
         exact=True,
-        function="mars.decoding.self_speculative:self_speculative",
+        function="mars.decoding.exact:self_speculative",
         method="mars.decoding.self_speculative:method_of",
         phases=("prefill", "verify"),
     ),

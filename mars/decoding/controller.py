@@ -10,13 +10,14 @@ largest f spend c, and the others the base b:
     goodput(c, k) = (n G_b + Σ (f (G_c - 1) - (G_b - 1))) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
 with the sum over the k rows, and s how much longer passes with masks have taken under this choice than T says: shorter
-where plans often have none. Where each row has a plan of its own (`TREES`), columns are dearer the more rows there
-are, and plans have fewer: there G, q and s are known apart by the load. The price of a column makes each pay for
-itself, so copies need no trial. Passes that read prompts in between take the same time in all, whatever is chosen, and
-do not count. The largest wins, but a change must promise more than `MARGIN`, and then stays for `HOLD` passes. The
-texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, and only rows whose request leaves it
-open may be decoded with a threshold while requests wait for a place: it falls along the thresholds, and rises again,
-step by step.
+where plans often have none. Rows that have plans of their own (`TREES`) share one window, whatever each spends. Other
+layouts are for all rows or none, but for trials: rows of two windows are judged apart, which takes time. Columns of
+plans are dearer the more rows there are, and plans have fewer: there G, q and s are known apart by the load. The price
+of a column makes each pay for itself, so copies need no trial. Passes that read prompts in between take the same time
+in all, whatever is chosen, and do not count. The largest wins, but a change must promise more than `MARGIN`, and then
+stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, and only
+rows whose request leaves it open may be decoded with a threshold while requests wait for a place: it falls along the
+thresholds, and rises again, step by step.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mars.decoding.costs import TRIALS, Profile, curve
 from mars.decoding.layouts import (
@@ -58,7 +60,17 @@ BONUS = 1.15  # on the claim of rows that spend already, so that rows do not tak
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
 FORGET = 0.95  # what counts of a row's tokens a pass later
 PRIOR = 2.0  # passes of a row for which counts what was expected of a choice
-USUAL = 4.0  # further tokens for which a row is taken to gain as much as others do
+USUAL = 20.0  # further tokens for which a row is taken to gain as much as others do: it varies from pass to pass
+
+
+Kind = Literal["plain", "line", "tree"]
+"""Of a pass: without masks, with masks in one causal line, or with groups of masks behind several prefixes."""
+_LIKE: Mapping[Kind, Sequence[Kind]] = {
+    "plain": ("plain", "line", "tree"),
+    "line": ("line", "tree", "plain"),
+    "tree": ("tree", "line", "plain"),
+}
+"""Which kinds say what one takes, itself first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +81,20 @@ class Choice:
     window: bool = False
 
     @property
-    def plain(self) -> bool:
-        """Whether its passes hold real tokens alone, and no masks."""
-        return self.layout in MASKLESS
+    def kind(self) -> Kind:
+        """Of passes in which all rows spend it."""
+        if self.layout in MASKLESS:
+            return "plain"
+        return "tree" if self.layout in (*TREES, "quadratic") else "line"
 
-    def method(self, exact: SelfSpeculative, price: Callable[[int], float] | None = None) -> Method:
-        """The method of a row that is to be decoded exactly, for a pass; columns of plans have this price."""
+    def method(self, exact: SelfSpeculative, price: Callable[..., float] | None = None) -> Method:
+        """The method of a row that is to be decoded exactly, for a pass; columns of plans have this price.
+
+        It is one for all that a plan can have, so that rows that spend and rows that do not share a window.
+        """
         if not self.window:
-            return replace(exact, layout=self.layout, chooser=None, price=price)
+            planned = exact.expectation is not None and self.layout in ("none", *TREES)
+            return replace(exact, layout=LOOKUP.layout if planned else self.layout, price=price)
         masks = reach_of(self.layout, exact.drafts)
         return SlidingWindow(
             mask_token_id=exact.mask_token_id, masks=masks, score=exact.score, alternatives=exact.alternatives
@@ -160,32 +178,34 @@ class Goodput:
 
 
 class PassTimes:
-    """T: seconds of a pass by its columns, apart for passes without masks and for all others.
+    """T: seconds of a pass by its columns, apart for each kind.
 
-    At the same number of columns the latter take longer, on a CPU by a third. Where one kind was not seen yet, the
-    other says what it takes: too little rather than too much, so that it is tried.
+    At the same number of columns masks take longer, on a CPU by a third, and trees longer than lines. Where a kind was
+    not seen yet, others say what it takes: too little rather than too much, so that it is tried.
     """
 
     def __init__(self) -> None:
-        self._plain, self._masked = Profile(), Profile()
+        self._profiles = {kind: Profile() for kind in _LIKE}
 
-    def took(self, columns: int, seconds: float, *, masked: bool) -> None:
+    def took(self, columns: int, seconds: float, kind: Kind) -> None:
         """A pass of so many columns took so long."""
-        (self._masked if masked else self._plain).took(columns, seconds)
+        self._profiles[kind].took(columns, seconds)
 
-    def seconds(self, columns: float, *, masked: bool) -> float | None:
+    def seconds(self, columns: float, kind: Kind) -> float | None:
         """What a pass of so many columns takes; None before anything is known."""
-        plain, spent = self._plain.points, self._masked.points
+        plain = self._profiles["plain"].points
+        with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
+        spent = next(filter(None, with_masks), ())
         narrower = [point for point in plain if not spent or point[0] < spent[0][0]]
         mixed = curve([*narrower, *spent], columns)
-        if masked or not plain or mixed is None:
+        if kind != "plain" or not plain or mixed is None:
             return mixed
         return min(mixed, curve(plain, columns) or mixed)
 
-    def price(self, columns: float, rate: float, *, masked: bool) -> float | None:
-        """What one more column costs in a pass of this kind, else of the other kind if known; as `Profile.price`."""
-        first, second = (self._masked, self._plain) if masked else (self._plain, self._masked)
-        return first.price(columns, rate) or second.price(columns, rate)
+    def price(self, columns: float, rate: float, kind: Kind) -> float | None:
+        """What one more column costs in a pass of this kind, else of the next that is known; as `Profile.price`."""
+        prices = (self._profiles[like].price(columns, rate) for like in _LIKE[kind])
+        return next((price for price in prices if price is not None), None)
 
 
 def _reads_masks(row: Row) -> bool:
@@ -199,10 +219,14 @@ def load_of(rows: int) -> int:
 
 
 class Controller:
-    """Decides for the rows of one pool. `thresholds` descend; without any the policy is `exact`."""
+    """Decides for the rows of one pool. `thresholds` descend; without any the policy is `exact`.
 
-    def __init__(self, thresholds: Sequence[float] = ()) -> None:
+    With `together` all rows spend or none: where passes have static shapes, a row is as wide as the widest.
+    """
+
+    def __init__(self, thresholds: Sequence[float] = (), *, together: bool = False) -> None:
         self.choice = NOTHING
+        self._together = together
         self._steps: tuple[float | None, ...] = (None, *thresholds)
         self._step = 0
         self._pressure = 0
@@ -223,6 +247,11 @@ class Controller:
     def threshold(self) -> float | None:
         """The threshold in force for rows that leave it open; None while they are decoded exactly."""
         return self._steps[self._step]
+
+    def begin(self) -> None:
+        """Go on with the rows of another pool; what passes take and rows gain stays known."""
+        self._accounts = {}
+        self._changed = self._now - HOLD
 
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the method for the next pass of those of `rows`, which write, whose own is exact decoding, layout auto.
@@ -255,13 +284,13 @@ class Controller:
         known.passes += 1
         known.last = self._now
         total = sum(columns.values())
-        masks = bool(spent) and not self.choice.plain
-        self._times.took(total, seconds, masked=masks and any(_reads_masks(row) for row, _ in spent))
-        if masks and known.passes > TRIALS and (usual := self._times.seconds(total, masked=True)):
+        kind = self.choice.kind if spent else "plain"
+        self._times.took(total, seconds, kind if any(_reads_masks(row) for row, _ in spent) else "plain")
+        if kind != "plain" and known.passes > TRIALS and (usual := self._times.seconds(total, kind)):
             known.timed(seconds, usual)
         for choice in {self._base, self.choice}:
             rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
-            settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice.plain]
+            settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice in BASES]
             if settled:  # rows that gain more than others say less of what others would
                 tokens = sum(row.gained - 1 for row, _ in settled)
                 weight = sum(1.0 if choice in BASES else account.factor for _, account in settled)
@@ -271,14 +300,8 @@ class Controller:
 
     def price(self, *, masked: bool) -> float:
         """What one more column costs in a pass with or without masks, in tokens that all rows would write meanwhile."""
-        found = self._times.price(self._expected.columns, self._expected.rate, masked=masked)
+        found = self._times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
         return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
-
-    def _plain_price(self, _rows: int) -> float:
-        return self.price(masked=False)
-
-    def _masked_price(self, _rows: int) -> float:
-        return self.price(masked=True)
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass, in which `others` share that are not steered."""
@@ -292,7 +315,7 @@ class Controller:
         able: dict[bool, list[Row]] = {False: ranked, True: loose}
         untried: set[bool] = set()
         for choice in (*EXACT, *(WINDOWS if loose else ())):
-            if not (choice.plain or reach_of(choice.layout, drafts)) or (choice in (COPY, LOOKUP) and not trees):
+            if not (choice in BASES or reach_of(choice.layout, drafts)) or (choice in (COPY, LOOKUP) and not trees):
                 continue
             if choice.window in untried:
                 continue  # the time of wide choices is guessed from those with fewer columns
@@ -308,7 +331,7 @@ class Controller:
         if self._now - self._changed >= HOLD:
             self._reconsider(found, hurry=hurry)
         if self._trying:
-            few = able[self.choice.window][:TRIED_BY]
+            few = able[self.choice.window][: None if self._together else TRIED_BY]
             return self._best(self.choice, few, others + len(rows) - len(few), drafts)
         return found[self.choice]
 
@@ -354,20 +377,22 @@ class Controller:
         tokens = others + len(rows) * base.gain
         columns = others + len(rows) * base.columns
         if choice in BASES:
-            return Goodput(tokens / self._seconds(columns, 1.0, masked=False), columns, set())
+            return Goodput(tokens / self._seconds(columns, 1.0, "plain"), columns, set())
         found: list[tuple[float, float]] = []
         for row in rows:
             account = self._accounts[row.number]
             tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts))
             tokens -= base.gain - 1
             columns += known.columns - base.columns
-            found.append((tokens / self._seconds(columns, known.slow, masked=not choice.plain), columns))
-        count = 1 + max(range(len(found)), key=lambda place: found[place][0])
+            found.append((tokens / self._seconds(columns, known.slow, choice.kind), columns))
+        count = len(found)
+        if not self._together and (choice.window or choice.layout in TREES):
+            count = 1 + max(range(count), key=lambda place: found[place][0])
         return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
-    def _seconds(self, columns: float, slow: float, *, masked: bool) -> float:
+    def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
         """Of a pass; 1 before anything is known."""
-        seconds = self._times.seconds(columns, masked=masked)
+        seconds = self._times.seconds(columns, kind)
         return 1.0 if seconds is None else max(seconds * slow, 1e-9)
 
     def _of(self, choice: Choice) -> Known:
@@ -394,7 +419,7 @@ class Controller:
         found = [
             (other.gain - 1) / (EXPECTED[tried.layout] - 1)
             for (tried, _), other in self._known.items()
-            if other.seen > PRIOR and not tried.plain and not choice.plain
+            if other.seen > PRIOR and tried not in BASES and choice not in BASES
         ]
         further = (EXPECTED[choice.layout] - 1) * max(found, default=1.0)
         known.gain = 1 + min(further, most_gained(choice.layout, drafts))
@@ -416,8 +441,8 @@ class Controller:
         if choice == account.spends and row.method is not account.own:
             return False
         left_window, account.spends = account.spends.window, choice
-        price = self._plain_price if choice.plain else self._masked_price
-        row.method, row.plan = choice.method(account.own, price), None if choice.window else row.plan
+        row.method, row.layout = choice.method(account.own, self.price), choice.layout
+        row.plan = None if choice.window else row.plan
         return left_window and not choice.window
 
     def _watch(self, waiting: int, taken: int, places: int) -> bool:

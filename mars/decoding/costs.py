@@ -16,17 +16,17 @@ Points = Sequence[tuple[float, float]]
 """Columns and seconds, ascending."""
 
 TRIALS = 3  # passes after which a time counts as known
-KEPT = 9  # passes that a time is the median of
+KEPT = 9  # passes that a time is the lower quartile of
 MANY = 4  # columns from which on a pass says what wider ones take
 CHEAPEST = 0.01  # price of a column, in tokens
 FEW = 32  # columns of passes that take about as long as one of a single column, on most devices
 
 
 class Profile:
-    """Seconds of a pass by its columns: the median of the last passes of each size, joined by lines.
+    """Seconds of a pass by its columns: the lower quartile of the last passes of each size, joined by lines.
 
-    More columns take no less time: sizes that say otherwise, by noise or an interruption, have one median of all their
-    passes.
+    The quartile, since what disturbs a pass only makes it longer, and the first ones of a shape take several times as
+    long. More columns take no less time: sizes that say otherwise, by noise, have one quartile of all their passes.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Profile:
             return
         known = [times for _, times in sorted(self._times.items()) if len(times) >= TRIALS]
         widths = [statistics.fmean(columns for columns, _ in times) for times in known]
-        medians = ascending([[seconds for _, seconds in times] for times in known])
-        self._curve = list(zip(widths, medians, strict=True))
+        seconds_each = ascending([[seconds for _, seconds in times] for times in known])
+        self._curve = list(zip(widths, seconds_each, strict=True))
 
     @property
     def points(self) -> Points:
@@ -59,15 +59,19 @@ class Profile:
 
 
 def ascending(samples: Sequence[Sequence[float]]) -> list[float]:
-    """The median of each sample; where medians fall, that of all samples that take part (isotonic regression)."""
+    """The lower quartile of each sample; where it falls, that of all samples that take part (isotonic regression)."""
     pooled: list[tuple[float, list[float], int]] = []
     for sample in samples:
         values, count = list(sample), 1
-        while pooled and pooled[-1][0] > statistics.median_low(values):
+        while pooled and pooled[-1][0] > _quartile(values):
             _, before, more = pooled.pop()
             values, count = before + values, more + count
-        pooled.append((statistics.median_low(values), values, count))
-    return [median for median, _, count in pooled for _ in range(count)]
+        pooled.append((_quartile(values), values, count))
+    return [quartile for quartile, _, count in pooled for _ in range(count)]
+
+
+def _quartile(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 4]
 
 
 def curve(points: Points, columns: float) -> float | None:

@@ -21,6 +21,7 @@ from mars.acceptance import Read, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.copies import Copies
+from mars.decoding.layouts import Layout
 from mars.decoding.trees import Plan
 from mars.engine.conditional import States
 from mars.engine.window import Window
@@ -35,13 +36,13 @@ DRAFT: Final[Source] = "draft"
 class Row:
     """One sequence as the host knows it.
 
-    `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached
-    yet, `written` those of the response, `gained` those of them that the last pass added, and
-    `drafted` the drafts that it left for the next one to verify: `proposed`, with these `scores`. `unread` counts the
-    tokens of the prompt that are to be cached before it writes; until then, and until those that it came with are read
-    too, it is `reading`. A row that is `resting` sits out passes that others take part in. `plan` are its columns of a
-    pass in which rows have a plan each. `response` are the tokens written, `copies` what is known of the whole text
-    where drafts are copied from it, which are none of its `template_ids`.
+    `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached yet,
+    `written` those of the response, `gained` those of them that the last pass added, and `drafted` the drafts that it
+    left for the next one to verify: `proposed`, with these `scores`. `unread` counts the tokens of the prompt that are
+    to be cached before it writes; until then, and until those that it came with are read too, it is `reading`. A row
+    that is `resting` sits out passes that others take part in. `plan` are its columns of a pass in which rows have a
+    plan each, `layout` what a controller lets it spend there. `response` are the tokens written, `copies` what is known
+    of the whole text where drafts are copied from it, which are none of its `template_ids`.
     """
 
     number: int
@@ -59,6 +60,7 @@ class Row:
     proposed: Sequence[int] = ()
     scores: Sequence[float] = ()
     plan: Plan | None = None
+    layout: Layout | None = None
     response: list[int] = field(default_factory=list)
     template_ids: frozenset[int] = frozenset()
     copies: Copies | None = None
@@ -188,15 +190,9 @@ class Method(ABC):
         """The number of the `columns` predictions of its window that are of this row; those before are padding."""
         return columns
 
-    def layout_name(self, batch: Batch, columns: int) -> str:
-        """The name, where passes are counted, of a pass that asked for so many predictions."""
+    def layout_name(self, row: Row) -> str:
+        """What the row's last pass is counted as."""
         return self.phase
-
-    def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
-        """Learn what a pass of this method alone took, and how many tokens its rows accepted together.
-
-        `columns` is the number of predictions that its window asked for.
-        """
 
     def read(
         self,

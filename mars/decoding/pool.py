@@ -248,7 +248,7 @@ class Pool:
             whole = len(groups) == 1 and list(groups[0].places) == list(range(len(groups[0].places)))
             results = [self._judge(group, logits_RWV, whole) for group in groups]
         for group in groups:
-            self.layouts[group.method.layout_name(group.batch, group.window.keep)] += len(group.places)
+            self.layouts.update(map(group.method.layout_name, group.batch.rows))
         records = []
         done = []
         for group, result in zip(groups, results, strict=True):
@@ -257,10 +257,6 @@ class Pool:
                 records.append(record)
                 if record.finish_reason is not None:
                     done.append(place)
-        if len(groups) == 1:
-            [group] = groups
-            accepted = sum(record.accepted for record in records)
-            group.method.observe(len(records), group.window.keep, clock.seconds, accepted)
         if self._controller is not None:
             taking = [row for group in groups for row in group.batch.rows]
             self._controller.observe(taking, self.shares, clock.seconds)
@@ -380,10 +376,12 @@ def decode(
     control: Control,
     method: Method,
     places: int | None = None,
+    controller: Policy | None = None,
 ) -> Iterator[ForwardPass]:
     """The records of decoding these prompts, row by row numbered from 0, until all have ended or `control` stops.
 
-    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end.
+    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end. A `controller`
+    chooses what rows spend in each pass.
 
     Raises:
         ValueError: before the first record, for `places` below 1.
@@ -391,7 +389,8 @@ def decode(
     if places is not None and places < 1:
         raise ValueError(f"places must be >= 1, got {places}")
     capacity = max(map(len, prompts)) + settings.max_new_tokens + method.lookahead
-    pool = Pool(engine, min(places or len(prompts), len(prompts)), capacity, use_cache=settings.use_cache)
+    places = min(places or len(prompts), len(prompts))
+    pool = Pool(engine, places, capacity, use_cache=settings.use_cache, controller=controller)
     for number, prompt in enumerate(prompts):
         pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
     while (record := pool.step()) is not None:

@@ -24,7 +24,8 @@ Shapes: R rows, Q columns, D = K drafts or M, W proposals, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import ClassVar
@@ -34,39 +35,30 @@ from torch.nn import functional
 
 from mars.acceptance import Read, match_prefix
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.layouts import (
-    LINEAR,
-    TREES,
-    Chooser,
-    Layout,
-    chooser_of,
-    columns_of,
-    expectation_of,
-    layout_of,
-    reach_of,
-)
+from mars.decoding.base import trained_mask
+from mars.decoding.layouts import LINEAR, MASKLESS, TREES, Layout, columns_of, layout_of, reach_of
 from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.paths import drafts_of, group_of, joined, taken
-from mars.decoding.pool import decode
-from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
+from mars.decoding.trees import MOST_COLUMNS, NO_DRAFTS, PRICE, Draft, Expectation, Plan
 from mars.engine import Engine
 from mars.engine.masks import tree_of, verification_tree
 from mars.engine.window import Window
-from mars.records import ForwardPass, Phase, Source
+from mars.records import Phase, Source
 
 # How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:
 # nothing where every pass has the same shape, so that all of them are taken there (docs/log.md).
 SURE = 0.5
 
+# What drafts of each engine gained in all runs of layout auto, by K.
+_EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[int, Expectation]] = weakref.WeakKeyDictionary()
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelfSpeculative(Method):
-    """`drafts` is K; `layout` None lets the chooser take the one that pays most at the batch's size.
+    """`drafts` is K; `layout` None leaves it to a controller, and is linear without one.
 
-    Trees, and a choice that has them, need an `expectation`; `price` is that of a column of so many rows. Of the linear
-    layout's drafts those are verified, from the left, whose probability is at least `sure`.
+    Trees, and a choice that has them, need an `expectation`; `price(masked=…)` is that of a column in a pass with masks
+    or without. Of the linear layout's drafts those are verified, from the left, whose probability is at least `sure`.
     """
 
     phase: ClassVar[Phase] = "verify"
@@ -76,9 +68,8 @@ class SelfSpeculative(Method):
     drafts: int
     sure: float
     layout: Layout | None
-    chooser: Chooser | None = field(default=None, compare=False)
     expectation: Expectation | None = field(default=None, compare=False)
-    price: Callable[[int], float] | None = field(default=None, compare=False)
+    price: Callable[..., float] | None = field(default=None, compare=False)
 
     @property
     def lookahead(self) -> int:
@@ -92,7 +83,7 @@ class SelfSpeculative(Method):
         tokens_K[row.length + 1 :] = self.mask_token_id
 
     def window(self, batch: Batch) -> Window:
-        layout = self.layout or (self.chooser.choose(len(batch.rows)) if self.chooser else "linear")
+        layout = self.layout or "linear"
         if self.expectation is not None:
             self._plan(batch, self.expectation, layout)
         if layout in TREES:
@@ -113,7 +104,6 @@ class SelfSpeculative(Method):
     def _plan(self, batch: Batch, expected: Expectation, layout: Layout) -> None:
         """Learn from the last pass of each row, and plan its columns of the next one if it is to have a tree."""
         scored = self.score == "probability"
-        price = PRICE if self.price is None else self.price(len(batch.rows))
         for row in batch.rows:
             if row.plan is not None:
                 expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
@@ -124,10 +114,16 @@ class SelfSpeculative(Method):
             ]
             if proposals and scored:
                 expected.proposed([draft.odds for draft in proposals])
-            row.plan = None
-            if layout in TREES:
-                copies = None if layout == "tree" else row.read_copies()
-                row.plan = expected.plan(proposals, price, row.room, copies, masks=layout != "copy")
+            row.plan = self._columns(row, expected, proposals, row.layout or layout) if layout in TREES else None
+
+    def _columns(self, row: Row, expected: Expectation, proposals: Sequence[Draft], layout: Layout) -> Plan:
+        """Those that pay of a row that has this layout."""
+        if layout == "none":
+            return NO_DRAFTS
+        masks = layout not in MASKLESS
+        price = PRICE if self.price is None else self.price(masked=masks)
+        copies = None if layout == "tree" else row.read_copies()
+        return expected.plan(proposals, price, row.room, copies, masks=masks)
 
     def _tree(self, batch: Batch) -> Window:
         """Each row's tree, aligned on the right."""
@@ -298,31 +294,8 @@ class SelfSpeculative(Method):
         reach = reach_of(layout, self.drafts)
         return 1 + min(row.drafted, reach) + reach if layout in LINEAR else columns
 
-    def layout_name(self, batch: Batch, columns: int) -> str:
-        if batch.rows[0].plan is None:
-            return layout_of(columns, self.drafts)
-        return self.layout or (self.chooser.chosen if self.chooser else "tree")
-
-    def observe(self, rows: int, columns: int, seconds: float, accepted: int) -> None:
-        if self.chooser is not None:
-            self.chooser.observe(rows, columns, seconds, accepted, self.chooser.chosen)
-
-
-def self_speculative(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
-) -> Iterator[ForwardPass]:
-    """Exactly the text of `autoregressive` on the same checkpoint, in several times fewer passes.
-
-    K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold. The proposals past the
-    accepted prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in a
-    linear layout there are none, and they are what the model predicts behind the wrong draft.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context, a model without masks, or a block
-            size that leaves no draft.
-    """
-    check(engine, prompts, settings)
-    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
+    def layout_name(self, row: Row) -> str:
+        return row.layout or self.layout or "linear"
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
@@ -337,20 +310,16 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
             f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft"
         )
     expectation = None
-    trees = not engine.static_shapes
     if settings.layout in TREES:
         expectation = Expectation(drafts)
-    elif settings.layout == "auto" and trees:
-        expectation = expectation_of(engine, drafts)
-    chooser = chooser_of(engine, drafts, trees=trees) if settings.layout == "auto" else None
+    elif settings.layout == "auto" and not engine.static_shapes:
+        expectation = _EXPECTATIONS.setdefault(engine, {}).setdefault(drafts, Expectation(drafts))
     return SelfSpeculative(
         mask_token_id=trained_mask(engine, "self_speculative"),
         drafts=drafts,
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
-        chooser=chooser,
         expectation=expectation,
-        price=None if chooser is None else chooser.price,
         score=settings.score,
         alternatives=settings.alternatives,
     )

@@ -63,7 +63,7 @@ class SlidingWindow(Method):
         masks = 0 if threshold is None else min(columns, row.room) - 1
         return ("clean", *repeat(MASK, masks))
 
-    def layout_name(self, batch: Batch, columns: int) -> str:
+    def layout_name(self, row: Row) -> str:
         return "window"
 
 

@@ -86,6 +86,10 @@ class Plan:
         return list(accumulate(self.masks[:-1], initial=1 + self.drafts))
 
 
+NO_DRAFTS = Plan((), (0,))
+"""The root alone."""
+
+
 @dataclass(slots=True)
 class Expectation:
     """The shares of drafts that turn out right, learnt from those that were verified.

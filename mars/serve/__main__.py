@@ -122,7 +122,7 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
         default="exact",
         choices=POLICIES,
         help="what changes with the load: what exact decoding spends on drafts (exact, the default: texts never "
-        "change), beside it the threshold of requests that leave it open (knob), or nothing (none)",
+        "change), or beside it the threshold of requests that leave it open (knob); none is an old name of exact",
     )
     add("--accuracy-budget", type=float, metavar="POINTS", help="accuracy that the policy knob may cost, in points")
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the cached runs that it goes by ({RUNS})")

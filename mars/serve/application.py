@@ -57,8 +57,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     )
     served.info(None)  # which refuses a decoder that this model cannot have
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
-    if controller is not None:
-        metrics.watch_threshold(served.name, lambda: controller.threshold)
+    metrics.watch_threshold(served.name, lambda: controller.threshold)
     return build(LoadedModels({served.name: served}), limits, keys, metrics), limits
 
 
@@ -74,14 +73,14 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("--policy knob needs --accuracy-budget POINTS, which no other policy takes")
 
 
-def _controller(options: argparse.Namespace, checkpoint: Checkpoint) -> Controller | None:
+def _controller(options: argparse.Namespace, checkpoint: Checkpoint) -> Controller:
     """The controller of the policy.
 
     Raises:
         ValueError: the cached runs allow no threshold within the budget.
     """
     if options.policy != "knob":
-        return Controller() if options.policy == "exact" else None
+        return Controller(together=checkpoint.engine.static_shapes)
     if not checkpoint.supports_masks:
         raise ValueError(
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"

@@ -81,8 +81,8 @@ class AsyncStream:
 class AsyncService:
     """Decodes requests on one engine: `places` at once, `queue` more wait. The thread starts with the first of them.
 
-    `context` is how many tokens of prompt and answer a request may have. A `controller` chooses what requests spend in
-    each pass.
+    `context` is how many tokens of prompt and answer a request may have. The `controller` (None: one of its own)
+    chooses what requests spend in each pass.
     """
 
     def __init__(
@@ -98,7 +98,6 @@ class AsyncService:
     ) -> None:
         self.context = min(checkpoint.engine.context_length, context or LONGEST)
         self.places = places
-        self.controller = controller
         self._most = places + queue
         self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, controller=controller)
         self._metrics = metrics

@@ -48,14 +48,14 @@ def lanes(
 ) -> LoadedModels:
     """AR, each fixed layout, τ, the policy `exact`, and `knob` where there are thresholds for it."""
 
-    def served(name: str, decoder: str, controller: Controller | None) -> Served:
+    def served(name: str, decoder: str, controller: Controller | None = None) -> Served:
         service = AsyncService(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
         return Served(name=name, checkpoint=checkpoint, service=service, decoder=decoder, threshold=THRESHOLD)
 
-    found: dict[str, Served] = {"ar": served("ar", BASELINE, None)}
+    found: dict[str, Served] = {"ar": served("ar", BASELINE)}
     found |= {name: served(name, EXACT, Fixed(choice)) for name, choice in FIXED.items()}
-    found["tau"] = served("tau", USUAL, None)
-    found["exact"] = served("exact", EXACT, Controller())
+    found["tau"] = served("tau", USUAL)
+    found["exact"] = served("exact", EXACT)
     if thresholds:
         found["knob"] = served("knob", EXACT, Controller(thresholds))
     return LoadedModels(found)

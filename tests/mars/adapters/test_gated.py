@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from mars.checkpoint.adapter import load_adapter
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.layouts import Chooser
+from mars.decoding.controller import Controller
 from mars.decoding.pair import Pair
 from mars.decoding.service import Service
 from mars.engine import gated, linear
@@ -25,6 +25,7 @@ from mars.engine.engine import Clock, Engine, ModelEngine
 from mars.engine.window import Window
 from mars.metrics import output_ids
 from mars.records import ForwardPass
+from tests.in_turn import in_turn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -65,11 +66,11 @@ def run(engine: Engine, prompts: list[list[int]], name: str, **changes: Any) -> 
     settings = DecodingSettings(**{"max_new_tokens": 16, "block_size": 4, **options, **changes})  # type: ignore[arg-type]
     engine = Pair(engine, engine) if decoder == "speculative" else engine
     with pytest.MonkeyPatch.context() as patch:
-        for learned in ("_CHOOSERS", "_EXPECTATIONS"):  # the twin is shared between tests, and would know more
-            patch.setattr(f"mars.decoding.layouts.{learned}", WeakKeyDictionary())
+        for learned in ("exact._IDLE", "self_speculative._EXPECTATIONS"):  # the twin is shared between tests
+            patch.setattr(f"mars.decoding.{learned}", WeakKeyDictionary())
         if name in TURNS:
             turns = itertools.cycle(TURNS[name])
-            patch.setattr(Chooser, "choose", lambda chooser, rows: next(turns))
+            patch.setattr(Controller, "plan", in_turn(lambda: next(turns)))
         return list(DECODERS[decoder](engine, prompts, settings))
 
 

@@ -22,6 +22,7 @@ from mars.decoding.controller import (
     REVIEW,
     TRIED_BY,
     WINDOWS,
+    Account,
     Choice,
     Controller,
     PassTimes,
@@ -102,13 +103,13 @@ class Passes:
                 one.gained = int(exact)
                 one.settings = DecodingSettings(seed=int(exact % 1 * 1000))
                 one.plan = NO_COLUMNS if columns[one.number] == 1 else None
-            names = {one.number: name_of(one.method) if one.plan is None else "none" for one in self.rows}
+            names = {one.number: name_of(one) if one.plan is None else "none" for one in self.rows}
             masked = any(name not in MASKLESS for name in names.values())
             taken = self.seconds(sum(columns.values())) + self.extra * masked
             self.controller.observe(self.rows, columns, taken)
             self.clock += taken
             self.tokens += sum(one.gained for one in self.rows)
-            found.append(Counter(name_of(one.method) for one in self.rows))
+            found.append(Counter(name_of(one) for one in self.rows))
         return found
 
     def plan(self, one: Row) -> tuple[int, float]:
@@ -116,11 +117,11 @@ class Passes:
 
         The first of a tree's gains almost twice as much as they do on average, the last one almost nothing.
         """
-        name = name_of(one.method)
+        name = name_of(one)
         most, gained = columns_by(name) - 1, (self.gains[name] - 1) * self.factors[one.number]
         if name not in TREES or not isinstance(one.method, SelfSpeculative) or one.method.price is None:
             return 1 + most, gained
-        price = one.method.price(len(self.rows))
+        price = one.method.price(masked=name not in MASKLESS)
         each = [2 * gained / most * (1 - (number + 0.5) / most) for number in range(most)]
         worth = [gain for gain in each if gain >= price]
         return 1 + len(worth), sum(worth)
@@ -136,11 +137,11 @@ def row(number: int, method: Method, *, free: bool) -> Row:
     )
 
 
-def name_of(method: Method) -> str:
-    if isinstance(method, SelfSpeculative):
-        return method.layout or "auto"
-    if isinstance(method, SlidingWindow):
-        return "window" if method.masks == DRAFTS else "short window"
+def name_of(one: Row) -> str:
+    if isinstance(one.method, SelfSpeculative):
+        return one.layout or one.method.layout or "auto"
+    if isinstance(one.method, SlidingWindow):
+        return "window" if one.method.masks == DRAFTS else "short window"
     return "none"
 
 
@@ -241,7 +242,7 @@ def test_a_column_costs_what_would_be_written_meanwhile() -> None:
         assert passes.controller.price(masked=masked) == pytest.approx(CAUTION * rate / 20, rel=0.15)
     [price] = {one.method.price for one in passes.rows if isinstance(one.method, SelfSpeculative)}
     assert price is not None
-    assert price(2) == passes.controller.price(masked=True)
+    assert price(masked=True) == passes.controller.price(masked=True)
 
 
 def test_it_follows_the_number_of_rows_without_trying_everything_again() -> None:
@@ -251,7 +252,6 @@ def test_it_follows_the_number_of_rows_without_trying_everything_again() -> None
     passes.join(39)
     crowded = passes.run(40)[HOLD + REVIEW :]
     assert all(found["quadratic"] == 0 for found in crowded)
-    assert 1 <= crowded[-1]["narrow"] <= 10, "no more than 100 columns hold"
     del passes.rows[1:]
     assert passes.run(2 * HOLD + REVIEW)[-1] == {"quadratic": 1}
 
@@ -265,13 +265,32 @@ def test_wide_layouts_are_not_tried_where_the_times_of_narrower_ones_say_that_th
 
 
 def test_rows_that_gain_little_spend_nothing_where_columns_cost() -> None:
-    passes = Passes(Controller(), lambda columns: 1 + columns / 30)
-    good, dull = passes.join(4, factor=1.6), passes.join(4, factor=0.0)
+    """In one window with those that spend: all have plans."""
+    gains = {**GAINS, "copy": 1.0, "narrow": 1.1, "linear": 1.1, "quadratic": 1.1}
+    passes = Passes(Controller(), lambda columns: 1 + columns / 30, gains)
+    good, dull = (passes.join(4, factor=factor, method=PLANNED) for factor in (1.6, 0.0))
     passes.run(RETRY)
-    assert {name_of(one.method) for one in dull} == {"none"}
-    assert "none" not in {name_of(one.method) for one in good}
-    spent = Counter(name for _ in range(60) for one in dull for name in [passes.run(1) and name_of(one.method)])
-    assert spent["none"] > 0.8 * spent.total(), "looked at again only now and then"
+    assert {name_of(one) for one in good} == {"lookup"}
+    assert len({one.method for one in passes.rows}) == 1
+    spent = Counter(name for _ in range(60) for one in dull for name in [passes.run(1) and name_of(one)])
+    assert spent["lookup"] < 0.4 * spent.total(), "looked at again now and then"
+
+
+def test_layouts_without_plans_are_for_all_rows_or_none() -> None:
+    """Rows of two windows are judged apart, which takes time."""
+    passes = Passes(Controller(), lambda columns: 1 + columns / 30)
+    passes.join(4, factor=1.6)
+    passes.join(4, factor=0.0)
+    found = passes.run(RETRY)
+    assert all(len(one) == 1 for one in found[TRIED:])
+
+
+def test_some_passes_that_gain_little_say_little_of_a_row() -> None:
+    """Gains vary from pass to pass: after one bad draft in a row that has written little, it spends on."""
+    account = Account(AUTO, spends=Choice("linear"), before=Choice("linear"))
+    for _ in range(3):
+        account.passed(1, 3.8)
+    assert 0.6 < account.factor < 0.8
 
 
 def test_others_and_rows_with_a_layout_are_left_alone() -> None:
@@ -341,13 +360,13 @@ def test_the_price_of_copies_is_that_of_passes_without_masks() -> None:
     times = PassTimes()
     for columns in (1, 4, 8, 16):
         for _ in range(TRIALS):
-            times.took(columns, 1.0 + columns / 4, masked=False)
+            times.took(columns, 1.0 + columns / 4, "plain")
     for columns in (7, 8, 9):
         for _ in range(TRIALS):
-            times.took(columns, 5.0, masked=True)
-    assert times.price(4, 1.0, masked=False) == pytest.approx(1 / 4)
-    assert times.price(4, 1.0, masked=True) < 0.05
-    assert PassTimes().price(4, 1.0, masked=False) is None
+            times.took(columns, 5.0, "tree")
+    assert times.price(4, 1.0, "plain") == pytest.approx(1 / 4)
+    assert times.price(4, 1.0, "tree") < 0.05
+    assert PassTimes().price(4, 1.0, "plain") is None
 
 
 def test_copies_of_one_row_say_little_of_those_of_many() -> None:
@@ -371,6 +390,33 @@ def test_no_more_than_two_rows_try_what_is_new() -> None:
     tried = {name for one in found for name in one} - {"none", "copy", settled}
     assert tried
     assert all(one[name] <= TRIED_BY for one in found for name in tried)
+
+
+def test_where_shapes_are_static_all_rows_spend_alike() -> None:
+    passes = Passes(Controller(together=True), lambda columns: 1 + columns / 30)
+    passes.join(4, factor=1.6)
+    passes.join(4, factor=0.0)
+    found = passes.run(RETRY)
+    assert {len(one) for one in found} == {1}
+    assert len(set(map(str, found))) > 1
+
+
+def test_what_was_learned_counts_for_the_rows_of_another_run() -> None:
+    """Whose numbers are the same, and who spend what pays from their first pass on."""
+    controller = Controller()
+    passes = Passes(controller, waits_for_memory)
+    passes.join(1)
+    assert passes.run(TRIED)[-1] == {"quadratic": 1}
+    controller.begin()
+    again = Passes(controller, waits_for_memory)
+    again.join(2)
+    assert again.run(1) == [{"quadratic": 2}]
+
+
+def test_a_clock_that_stands_still_does_no_harm() -> None:
+    passes = Passes(Controller(), lambda columns: 0.0)
+    passes.join(3, method=PLANNED)
+    assert passes.run(2 * RETRY)[-1].total() == 3
 
 
 def test_the_threshold_falls_while_requests_wait_and_rises_again() -> None:
@@ -401,8 +447,8 @@ def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
     quiet = sum(passes.run(TRIED, places=14), Counter())
     assert quiet["window"] == 0
     passes.run(PATIENCE + 8 * (HOLD + REVIEW), waiting=1, places=14)
-    assert {name_of(one.method) for one in loose} == {"window"}
-    assert {name_of(one.method) for one in bound} == {"none"}
+    assert {name_of(one) for one in loose} == {"window"}
+    assert {name_of(one) for one in bound} == {"none"}
     assert {one.control.threshold for one in bound} == {None}
     del passes.rows[:10]
     began = [
@@ -411,7 +457,7 @@ def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
         for one in passes.controller.plan(passes.rows, reading=0, waiting=0, places=14)
     ]
     assert [one.number for one in began] == [10, 11], "what a window leaves are no drafts"
-    assert "window" not in {name_of(one.method) for one in passes.rows}
+    assert "window" not in {name_of(one) for one in passes.rows}
 
 
 def test_choices_make_methods() -> None:

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.layouts import Chooser
+from mars.decoding.controller import Controller
 from mars.decoding.self_speculative import SURE
 from mars.metrics import COUNTED, Tally, output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel, ScriptedModel
+from tests.in_turn import in_turn
 
 STOPS = frozenset({2, 3})
 VOCAB, MASK = 12, 11
@@ -244,18 +245,18 @@ def test_exact_decoding_writes_what_one_token_mode_samples() -> None:
     assert patterns_of(check, 25, layout=layouts, **drawn) > 400
 
 
-def test_auto_changes_no_text_whatever_the_chooser_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_changes_no_text_whatever_the_controller_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes of all layouts by turns: each goes on from what the one before has left."""
 
     def check(reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool, seed: int) -> int:
         chance = random.Random(seed)
         said: list[str] = []
 
-        def choose(chooser: Chooser, rows: int) -> str:
+        def choose() -> str:
             said.append(chance.choice(("none", "narrow", "narrow", "linear", "linear", "quadratic")))
             return said[-1]
 
-        monkeypatch.setattr(Chooser, "choose", choose)
+        monkeypatch.setattr(Controller, "plan", in_turn(choose))
         records = list(DECODERS["self_speculative"](reading(reader, static), prompts, options))
         for row, prompt in enumerate(prompts):
             assert passes(records, row) == exactly(reader, prompt, options, said, static)

@@ -136,11 +136,10 @@ def test_the_policies_make_controllers() -> None:
 
     def policy(*arguments: str) -> Any:
         app, _ = application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
-        [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")] or [""]
+        [text] = [line for line in _metrics(app).splitlines() if line.startswith("mars_threshold{")]
         return text
 
-    assert policy("--policy", "none") == ""
-    assert policy() == 'mars_threshold{model="mars-b8"} 1.0'
+    assert policy("--policy", "none") == policy() == 'mars_threshold{model="mars-b8"} 1.0'
     assert policy("--policy", "knob", "--accuracy-budget", "5") == 'mars_threshold{model="mars-b8"} 1.0'
 
 

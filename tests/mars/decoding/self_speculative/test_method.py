@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mars.config import DecodingSettings
-from mars.decoding.layouts import chooser_of
+from mars.decoding.exact import self_speculative
 from mars.decoding.self_speculative import method_of
 from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
@@ -54,12 +54,22 @@ def test_auto_learns_of_passes_and_settles(run: Run, windows: Read) -> None:
     widths = [len(window) for window in windows(model)]
     accepted = [part.accepted for record in records for part in record.rows if part.proposals]
     assert set(accepted[-6:-1]) == {1 + MOST_DRAFTS}, "copies of a text that is one token over and over"
-    assert chooser_of(model, 2).chosen in ("lookup", "copy"), "nobody needs masks here"
-    assert chooser_of(model, 2).now == len(widths)
-    assert chooser_of(model, 2).gain("none") == 1
+    assert max(widths[-6:]) <= 1 + MOST_DRAFTS, "nobody needs masks here"
+    again = run(model, [[3, 4]], layout="auto", max_new_tokens=100)
+    assert len(again) < 12, "what was learned counts for the next run"
 
 
-def test_methods_with_equal_settings_share_a_batch_whatever_their_chooser(reply: list[int]) -> None:
+def test_runs_of_one_engine_at_a_time_choose_each_for_itself(run: Run) -> None:
+    model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
+    first, second = (
+        self_speculative(model, [[3, 4]] * rows, DecodingSettings(block_size=3, max_new_tokens=60)) for rows in (1, 3)
+    )
+    pairs = list(zip(first, second, strict=False))
+    assert {len(record.rows) for record, _ in pairs} == {1}
+    assert {len(record.rows) for _, record in pairs} == {3}
+
+
+def test_methods_with_equal_settings_share_a_batch_whatever_their_engine(reply: list[int]) -> None:
     model, other = ScriptedModel([reply]), ScriptedModel([reply])
     settings = DecodingSettings(block_size=4)
     assert method_of(model, settings) == method_of(other, settings)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from mars.decoding.layouts import Chooser
+from mars.decoding.controller import Controller
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
+from tests.in_turn import in_turn
 
 MASK = 31
 Run = Callable[..., list[ForwardPass]]
@@ -21,11 +22,11 @@ Read = Callable[..., list]
 
 @pytest.fixture
 def run_through(monkeypatch: pytest.MonkeyPatch, run: Run) -> Run:
-    """`run_through(layouts, model, prompts)`: passes of these layouts in turn, whatever the chooser thinks."""
+    """`run_through(layouts, model, prompts)`: passes of these layouts in turn, whatever the controller thinks."""
 
     def run_through(layouts: Iterable[str], *arguments: object, **options: object) -> list[ForwardPass]:
         turns = iter(layouts)
-        monkeypatch.setattr(Chooser, "choose", lambda chooser, rows: next(turns))
+        monkeypatch.setattr(Controller, "plan", in_turn(lambda: next(turns)))
         return run(*arguments, layout="auto", **options)
 
     return run_through

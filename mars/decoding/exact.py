@@ -1,0 +1,51 @@
+"""Exact multi-token decoding of one run; with layout `auto` a controller that learns from all runs of its engine."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.base import Prompts, check
+from mars.decoding.controller import Controller
+from mars.decoding.pool import decode
+from mars.decoding.self_speculative import SelfSpeculative, method_of
+from mars.engine import Engine
+from mars.records import ForwardPass
+
+_IDLE: weakref.WeakKeyDictionary[Engine, dict[int, list[Controller]]] = weakref.WeakKeyDictionary()
+"""Of each engine, by the number of drafts, the controllers that no run uses now."""
+
+
+def self_speculative(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+) -> Iterator[ForwardPass]:
+    """Exactly the text of `autoregressive` on the same checkpoint, in several times fewer passes.
+
+    K is `block_size` - 1 (`block_size` with `extra_proposal`). Records carry no threshold. The proposals past the
+    accepted prefix are those of the masks behind it, from which the next pass takes its drafts; after a miss in a
+    linear layout there are none, and they are what the model predicts behind the wrong draft.
+
+    Raises:
+        ValueError: at the call, for prompts that are empty or do not fit the context, a model without masks, or a block
+            size that leaves no draft.
+    """
+    check(engine, prompts, settings)
+    method = method_of(engine, settings)
+    control = control or Control(None)
+    if method.layout is not None:
+        return decode(engine, prompts, settings, control, method)
+    return _steered(engine, prompts, settings, control, method)
+
+
+def _steered(
+    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control, method: SelfSpeculative
+) -> Iterator[ForwardPass]:
+    idle = _IDLE.setdefault(engine, {}).setdefault(method.drafts, [])
+    controller = idle.pop() if idle else Controller(together=engine.static_shapes)
+    controller.begin()
+    try:
+        yield from decode(engine, prompts, settings, control, method, controller=controller)
+    finally:
+        idle.append(controller)
