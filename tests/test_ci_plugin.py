@@ -28,7 +28,7 @@ def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    browser: page\n    gpu: card\n")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
-        env={**os.environ, "CI": ci, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(TESTS)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -49,7 +49,7 @@ def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: i
     shutil.copy(TESTS / "ci_plugin.py", tmp_path)
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
-        env={**os.environ, "CI": ci, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 WARM_UP_TOKENS = 8
+LEARNING_TOKENS = 64
 
 
 def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:
@@ -135,12 +136,17 @@ def _free_bytes(device: str) -> int:
 
 
 def _warm_up(checkpoint: Checkpoint) -> None:
-    """So that no lane pays for first calls."""
+    """So that no lane pays for first calls, and exact decoding knows what its passes take."""
     from mars.config import DecodingSettings
-    from mars.decoders import BASELINE, USUAL
+    from mars.decoders import BASELINE, EXACT, USUAL
     from mars.decoding import DECODERS
+    from mars.options import DEFAULT_BLOCK_SIZE
 
-    settings = DecodingSettings(block_size=checkpoint.block_size or 1, max_new_tokens=WARM_UP_TOKENS)
-    for name in (BASELINE, USUAL) if checkpoint.supports_masks else (BASELINE,):
-        for _ in DECODERS[name](checkpoint.engine, [checkpoint.encode("Hello")], settings):
+    block_size = max(2, checkpoint.block_size or DEFAULT_BLOCK_SIZE)
+    tokens = {BASELINE: WARM_UP_TOKENS}
+    if checkpoint.supports_masks:
+        tokens |= {USUAL: WARM_UP_TOKENS, EXACT: LEARNING_TOKENS}
+    for name, most in tokens.items():
+        settings = DecodingSettings(block_size=block_size, max_new_tokens=most)
+        for _ in DECODERS[name](checkpoint.engine, [checkpoint.encode("Count from one to twenty.")], settings):
             pass

@@ -23,8 +23,11 @@ thresholds, and rises again, step by step.
 from __future__ import annotations
 
 import statistics
+import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mars.decoding.costs import TRIALS, Profile, curve
@@ -42,6 +45,7 @@ from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
 from mars.decoding.trees import MOST_COLUMNS, PRICE
+from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
 REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
@@ -109,8 +113,8 @@ class Choice:
 
 NOTHING = Choice("none")
 COPY, LOOKUP = Choice("copy"), Choice("lookup")
-EXACT = (NOTHING, COPY, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
 BASES = (NOTHING, COPY)  # what the rows do that do not spend the choice; copies need an expectation
+EXACT = (*BASES, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
@@ -218,40 +222,60 @@ def load_of(rows: int) -> int:
     return (rows - 1).bit_length()
 
 
+@dataclass(slots=True)
+class Experience:
+    """What passes of an engine take, and what rows gain by each choice, at each load, with so many drafts.
+
+    `now` counts passes, `tried` is the one in which something was tried last, `settled` what was best since, and
+    `patience` how many passes go by before it is tried again. Pools in several threads may learn from it and for it:
+    each holds the `lock` while it does.
+    """
+
+    times: PassTimes = field(default_factory=PassTimes)
+    known: dict[tuple[Choice, int, int], Known] = field(default_factory=dict)
+    now: int = 0
+    tried: int = 0
+    settled: Choice = NOTHING
+    patience: int = RETRY
+    lock: AbstractContextManager[object] = field(default_factory=threading.Lock)
+
+
+_EXPERIENCES: weakref.WeakKeyDictionary[Engine, Experience] = weakref.WeakKeyDictionary()
+
+
+def controller_of(engine: Engine, thresholds: Sequence[float] = ()) -> Controller:
+    """A controller for a pool of this engine, which knows what all of its pools have learned."""
+    experience = _EXPERIENCES.setdefault(engine, Experience())
+    return Controller(thresholds, experience, together=engine.static_shapes)
+
+
 class Controller:
     """Decides for the rows of one pool. `thresholds` descend; without any the policy is `exact`.
 
     With `together` all rows spend or none: where passes have static shapes, a row is as wide as the widest.
     """
 
-    def __init__(self, thresholds: Sequence[float] = (), *, together: bool = False) -> None:
+    def __init__(
+        self, thresholds: Sequence[float] = (), experience: Experience | None = None, *, together: bool = False
+    ) -> None:
         self.choice = NOTHING
+        self._seen = experience or Experience()
         self._together = together
         self._steps: tuple[float | None, ...] = (None, *thresholds)
         self._step = 0
         self._pressure = 0
-        self._known: dict[tuple[Choice, int], Known] = {}
+        self._drafts = 0
         self._load = 0
         self._base = NOTHING
-        self._times = PassTimes()
         self._accounts: dict[int, Account] = {}
         self._expected = Goodput(0.0, 0.0, set())
-        self._now = 0
-        self._changed = 0
-        self._tried = 0
+        self._changed = self._seen.now - HOLD
         self._trying = False
-        self._settled = NOTHING
-        self._patience = RETRY
 
     @property
     def threshold(self) -> float | None:
         """The threshold in force for rows that leave it open; None while they are decoded exactly."""
         return self._steps[self._step]
-
-    def begin(self) -> None:
-        """Go on with the rows of another pool; what passes take and rows gain stays known."""
-        self._accounts = {}
-        self._changed = self._now - HOLD
 
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the method for the next pass of those of `rows`, which write, whose own is exact decoding, layout auto.
@@ -260,7 +284,10 @@ class Controller:
 
         Returns: the rows to `Method.begin` with: past their last token there are no drafts.
         """
-        self._now += 1
+        with self._seen.lock:
+            return self._plan(rows, reading, waiting, places)
+
+    def _plan(self, rows: Sequence[Row], reading: int, waiting: int, places: int) -> list[Row]:
         moved = self._watch(waiting, len(rows) + reading, places)
         accounts = {row.number: account for row in rows if (account := self._account(row)) is not None}
         changed = moved or accounts.keys() != self._accounts.keys()
@@ -268,7 +295,8 @@ class Controller:
         steered = [row for row in rows if row.number in accounts]
         if not steered:
             return []
-        if changed or self._now % REVIEW == 0:
+        self._seen.now += 1
+        if changed or self._seen.now % REVIEW == 0:
             self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
         spending = self._expected.spending
         rest = self.choice if self.choice in BASES else self._base
@@ -276,17 +304,21 @@ class Controller:
 
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
+        with self._seen.lock:
+            self._observe(rows, columns, seconds)
+
+    def _observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
         if not pairs:
             return
         spent = [(row, account) for row, account in pairs if account.spends not in BASES]
         known = self._of(self.choice if spent or self.choice in BASES else self._base)
         known.passes += 1
-        known.last = self._now
+        known.last = self._seen.now
         total = sum(columns.values())
         kind = self.choice.kind if spent else "plain"
-        self._times.took(total, seconds, kind if any(_reads_masks(row) for row, _ in spent) else "plain")
-        if kind != "plain" and known.passes > TRIALS and (usual := self._times.seconds(total, kind)):
+        self._seen.times.took(total, seconds, kind if any(_reads_masks(row) for row, _ in spent) else "plain")
+        if kind != "plain" and known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
             known.timed(seconds, usual)
         for choice in {self._base, self.choice}:
             rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
@@ -300,39 +332,40 @@ class Controller:
 
     def price(self, *, masked: bool) -> float:
         """What one more column costs in a pass with or without masks, in tokens that all rows would write meanwhile."""
-        found = self._times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
+        found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
         return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass, in which `others` share that are not steered."""
-        drafts = min(self._accounts[row.number].own.drafts for row in rows)
+        self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
         self._load = load_of(len(rows) + others)
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
         loose = [row for row in ranked if row.control.free and self.threshold is not None]
         trees = all(self._accounts[row.number].own.expectation for row in rows)
-        self._base = NOTHING
-        found: dict[Choice, Goodput] = {}
+        found = {choice: self._best(choice, ranked, others) for choice in (BASES if trees else BASES[:1])}
+        self._base = COPY if trees and self._copies_pay(found) else NOTHING
         able: dict[bool, list[Row]] = {False: ranked, True: loose}
-        untried: set[bool] = set()
-        for choice in (*EXACT, *(WINDOWS if loose else ())):
-            if not (choice in BASES or reach_of(choice.layout, drafts)) or (choice in (COPY, LOOKUP) and not trees):
-                continue
-            if choice.window in untried:
+        learned = self._of(self._base).passes >= HOLD
+        untried = set() if learned else set(able)
+        for choice in (*EXACT[len(BASES) :], *(WINDOWS if loose else ())):
+            if (
+                choice.window in untried
+                or not reach_of(choice.layout, self._drafts)
+                or (choice == LOOKUP and not trees)
+            ):
                 continue  # the time of wide choices is guessed from those with fewer columns
             some = able[choice.window]
-            found[choice] = self._best(choice, some, others + len(rows) - len(some), drafts)
-            if choice == COPY and self._copies_pay(found):
-                self._base = COPY
+            found[choice] = self._best(choice, some, others + len(rows) - len(some))
             most = max(goodput.rate for goodput in found.values())
             if self._of(choice).passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
                 untried.add(choice.window)
-        if self.choice not in found:
+        if self.choice not in found or not (learned or self.choice == self._base):
             self._change(self._base)
-        if self._now - self._changed >= HOLD:
+        if self._seen.now - self._changed >= HOLD:
             self._reconsider(found, hurry=hurry)
         if self._trying:
             few = able[self.choice.window][: None if self._together else TRIED_BY]
-            return self._best(self.choice, few, others + len(rows) - len(few), drafts)
+            return self._best(self.choice, few, others + len(rows) - len(few))
         return found[self.choice]
 
     def _copies_pay(self, found: Mapping[Choice, Goodput]) -> bool:
@@ -347,19 +380,19 @@ class Controller:
         worthy = [choice for choice, part in others.items() if self._worthy(choice, part)]
         oldest = min(worthy, key=lambda choice: self._of(choice).last, default=self.choice)
         new = self._of(oldest).passes < HOLD
-        since = self._now - max(self._of(oldest).last, self._tried)
+        since = self._seen.now - max(self._of(oldest).last, self._seen.tried)
         self._trying = False
-        due = since > self._patience * (HURRY if hurry else 1)
+        due = since > self._seen.patience * (HURRY if hurry else 1)
         if oldest != self.choice and (due or (new and not hurry)):
-            self._tried = self._now
+            self._seen.tried = self._seen.now
             if not new:
-                self._patience = min(2 * self._patience, LONGEST_RETRY)
+                self._seen.patience = min(2 * self._seen.patience, LONGEST_RETRY)
             self._change(oldest)
             self._trying = oldest not in BASES
         elif most > found[self.choice].rate * (1 + MARGIN):
-            if best != self._settled and not {best, self._settled} <= set(BASES):
-                self._patience = RETRY
-            self._settled = best
+            if best != self._seen.settled and not {best, self._seen.settled} <= set(BASES):
+                self._seen.patience = RETRY
+            self._seen.settled = best
             self._change(best)
             self._trying = best not in BASES and self._of(best).passes < HOLD
 
@@ -368,12 +401,12 @@ class Controller:
         return part > (WORTH_A_TRY if self._of(choice).passes < HOLD else WORTH_ANOTHER)
 
     def _change(self, choice: Choice) -> None:
-        self.choice, self._changed = choice, self._now
+        self.choice, self._changed = choice, self._seen.now
 
-    def _best(self, choice: Choice, rows: Sequence[Row], others: int, drafts: int) -> Goodput:
+    def _best(self, choice: Choice, rows: Sequence[Row], others: int) -> Goodput:
         """The largest goodput with this choice, for which `rows` are ranked; `others` write one token each."""
-        known = self._expect(choice, drafts)
-        base = known if choice in BASES else self._expect(self._base, drafts)
+        known = self._expect(choice)
+        base = known if choice in BASES else self._expect(self._base)
         tokens = others + len(rows) * base.gain
         columns = others + len(rows) * base.columns
         if choice in BASES:
@@ -392,34 +425,39 @@ class Controller:
 
     def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
         """Of a pass; 1 before anything is known."""
-        seconds = self._times.seconds(columns, kind)
+        seconds = self._seen.times.seconds(columns, kind)
         return 1.0 if seconds is None else max(seconds * slow, 1e-9)
+
+    def _key(self, choice: Choice) -> tuple[Choice, int, int]:
+        """What is known by: the choice, where rows have plans the load of this pass, and the number of drafts."""
+        return choice, self._load if choice.layout in TREES else 0, self._drafts
 
     def _of(self, choice: Choice) -> Known:
         """What is known of a choice at the load of this pass."""
-        return self._known[choice, self._load if choice.layout in TREES else 0]
+        return self._seen.known[self._key(choice)]
 
-    def _expect(self, choice: Choice, drafts: int) -> Known:
+    def _expect(self, choice: Choice) -> Known:
         """The same; until it was tried, it gains what other loads or else other choices let expect."""
-        load = self._load if choice.layout in TREES else 0
-        known = self._known.setdefault((choice, load), Known(1.0, choice.columns(drafts)))
+        _, load, drafts = key = self._key(choice)
+        known = self._seen.known.setdefault(key, Known(1.0, choice.columns(drafts)))
         if known.seen > PRIOR:
             return known
-        near = min(
-            (at for (tried, at), other in self._known.items() if tried == choice and other.seen > PRIOR),
-            key=lambda at: abs(at - load),
-            default=None,
-        )
+        seen = {
+            (tried, at): other
+            for (tried, at, of), other in self._seen.known.items()
+            if other.seen > PRIOR and of == drafts
+        }
+        near = min((at for tried, at in seen if tried == choice), key=lambda at: abs(at - load), default=None)
         if near is not None:
-            other, part = self._known[choice, near], 2.0 ** (near - load)
+            other, part = seen[choice, near], 2.0 ** (near - load)
             known.columns = min(1 + part * (other.columns - 1), MOST_COLUMNS)
             known.gain = 1 + min(part * (other.gain - 1), most_gained(choice.layout, drafts))
             known.slow = other.slow
             return known
         found = [
             (other.gain - 1) / (EXPECTED[tried.layout] - 1)
-            for (tried, _), other in self._known.items()
-            if other.seen > PRIOR and tried not in BASES and choice not in BASES
+            for (tried, _), other in seen.items()
+            if tried not in BASES and choice not in BASES
         ]
         further = (EXPECTED[choice.layout] - 1) * max(found, default=1.0)
         known.gain = 1 + min(further, most_gained(choice.layout, drafts))
@@ -456,7 +494,7 @@ class Controller:
         if abs(self._pressure) < PATIENCE or step == self._step:
             return False
         self._step, self._pressure = step, 0
-        for choice in WINDOWS:
-            if (choice, 0) in self._known:
-                self._known[choice, 0].seen = PRIOR
+        for (choice, _, _), known in self._seen.known.items():
+            if choice in WINDOWS:
+                known.seen = PRIOR
         return True

@@ -1,21 +1,17 @@
-"""Exact multi-token decoding of one run; with layout `auto` a controller that learns from all runs of its engine."""
+"""Exact multi-token decoding of one run; with layout `auto` under a controller."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check
-from mars.decoding.controller import Controller
+from mars.decoding.controller import controller_of
 from mars.decoding.pool import decode
-from mars.decoding.self_speculative import SelfSpeculative, method_of
+from mars.decoding.self_speculative import method_of
 from mars.engine import Engine
 from mars.records import ForwardPass
-
-_IDLE: weakref.WeakKeyDictionary[Engine, dict[int, list[Controller]]] = weakref.WeakKeyDictionary()
-"""Of each engine, by the number of drafts, the controllers that no run uses now."""
 
 
 def self_speculative(
@@ -33,19 +29,4 @@ def self_speculative(
     """
     check(engine, prompts, settings)
     method = method_of(engine, settings)
-    control = control or Control(None)
-    if method.layout is not None:
-        return decode(engine, prompts, settings, control, method)
-    return _steered(engine, prompts, settings, control, method)
-
-
-def _steered(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control, method: SelfSpeculative
-) -> Iterator[ForwardPass]:
-    idle = _IDLE.setdefault(engine, {}).setdefault(method.drafts, [])
-    controller = idle.pop() if idle else Controller(together=engine.static_shapes)
-    controller.begin()
-    try:
-        yield from decode(engine, prompts, settings, control, method, controller=controller)
-    finally:
-        idle.append(controller)
+    return decode(engine, prompts, settings, control or Control(None), method, controller=controller_of(engine))

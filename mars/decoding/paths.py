@@ -1,6 +1,6 @@
 """Proposals picked from the columns of a pass: those on the path that a row took.
 
-Shapes: R rows, D drafts and W proposals a row, A alternatives.
+Shapes: R rows, D drafts and W proposals a row, N of them in all rows, A alternatives.
 """
 
 from __future__ import annotations
@@ -47,6 +47,19 @@ def joined(chain: Read, group: Read, last_R: torch.Tensor) -> Read:
     scores_RW = torch.cat((chain.scores_RW, group.scores_RW), 1)
     both = Read(torch.cat((chain.ids_RW, group.ids_RW), 1), scores_RW, alternatives)
     return taken(both, torch.where(columns_W <= last_R1, columns_W, in_group_RW))
+
+
+def spread(found: Read, rows_N: torch.Tensor, columns_N: torch.Tensor, shape: tuple[int, int]) -> Read:
+    """Proposals that were read one by one [N, 1], in their rows and columns [R, W]; elsewhere is nothing to be read."""
+
+    def put(values_N: torch.Tensor) -> torch.Tensor:
+        whole_RW = values_N.new_zeros((*shape, *values_N.shape[1:]))
+        whole_RW[rows_N, columns_N] = values_N
+        return whole_RW
+
+    listed = found.alternatives
+    alternatives = None if listed is None else (put(listed[0][:, 0]), put(listed[1][:, 0]))
+    return Read(put(found.ids_RW[:, 0]), put(found.scores_RW[:, 0]), alternatives)
 
 
 def taken(found: Read, index_RW: torch.Tensor) -> Read:

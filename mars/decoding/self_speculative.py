@@ -33,12 +33,12 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from mars.acceptance import Read, match_prefix
+from mars.acceptance import Read, match_prefix, read
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
 from mars.decoding.layouts import LINEAR, MASKLESS, TREES, Layout, columns_of, layout_of, reach_of
 from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, slots_of
-from mars.decoding.paths import drafts_of, group_of, joined, taken
+from mars.decoding.paths import drafts_of, group_of, joined, spread, taken
 from mars.decoding.trees import MOST_COLUMNS, NO_DRAFTS, PRICE, Draft, Expectation, Plan
 from mars.engine import Engine
 from mars.engine.masks import tree_of, verification_tree
@@ -197,9 +197,7 @@ class SelfSpeculative(Method):
         if len(plans) == 1:
             chain = self.read(batch, logits_RWV[:, : most + 1])
         else:
-            # Past a row's own chain these are columns of its masks, which no draft stands for.
-            columns_RD = (roots_R[:, None] + torch.arange(most + 1, device=device)).clamp_max_(width - 1)
-            chain = self.read(batch, logits_RWV[torch.arange(len(plans), device=device)[:, None], columns_RD])
+            chain = self._read_chains(batch, logits_RWV, plans, roots_R)
         drafts_RD = drafts_of(plans, most, device)
         accepted_R = self._accepted(batch, chain, drafts_RD)
         last_R = accepted_R - 1
@@ -218,6 +216,21 @@ class SelfSpeculative(Method):
         left_RW = functional.pad(path.ids_RW, (0, self.drafts), value=self.mask_token_id)
         past_RW = torch.arange(left_RW.shape[1], device=device) >= (accepted_R + masks_R)[:, None]
         return AcceptResult(path, accepted_R, left_RW.masked_fill(past_RW, self.mask_token_id), masks_R)
+
+    def _read_chains(
+        self, batch: Batch, logits_RWV: torch.Tensor, plans: Sequence[Plan], roots_R: torch.Tensor
+    ) -> Read:
+        """Each row's root and drafts, one by one: in one rectangle, rows would be as long as the longest."""
+        places = [(row, depth) for row, plan in enumerate(plans) for depth in range(1 + plan.drafts)]
+        rows_N, depths_N = torch.tensor(places, device=logits_RWV.device).unbind(1)
+        found = read(
+            logits_RWV[rows_N, roots_R[rows_N] + depths_N][:, None],
+            (batch.written_R[rows_N] + depths_N)[:, None],
+            score=self.score,
+            sampling=batch.sampling.select(rows_N),
+            alternatives=self.alternatives,
+        )
+        return spread(found, rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 
     def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> AcceptResult:
         drafts_RD, drafts_R = self._drafts(batch, reach)

@@ -22,7 +22,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS
 from mars.decoding.base import check_causal, check_prompt
-from mars.decoding.controller import Controller
+from mars.decoding.controller import controller_of
 from mars.decoding.method import Method, Policy, Row
 from mars.decoding.pool import Pool
 from mars.decoding.stream import Member, Stream
@@ -62,7 +62,7 @@ class Service:
         self._engine = engine
         self._places = places
         self._beside = beside
-        self._controller = controller or Controller(together=engine.static_shapes)
+        self._controller = controller or controller_of(engine)
         self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
         self._pool: Pool | None = None
         self._numbers = itertools.count()

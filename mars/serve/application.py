@@ -11,7 +11,7 @@ from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load_source
 from mars.config import check_threshold
-from mars.decoding.controller import Controller
+from mars.decoding.controller import Controller, controller_of
 from mars.options import DEFAULT_BLOCK_SIZE
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
@@ -80,10 +80,11 @@ def _controller(options: argparse.Namespace, checkpoint: Checkpoint) -> Controll
         ValueError: the cached runs allow no threshold within the budget.
     """
     if options.policy != "knob":
-        return Controller(together=checkpoint.engine.static_shapes)
+        return controller_of(checkpoint.engine)
     if not checkpoint.supports_masks:
         raise ValueError(
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
         )
     block_size = options.block_size or checkpoint.block_size or DEFAULT_BLOCK_SIZE
-    return Controller(within(options.accuracy_budget, options.checkpoint, block_size, options.runs).thresholds)
+    thresholds = within(options.accuracy_budget, options.checkpoint, block_size, options.runs).thresholds
+    return controller_of(checkpoint.engine, thresholds)

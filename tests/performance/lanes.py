@@ -37,8 +37,8 @@ class Fixed(Controller):
         self._fixed = choice
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
-        drafts = min(self._accounts[row.number].own.drafts for row in rows)
-        found = self._best(self._fixed, rows, others, drafts)
+        self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
+        found = self._best(self._fixed, rows, others)
         self.choice = self._fixed
         return replace(found, spending={row.number for row in rows})
 

@@ -66,7 +66,10 @@ def run(engine: Engine, prompts: list[list[int]], name: str, **changes: Any) -> 
     settings = DecodingSettings(**{"max_new_tokens": 16, "block_size": 4, **options, **changes})  # type: ignore[arg-type]
     engine = Pair(engine, engine) if decoder == "speculative" else engine
     with pytest.MonkeyPatch.context() as patch:
-        for learned in ("exact._IDLE", "self_speculative._EXPECTATIONS"):  # the twin is shared between tests
+        for learned in (
+            "controller._EXPERIENCES",
+            "self_speculative._EXPECTATIONS",
+        ):  # the twin is shared between tests
             patch.setattr(f"mars.decoding.{learned}", WeakKeyDictionary())
         if name in TURNS:
             turns = itertools.cycle(TURNS[name])

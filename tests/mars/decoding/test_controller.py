@@ -25,6 +25,7 @@ from mars.decoding.controller import (
     Account,
     Choice,
     Controller,
+    Experience,
     PassTimes,
 )
 from mars.decoding.costs import TRIALS, Profile, ascending, curve
@@ -403,12 +404,11 @@ def test_where_shapes_are_static_all_rows_spend_alike() -> None:
 
 def test_what_was_learned_counts_for_the_rows_of_another_run() -> None:
     """Whose numbers are the same, and who spend what pays from their first pass on."""
-    controller = Controller()
-    passes = Passes(controller, waits_for_memory)
+    seen = Experience()
+    passes = Passes(Controller(experience=seen), waits_for_memory)
     passes.join(1)
     assert passes.run(TRIED)[-1] == {"quadratic": 1}
-    controller.begin()
-    again = Passes(controller, waits_for_memory)
+    again = Passes(Controller(experience=seen), waits_for_memory)
     again.join(2)
     assert again.run(1) == [{"quadratic": 2}]
 

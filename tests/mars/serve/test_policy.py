@@ -91,7 +91,8 @@ class Dice(Controller):
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         self.choice = self._dice.choice(EXACT)
-        found = self._best(self.choice, rows, others, 7)
+        self._drafts = 7
+        found = self._best(self.choice, rows, others)
         return replace(found, spending={row.number for row in rows if self._dice.random() < 0.7})
 
 

@@ -93,4 +93,4 @@ def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
             records.extend(stream.ready())
     for prompt, records in zip(prompts, found, strict=True):
         assert output_ids(records) == output_ids(DECODERS["autoregressive"](tiny.engine, [prompt], settings))
-    assert len(policy._known) > 1
+    assert len(policy._seen.known) > 1
