@@ -58,7 +58,7 @@ def seen(tab: Page, lane: str) -> set[str]:
     return {str(name).removeprefix(f"lane-{lane}-") for name in ids}
 
 
-@pytest.mark.parametrize(("width", "count"), [(1280, 3), (1100, 2), (390, 2)])
+@pytest.mark.parametrize(("width", "count"), [(1280, 3), (1100, 2), (390, 3)])
 def test_as_many_lanes_as_fit(served: Any, visit: Visit, width: int, count: int) -> None:
     tab = visit(served.url, width)
     tab.wait_for_selector(f".lens-lanes[data-count='{count}']")

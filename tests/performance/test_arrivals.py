@@ -40,7 +40,7 @@ def test_quantiles() -> None:
 @pytest.mark.slow
 def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.json"
-    few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1"]
+    few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1", "--turns", "2"]
     options = [*few, "--lanes", "ar", "tree", "exact", "--threads", "1", "--json", str(file), "--save", str(tmp_path)]
     assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
     found = json.loads(file.read_text())

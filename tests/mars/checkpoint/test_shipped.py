@@ -85,7 +85,7 @@ def test_masks_gain_tokens(mars: Checkpoint) -> None:
 def test_one_token_mode_equals_generate(name: str, decoders: list[str]) -> None:
     checkpoint = shipped(name)
     model = Qwen2ForCausalLM.from_pretrained(FOLDER / name, dtype=torch.float32).eval()
-    asked = prompts(checkpoint)
+    asked = prompts(checkpoint)[: PROBLEMS // 2]  # generate of transformers takes its time
     written = [decode(checkpoint, asked, decoder, threshold=None) for decoder in decoders]
     for row, prompt in enumerate(asked):
         reference = model.generate(
