@@ -17,7 +17,7 @@ NEEDED = {
     "analysis/benchmarks/test_ifeval.py": "a test of the evaluation harness",
     "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
 }
-"""Modules that may not skip themselves in CI, and what their tests are."""
+"""Modules that may not be skipped in CI, nor any of their tests, and what these are."""
 
 
 def _in_ci() -> bool:
@@ -26,11 +26,12 @@ def _in_ci() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Turn the skip of a test marked `browser` into a failure."""
+    """Turn the skip of a test that is marked `browser`, or is in a module that may not skip itself, into a failure."""
     report = yield
-    if _in_ci() and report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("browser"):
+    what = "a browser test" if item.get_closest_marker("browser") else _needed(item.path)
+    if _in_ci() and report.skipped and what and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
-        report.longrepr = f"a browser test may not be skipped in CI: {_reason(report)}"
+        report.longrepr = f"{what} may not be skipped in CI: {_reason(report)}"
     return report
 
 

@@ -40,6 +40,27 @@ def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -
     assert ci == "" or "no Chromium here" in run.stdout
 
 
+@pytest.mark.parametrize(("ci", "code", "counts"), [("true", 1, "1 error"), ("", 0, "1 skipped")])
+def test_fixture_that_skips_a_test_of_the_harness(tmp_path: Path, ci: str, code: int, counts: str) -> None:
+    path = tmp_path / "analysis" / "harness" / "test_model.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "import pytest\n\n@pytest.fixture\ndef table():\n    pytest.skip('no table')\n\ndef test_it(table):\n    pass\n"
+    )
+    shutil.copy(TESTS / "ci_plugin.py", tmp_path)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
+        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == code, run.stdout
+    assert counts in run.stdout
+    assert ("a test of the evaluation harness may not be skipped in CI: " in run.stdout) == (ci == "true")
+
+
 @pytest.mark.parametrize(("ci", "code", "skipped"), [("true", 2, 1), ("", 5, 3)])
 def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: int) -> None:
     for name in ("app/test_page.py", "analysis/harness/test_model.py", "analysis/test_other.py"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 WARM_UP_TOKENS = 8
-LEARNING_TOKENS = 64
+LEARNING_TOKENS = 64  # of exact decoding: enough to try each layout
 
 
 def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:
@@ -146,7 +146,9 @@ def _warm_up(checkpoint: Checkpoint) -> None:
     tokens = {BASELINE: WARM_UP_TOKENS}
     if checkpoint.supports_masks:
         tokens |= {USUAL: WARM_UP_TOKENS, EXACT: LEARNING_TOKENS}
+    prompt = checkpoint.encode("Count from one to twenty.")
     for name, most in tokens.items():
-        settings = DecodingSettings(block_size=block_size, max_new_tokens=most)
-        for _ in DECODERS[name](checkpoint.engine, [checkpoint.encode("Count from one to twenty.")], settings):
+        fits = min(most, checkpoint.engine.context_length - len(prompt))
+        settings = DecodingSettings(block_size=block_size, max_new_tokens=max(fits, 1))
+        for _ in DECODERS[name](checkpoint.engine, [prompt], settings):
             pass

@@ -18,7 +18,7 @@ from mars.schema import shown
 
 FEWEST = 2
 WIDE = 1200  # pixels from which three lanes stand side by side
-PHONE = 600  # pixels up to which one lane is in view at a time, and a button for each
+PHONE = 600  # pixels up to which one lane is in view at a time, with a button for each (compare/lanes.css)
 AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
 """The preset whose name says where the slider stands."""
 CHOOSE_COUNT = f"""() => {{

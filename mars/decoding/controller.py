@@ -94,7 +94,7 @@ class Choice:
     def method(self, exact: SelfSpeculative, price: Callable[..., float] | None = None) -> Method:
         """The method of a row that is to be decoded exactly, for a pass; columns of plans have this price.
 
-        It is one for all that a plan can have, so that rows that spend and rows that do not share a window.
+        Choices that are plans have the same method, so that their rows share a window.
         """
         if not self.window:
             planned = exact.expectation is not None and self.layout in ("none", *TREES)

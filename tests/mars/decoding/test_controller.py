@@ -253,6 +253,7 @@ def test_it_follows_the_number_of_rows_without_trying_everything_again() -> None
     passes.join(39)
     crowded = passes.run(40)[HOLD + REVIEW :]
     assert all(found["quadratic"] == 0 for found in crowded)
+    assert crowded[-1] == {"none": 40}, "no more than 100 columns hold"
     del passes.rows[1:]
     assert passes.run(2 * HOLD + REVIEW)[-1] == {"quadratic": 1}
 
