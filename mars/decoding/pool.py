@@ -33,7 +33,7 @@ PREFILL_CHUNK = 512
 BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes
 FEWEST_BESIDE = 8  # of each prompt, so that many prompts that are read at once come to an end
 KEPT = 4  # beginnings of prompts that stay in the cache after their rows have left
-SHORTEST_SHARED = 32  # to copy fewer tokens than that saves nothing
+SHORTEST_SHARED = 8  # to copy fewer tokens than that saves nothing; the template of a chat alone begins with some 24
 
 
 @dataclass(frozen=True, slots=True)

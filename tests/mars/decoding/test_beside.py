@@ -133,7 +133,7 @@ def test_the_least_used_beginning_goes_first() -> None:
 
 def test_what_is_short_or_mostly_kept_is_not_kept_again() -> None:
     kept = Beginnings([7])
-    assert kept.place([3] * 31) is None
+    assert kept.place([3] * 7) is None
     assert kept.place([3] * 40) == 7
     assert kept.place([3] * 60) is None
     assert kept.place([3] * 100) == 7
