@@ -57,6 +57,13 @@ def test_the_model_is_not_called_for_what_would_be_cut() -> None:
     assert len(model.calls) == 1 + 2  # the prompt, then two tokens
 
 
+def test_layout_auto_is_chosen_pass_by_pass_here_too() -> None:
+    [(_, answer)] = run(
+        ScriptedModel([[5, 6, 7, 8] * 15]), "self_speculative", end=30, layout="auto", max_new_tokens=60
+    )
+    assert len(answer.acceptance_lengths) > 4, "more than the three drafts of masks: copies"
+
+
 def test_a_place_is_free_as_soon_as_an_answer_ends() -> None:
     replies = [[5, 6, 7, 9, 9, 8], [8], [5, 8]]
     model = ScriptedModel(replies)
