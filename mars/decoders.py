@@ -168,7 +168,7 @@ TABLE = _table(
         needs="masks",
         exact=True,
         function="mars.decoding.exact:self_speculative",
-        method="mars.decoding.self_speculative:method_of",
+        method="mars.decoding.exact:method_of",
         phases=("prefill", "verify"),
     ),
     DecoderInfo(

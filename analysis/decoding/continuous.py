@@ -8,7 +8,6 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.base import Prompts
-from mars.decoding.controller import controller_of
 from mars.decoding.pool import decode
 from mars.engine import Engine
 from mars.records import ForwardPass
@@ -29,5 +28,4 @@ def run(
     if not is_continuous(decoder):
         return DECODERS[decoder](engine, prompts, settings)
     control = Control(settings.threshold, settings.score)
-    method = METHODS[decoder](engine, settings)
-    return decode(engine, prompts, settings, control, method, places, controller_of(engine))
+    return decode(engine, prompts, settings, control, METHODS[decoder](engine, settings), places)

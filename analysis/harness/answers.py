@@ -17,7 +17,6 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.base import Prompts, check
-from mars.decoding.controller import controller_of
 from mars.decoding.method import Row
 from mars.decoding.pool import Pool
 from mars.engine import Engine
@@ -129,8 +128,7 @@ def _joining(
     check(engine, prompts, settings)
     method = METHODS[decoder](engine, settings)
     capacity = max(map(len, prompts)) + settings.max_new_tokens + method.lookahead
-    places = min(places, len(prompts))
-    pool = Pool(engine, places, capacity, use_cache=settings.use_cache, controller=controller_of(engine))
+    pool = Pool(engine, min(places, len(prompts)), capacity, use_cache=settings.use_cache)
     controls = [Control(settings.threshold, settings.score) for _ in prompts]
     for number, (prompt, control) in enumerate(zip(prompts, controls, strict=True)):
         pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))

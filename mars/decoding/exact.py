@@ -1,15 +1,16 @@
-"""Exact multi-token decoding of one run; with layout `auto` under a controller."""
+"""Exact multi-token decoding: with layout `auto` a controller chooses what each row spends, pass by pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check
 from mars.decoding.controller import controller_of
 from mars.decoding.pool import decode
-from mars.decoding.self_speculative import method_of
+from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
 from mars.engine import Engine
 from mars.records import ForwardPass
 
@@ -28,5 +29,13 @@ def self_speculative(
             size that leaves no draft.
     """
     check(engine, prompts, settings)
-    method = method_of(engine, settings)
-    return decode(engine, prompts, settings, control or Control(None), method, controller=controller_of(engine))
+    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
+
+
+def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
+    """The method that these settings ask for.
+
+    Raises:
+        ValueError: the model was not trained to fill masks, or there is no room for a draft.
+    """
+    return replace(uncontrolled(engine, settings), chosen_by=controller_of if settings.layout == "auto" else None)

@@ -11,9 +11,9 @@ read next, such as drafts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
 
@@ -27,6 +27,9 @@ from mars.engine.conditional import States
 from mars.engine.window import Window
 from mars.records import Phase, Source
 from mars.sampling import Sampling, pick
+
+if TYPE_CHECKING:
+    from mars.engine import Engine
 
 MASK: Final[Source] = "mask"
 DRAFT: Final[Source] = "draft"
@@ -137,6 +140,7 @@ class AcceptResult:
 class Method(ABC):
     """A decoder, pass by pass. Subclasses are frozen dataclasses: rows with equal methods share a batch.
 
+    `chosen_by` makes the policy that chooses it anew in each pass, for a pool that has none; None where it stays.
     `phase` is what its passes are recorded as. `uses_threshold` is false where no threshold decides: then records carry
     None. `caches_accepted` says that the accepted tokens but the last were read, as drafts, by the pass that accepted
     them.
@@ -148,6 +152,7 @@ class Method(ABC):
 
     score: ScoreName = "probability"
     alternatives: int = 0
+    chosen_by: Callable[[Engine], Policy] | None = field(default=None, compare=False)
 
     @property
     @abstractmethod

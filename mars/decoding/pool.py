@@ -91,7 +91,8 @@ class Pool:
     With `beside` prompts are read as the module says, which needs the cache.
     `shares` are the positions that the last call computed for each row that took part in it, by row number. It is empty
     until that call is made, so that after an error in `step` it says whose it is. `layouts` counts the rows that the
-    last pass decoded by what their method calls it. A `controller` chooses what rows spend in each pass.
+    last pass decoded by what their method calls it. The `controller` chooses what rows spend in each pass; without one,
+    the first row whose method wants one brings it.
     """
 
     def __init__(
@@ -127,6 +128,8 @@ class Pool:
     def join(self, row: Row) -> None:
         """Take in a row before the next pass, or as soon as there is a place."""
         row.template_ids = self._engine.template_ids
+        if self._controller is None and row.method.chosen_by is not None:
+            self._controller = row.method.chosen_by(self._engine)
         self._waiting.append(row)
 
     def step(self) -> ForwardPass | None:
@@ -376,12 +379,10 @@ def decode(
     control: Control,
     method: Method,
     places: int | None = None,
-    controller: Policy | None = None,
 ) -> Iterator[ForwardPass]:
     """The records of decoding these prompts, row by row numbered from 0, until all have ended or `control` stops.
 
-    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end. A `controller`
-    chooses what rows spend in each pass.
+    At most `places` rows decode at once (None: all of them); the others wait, in order, for one to end.
 
     Raises:
         ValueError: before the first record, for `places` below 1.
@@ -390,7 +391,7 @@ def decode(
         raise ValueError(f"places must be >= 1, got {places}")
     capacity = max(map(len, prompts)) + settings.max_new_tokens + method.lookahead
     places = min(places or len(prompts), len(prompts))
-    pool = Pool(engine, places, capacity, use_cache=settings.use_cache, controller=controller)
+    pool = Pool(engine, places, capacity, use_cache=settings.use_cache)
     for number, prompt in enumerate(prompts):
         pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
     while (record := pool.step()) is not None:

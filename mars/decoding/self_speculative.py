@@ -311,8 +311,8 @@ class SelfSpeculative(Method):
         return row.layout or self.layout or "linear"
 
 
-def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
-    """The method that these settings ask for.
+def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
+    """The method that these settings ask for; with layout `auto` nobody chooses yet (mars/decoding/exact.py).
 
     Raises:
         ValueError: the model was not trained to fill masks, or there is no room for a draft.

@@ -22,7 +22,6 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS
 from mars.decoding.base import check_causal, check_prompt
-from mars.decoding.controller import controller_of
 from mars.decoding.method import Method, Policy, Row
 from mars.decoding.pool import Pool
 from mars.decoding.stream import Member, Stream
@@ -44,8 +43,8 @@ class Service:
 
     With `beside`, a long prompt holds nobody up for long, and prompts that begin alike share what is cached. The
     records of a stream then show fewer positions of its prompt, or more passes over it, than alone
-    (mars/decoding/pool.py). The `controller`, one of its own by default, chooses what rows spend in each pass, which
-    changes the number of passes.
+    (mars/decoding/pool.py). The `controller`, by default the one that exact decoding asks for, chooses what rows spend
+    in each pass, which changes the number of passes.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Service:
         self._engine = engine
         self._places = places
         self._beside = beside
-        self._controller = controller or controller_of(engine)
+        self._controller = controller
         self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
         self._pool: Pool | None = None
         self._numbers = itertools.count()

@@ -282,10 +282,9 @@ def test_all_rows_in_one_token_mode_forward_no_mask() -> None:
 
 
 def test_exact_rows_beside_others_go_on_with_drafts() -> None:
-    """Nothing is measured in shared passes, and the choice of layout does without."""
     engine = model()
     running = Pool(engine, 2, CAPACITY)
-    exact = row_of(engine, 0, [3], "self_speculative", layout="auto", max_new_tokens=40, block_size=3)
+    exact = row_of(engine, 0, [3], "self_speculative", layout="linear", max_new_tokens=40, block_size=3)
     running.join(exact)
     running.join(row_of(engine, 1, [4], "autoregressive", max_new_tokens=40))
     records = drain(running)

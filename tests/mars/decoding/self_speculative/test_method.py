@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mars.config import DecodingSettings
-from mars.decoding.exact import self_speculative
-from mars.decoding.self_speculative import method_of
+from mars.decoding.exact import method_of, self_speculative
 from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
