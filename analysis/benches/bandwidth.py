@@ -1,10 +1,11 @@
 """The share of the memory bandwidth that a decoder reaches: the bytes a pass must read, and the speed of the device.
 
-    share = (W + rows × positions × P) / seconds of the pass / bytes per second of a large copy
+    share = (W + rows × positions × P) / seconds of the pass / bytes per second
 
 W are the bytes of the weights that a pass reads: all but an input embedding of its own, of which it looks up a few
 rows. P are the bytes of keys and values of one position: 2 × layers × key-value heads × head size × bytes a number.
-`positions` are those up to the furthest that any row has in use. A copy of n bytes moves 2n: it reads and writes them.
+`positions` are those up to the furthest that any row has in use. Bytes per second are those of a large copy on CUDA,
+which reads and writes them (a copy of n bytes moves 2n), and those of reading a large tensor on a CPU.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ PRODUCT = (512, 2048)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Bytes that a pass of one model reads; `copy_bytes_per_second` is that of its device, None if not measured."""
+    """Bytes that a pass of one model reads; `bytes_per_second` are those of its device, None if not measured."""
 
     weight_bytes: int
     position_bytes: int
-    copy_bytes_per_second: float | None = None
+    bytes_per_second: float | None = None
 
     @classmethod
-    def of(cls, model: PreTrainedModel) -> Traffic:
-        """The traffic of a model with grouped-query attention; the copy is measured on CUDA only."""
+    def of(cls, model: PreTrainedModel, *, measured: bool = True) -> Traffic:
+        """The traffic of a model with grouped-query attention; its device is measured now if it is to be."""
+        rate = {"cuda": copy_bytes_per_second, "cpu": read_bytes_per_second}.get(model.device.type)
         config = model.config
         head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
@@ -46,18 +48,18 @@ class Traffic:
         return cls(
             weight_bytes=weights,
             position_bytes=2 * config.num_hidden_layers * config.num_key_value_heads * head * embedding.element_size(),
-            copy_bytes_per_second=copy_bytes_per_second(model.device) if model.device.type == "cuda" else None,
+            bytes_per_second=rate(model.device) if measured and rate is not None else None,
         )
 
     def share(self, passes: int, read_positions: int, seconds: float) -> float | None:
-        """Share of the copy bandwidth that `passes` reach in `seconds`; None if it was not measured.
+        """Share of the bandwidth that `passes` reach in `seconds`; None if it was not measured.
 
         `read_positions` are rows times positions, summed over the passes.
         """
-        if self.copy_bytes_per_second is None or seconds <= 0:
+        if self.bytes_per_second is None or seconds <= 0:
             return None
         moved = passes * self.weight_bytes + read_positions * self.position_bytes
-        return moved / seconds / self.copy_bytes_per_second
+        return moved / seconds / self.bytes_per_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class Roofline:
     @classmethod
     def of(cls, model: PreTrainedModel) -> Roofline:
         """Measured now, on the model's device; two operations a weight and column."""
-        weight_bytes, size = Traffic.of(model).weight_bytes, model.dtype.itemsize
+        weight_bytes, size = Traffic.of(model, measured=False).weight_bytes, model.dtype.itemsize
         return cls(
             weight_bytes=weight_bytes,
             operations_per_column=2 * weight_bytes // size,

@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One shape of pass: `seconds` of device time, and the share of the copy bandwidth it reaches (CUDA)."""
+    """One shape of pass: `seconds` of device time, and the share of the bandwidth it reaches."""
 
     batch_size: int
     queries: int

@@ -13,7 +13,7 @@ from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchPlan, bench
 from analysis.benches.report import to_dict, to_markdown, to_text
 from analysis.commands import step_times
-from analysis.commands.bench_cases import Models, cases_of
+from analysis.commands.bench_cases import Models, cases_of, llama_cpp_case
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
 from analysis.decoding.decoder_specs import (
     DecoderSpec,
@@ -45,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="decoders beside generate and autoregressive, such as sliding_window@0.9/b4, block_cached/c16, "
         "self_speculative/linear or jacobi/k4; may be given again (default: all that the checkpoint can run)",
     )
+    add("--llama-cpp", metavar="SOURCE", help="also llama.cpp on this GGUF file or base by name, at batch size 1")
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
     add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
@@ -73,6 +74,8 @@ def run(options: argparse.Namespace) -> None:
         batch_sizes=parse_sizes(options.batch_sizes),
         repeats=options.repeats,
     )
+    if options.llama_cpp and plan.batch_sizes != (1,):
+        raise ValueError(f"--llama-cpp takes one prompt at a time: --batch-sizes must be 1, got {options.batch_sizes}")
     decoders = None if options.decoders is None else ",".join(options.decoders)
     _check_settings(options, decoders)
     source = options.checkpoint or DEFAULT_CHECKPOINT
@@ -81,6 +84,8 @@ def run(options: argparse.Namespace) -> None:
     settings = _settings(options, checkpoint.block_size)
     specs = _specs(decoders, settings, models)
     cases = cases_of(specs, models, settings, plan.sample())
+    if options.llama_cpp:
+        cases.append(llama_cpp_case(options.llama_cpp, cases[0].prompts, settings))
     traffic = Traffic.of(models.plain)
     total = len(cases) * (plan.repeats + 1) * len(plan.batch_sizes)
     with tqdm(total=total, unit="round", file=sys.stderr) as bar:
@@ -93,6 +98,7 @@ def run(options: argparse.Namespace) -> None:
             "checkpoint": str(source),
             "ar": options.ar,
             "draft": options.draft,
+            "llama_cpp": options.llama_cpp,
             "settings": asdict(settings),
             "contestants": {spec.label: dict(spec.changes) for spec in specs},
             "traffic": asdict(traffic),

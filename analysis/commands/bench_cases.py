@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel
 
 from analysis.benches.bench import BenchCase, Decode
 from analysis.decoding.continuous import is_continuous, run
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec
+from analysis.decoding.llama_cpp import LLAMA_CPP, LlamaCpp
 from analysis.decoding.timed import Generate, Stopwatch, decode_timed
 from mars.checkpoint.adapted import weights_folder
 from mars.checkpoint.checkpoint import DTYPES, Checkpoint
 from mars.checkpoint.loading import load_source
+from mars.checkpoint.sources import NAMED_BASES
 from mars.checkpoint.weights import load_model, read_config
 from mars.config import DecodingSettings
 from mars.decoding.base import check
@@ -81,6 +85,22 @@ def cases_of(
             )
         )
     return found
+
+
+def llama_cpp_case(source: str, prompts: Sequence[Sequence[int]], settings: DecodingSettings) -> BenchCase:
+    """llama.cpp on a GGUF file or a base by name, which gets the same token ids and as many threads as torch has.
+
+    Raises:
+        ValueError: one sentence: it is not installed, or the file is not there.
+    """
+    named = NAMED_BASES.get(source)
+    file = (named.file() if named is not None else None) or Path(source).expanduser()
+    context = max(map(len, prompts)) + settings.max_new_tokens + 1
+    baseline = LlamaCpp(file, torch.get_num_threads(), context, settings.max_new_tokens)
+    watch = Stopwatch()
+    return BenchCase(
+        label=LLAMA_CPP, decode=lambda rows, _: baseline.timed(rows, watch), prompts=prompts, comparable=False
+    )
 
 
 def _decoding(spec: DecoderSpec, models: Models, settings: DecodingSettings) -> Decode:

@@ -155,7 +155,7 @@ def test_identical_counts_whole_texts_of_the_first_round() -> None:
 
 
 def test_bandwidth() -> None:
-    traffic = Traffic(weight_bytes=1000, position_bytes=10, copy_bytes_per_second=10_000.0)
+    traffic = Traffic(weight_bytes=1000, position_bytes=10, bytes_per_second=10_000.0)
     assert traffic.share(passes=4, read_positions=100, seconds=1.0) == (4 * 1000 + 100 * 10) / 10_000
     assert traffic.share(passes=0, read_positions=0, seconds=0.0) is None
     assert NO_COPY.share(4, 100, 1.0) is None

@@ -16,7 +16,7 @@ from mars.engine.engine import Clock
 from mars.engine.window import Window
 from mars.records import ForwardPass, Proposal, RowPass, to_json
 
-TRAFFIC = Traffic(weight_bytes=1000, position_bytes=10, copy_bytes_per_second=2_000_000.0)
+TRAFFIC = Traffic(weight_bytes=1000, position_bytes=10, bytes_per_second=2_000_000.0)
 
 
 class FakeEngine:
@@ -144,7 +144,7 @@ def test_shapes_have_the_published_size(name: str, billions: float) -> None:
     assert traffic.weight_bytes == 2 * (parameters - embedding)
     # 2 bytes × keys and values × layers × heads × 64 or 128 numbers
     assert traffic.position_bytes == {"qwen2.5-0.5b": 2 * 2 * 24 * 2 * 64, "qwen2.5-7b": 2 * 2 * 28 * 4 * 128}[name]
-    assert traffic.copy_bytes_per_second is None
+    assert traffic.bytes_per_second is None
 
 
 def test_random_models_are_alike(tiny_config: Path) -> None:
