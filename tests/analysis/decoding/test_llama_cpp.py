@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,9 +16,11 @@ from analysis.decoding.timed import Stopwatch
 class Server:
     """Answers as xllamacpp 2026.10 does."""
 
+    loaded: ClassVar[list[Any]] = []
+    asked: ClassVar[list[dict[str, Any]]] = []
+
     def __init__(self, options: Any) -> None:
-        self.options = options
-        self.asked: list[dict[str, Any]] = []
+        self.loaded.append(options)
 
     def handle_completions(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(asked)
@@ -38,6 +40,8 @@ def params() -> SimpleNamespace:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(sys.modules, "xllamacpp", SimpleNamespace(CommonParams=params, Server=Server))  # type: ignore[arg-type]
+    Server.loaded.clear()
+    Server.asked.clear()
     found = tmp_path / "model.gguf"
     found.write_bytes(b"GGUF")
     return found
@@ -46,12 +50,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_prompt_is_asked_alone_and_greedily(file: Path) -> None:
     baseline = LlamaCpp(file, threads=2, context=64, max_new_tokens=8)
     timed = baseline.timed([[3, 4], [5]], Stopwatch())
-    server: Any = baseline._server
-    assert [asked["prompt"] for asked in server.asked] == [[3, 4], [5]]
+    assert [asked["prompt"] for asked in Server.asked] == [[3, 4], [5]]
     assert all(
-        (asked["n_predict"], asked["temperature"], asked["cache_prompt"]) == (8, 0.0, False) for asked in server.asked
+        (asked["n_predict"], asked["temperature"], asked["cache_prompt"]) == (8, 0.0, False) for asked in Server.asked
     )
-    assert server.options.cpuparams.n_threads == server.options.cpuparams_batch.n_threads == 2
+    (options,) = Server.loaded
+    assert options.cpuparams.n_threads == options.cpuparams_batch.n_threads == 2
     assert (timed.tokens, timed.passes, timed.first_token_seconds) == (10, 10, (0.02, 0.02))
     assert timed.token_seconds == (0.01, 0.01)
 
