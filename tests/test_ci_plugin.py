@@ -22,18 +22,23 @@ def test_card():
 """
 
 
-@pytest.mark.parametrize(("ci", "code", "counts"), [("true", 1, "1 failed, 1 skipped"), ("", 0, "2 skipped")])
-def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -> None:
-    (tmp_path / "test_page.py").write_text(SKIPPED)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    browser: page\n    gpu: card\n")
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
-        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(TESTS)},
-        cwd=tmp_path,
+def run_pytest(folder: Path, ci: str, plugin: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a folder with this value of CI; the plugin is there, or in a folder of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(folder)],
+        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(plugin or folder)},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize(("ci", "code", "counts"), [("true", 1, "1 failed, 1 skipped"), ("", 0, "2 skipped")])
+def test_skipped_browser_test(tmp_path: Path, ci: str, code: int, counts: str) -> None:
+    (tmp_path / "test_page.py").write_text(SKIPPED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    browser: page\n    gpu: card\n")
+    run = run_pytest(tmp_path, ci, TESTS)
     assert run.returncode == code, run.stdout
     assert counts in run.stdout
     assert ("may not be skipped in CI: " in run.stdout) == (ci == "true")
@@ -48,14 +53,7 @@ def test_fixture_that_skips_a_test_of_the_harness(tmp_path: Path, ci: str, code:
         "import pytest\n\n@pytest.fixture\ndef table():\n    pytest.skip('no table')\n\ndef test_it(table):\n    pass\n"
     )
     shutil.copy(TESTS / "ci_plugin.py", tmp_path)
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
-        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = run_pytest(tmp_path, ci)
     assert run.returncode == code, run.stdout
     assert counts in run.stdout
     assert ("a test of the evaluation harness may not be skipped in CI: " in run.stdout) == (ci == "true")
@@ -68,14 +66,7 @@ def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: i
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("import pytest\n\npytest.importorskip('no_such_package')\n")
     shutil.copy(TESTS / "ci_plugin.py", tmp_path)
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(tmp_path)],
-        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = run_pytest(tmp_path, ci)
     assert run.returncode == code, run.stdout
     assert f"{skipped} skipped" in run.stdout
     for what in ("a browser test", "a test of the evaluation harness"):

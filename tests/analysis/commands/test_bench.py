@@ -118,6 +118,7 @@ def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--checkpoint", "no/such/folder"], "no/such/folder"),
         (["--ar", "no/such/folder"], "no/such/folder"),
         (["--replay", "run.jsonl"], "--replay needs --shape"),
+        (["--llama-cpp", "model.gguf", "--batch-sizes", "1,4"], "--batch-sizes must be 1, got 1,4"),
         (["--shape", "qwen2.5-0.5b"], "leave out --checkpoint, --ar, --draft and --decoders"),
     ],
 )

@@ -281,10 +281,13 @@ def test_all_rows_in_one_token_mode_forward_no_mask() -> None:
     assert {len(call.ids[0]) for call in engine.calls} == {1}
 
 
-def test_exact_rows_beside_others_go_on_with_drafts() -> None:
-    engine = model()
+@pytest.mark.parametrize("layout", ["linear", "auto"])
+def test_exact_rows_beside_others_go_on_with_drafts(layout: str) -> None:
+    engine = ReadingModel(
+        lambda tokens, masks: (3 + (len(tokens) + masks) % 5, 0.9), vocab_size=VOCAB, mask_token_id=MASK
+    )
     running = Pool(engine, 2, CAPACITY)
-    exact = row_of(engine, 0, [3], "self_speculative", layout="linear", max_new_tokens=40, block_size=3)
+    exact = row_of(engine, 0, [3], "self_speculative", layout=layout, max_new_tokens=40, block_size=3)
     running.join(exact)
     running.join(row_of(engine, 1, [4], "autoregressive", max_new_tokens=40))
     records = drain(running)
