@@ -64,6 +64,7 @@ class Load:
         """A whole run, now and then at reading pace."""
         shown = visitor.run(prompt, threshold, READABLE if dice.random() < 0.1 else FULL_SPEED)
         if self._ended(shown):
+            self._own_threshold(shown, {threshold})
             self._compare(shown.texts, prompt, threshold)
 
     def steer(self, visitor: Visitor, prompt: str, threshold: float, dice: random.Random) -> None:
@@ -72,8 +73,7 @@ class Load:
         shown = visitor.run(prompt, threshold, READABLE, lambda: visitor.move_slider(moved))
         if self._ended(shown):
             expected = self._expected[prompt, threshold]
-            if strangers := shown.thresholds["b"] - {threshold, moved}:
-                self.wrong.append(f"a lane had the thresholds of somebody else: {strangers}")
+            self._own_threshold(shown, {threshold, moved})
             self._compare({"a": shown.texts["a"]}, prompt, threshold, {"a": expected["a"]})
 
     def leave(self, visitor: Visitor, prompt: str, threshold: float, dice: random.Random) -> None:
@@ -95,8 +95,21 @@ class Load:
     def _compare(
         self, texts: Mapping[str, str], prompt: str, threshold: float, expected: Mapping[str, str] | None = None
     ) -> None:
-        if texts != (expected or self._expected[prompt, threshold]):
-            self.wrong.append(f"“{prompt[:40]}…” at τ {threshold} got another text than alone: {texts}")
+        expected = expected or self._expected[prompt, threshold]
+        for lane in texts.keys() | expected.keys():
+            found, alone = texts.get(lane, ""), expected.get(lane, "")
+            if found != alone:
+                pairs = zip(found + "\0", alone + "\1", strict=False)
+                same = next(number for number, (one, other) in enumerate(pairs) if one != other)
+                self.wrong.append(
+                    f"“{prompt[:40]}…” at τ {threshold}: lane {lane} wrote another text than alone from character "
+                    f"{same} on: {found[same : same + 60]!r}, alone {alone[same : same + 60]!r}"
+                )
+
+    def _own_threshold(self, shown: Shown, own: set[float | None]) -> None:
+        """Lane b is the one that the slider moves."""
+        if strangers := shown.thresholds["b"] - own:
+            self.wrong.append(f"a lane had the thresholds of somebody else: {strangers}")
 
 
 def parser() -> argparse.ArgumentParser:

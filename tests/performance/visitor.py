@@ -105,8 +105,10 @@ class Visitor:
         self._post("run/predict", {"data": [threshold], "fn_index": event["id"], "session_hash": self.session})
 
     def generate(self, prompt: str, threshold: float) -> str:
-        """The text by the public endpoint."""
-        event = self._post("call/v2/generate", {"prompt": prompt, "threshold": threshold})["event_id"]
+        """The text by the public endpoint, at most as long as the page's own runs: its default is another length."""
+        longest = self._values[self._ids["limit"]]
+        body = {"prompt": prompt, "threshold": threshold, "max_new_tokens": longest}
+        event = self._post("call/v2/generate", body)["event_id"]
         last: Any = None
         with self._http.stream("GET", f"{API}call/v2/generate/{event}") as response:
             for line in response.iter_lines():
