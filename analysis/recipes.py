@@ -85,6 +85,7 @@ _ALL = (
         machine="one CPU core; several are faster",
     ),
     _sweep("ablations", "block sizes, the SFT loss, scores, block diffusion", 0.5, "two CPU cores", "ablation-models"),
+    _sweep("scores", "the three scores on three times as many problems", 0.5, "two CPU cores"),
     _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, "two CPU cores", "ablation-models"),
     _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4, _IDLE),
     _sweep("speculative", "the paper's pairs of draft and target, on the clock", 0.1, _IDLE),

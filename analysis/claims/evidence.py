@@ -241,11 +241,11 @@ def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
 
 
 def largest_group(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Hashable, Run]:
-    """Of the runs on one set of problems, the set with most values of `key`: one run per value."""
+    """Of the runs on one set of problems, the set with most values of `key`, of those the larger: one run per value."""
     groups: dict[Hashable, dict[Hashable, Run]] = {}
     for run in runs:
         groups.setdefault(run.problem_set, {}).setdefault(key(run), run)
-    return max(groups.values(), key=len, default={})
+    return max(groups.values(), key=lambda group: (len(group), max(run.n for run in group.values())), default={})
 
 
 def by_turn(runs: Iterable[Run]) -> list[list[Run]]:

@@ -357,7 +357,7 @@ CLAIMS = (
             mode, interpolated between thresholds. It holds if margin and entropy surely differ by less than
             {ALIKE:g} % from probability, and fails if one surely differs by more.""",
         find=_scores,
-        recipes=("ablations",),
+        recipes=("ablations", "scores"),
     ),
     Claim(
         number=9,
