@@ -181,9 +181,16 @@ class GreedyRuns:
             )
         )
 
-    def sweep(self, model: Model, score: str = "probability") -> tuple[Run, list[Run]] | None:
-        """One-token mode of a model, and its runs by threshold on the same problems, the strictest first."""
+    def sweep(
+        self, model: Model, score: str = "probability", beside: Iterable[Run] | None = None
+    ) -> tuple[Run, list[Run]] | None:
+        """One-token mode of a model, and its runs by threshold on the same problems, the strictest first.
+
+        With `beside`, on the problems of one of these runs.
+        """
         compared = {run.problem_set for run in self.one_token(model)}
+        if beside is not None:
+            compared &= {run.problem_set for run in beside}
         runs = [run for run in self.with_threshold(model, score=score) if run.problem_set in compared]
         by_threshold = largest_group(runs, lambda run: run.threshold)
         found = on_same_problems(self.one_token(model), by_threshold.values())

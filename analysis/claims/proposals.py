@@ -152,7 +152,7 @@ def _exact(evidence: Evidence) -> Finding:
 def _exact_of_model(runs: GreedyRuns, model: Model) -> tuple[Comparison, list[Run]] | None:
     """Its comparison and the runs behind it; None without them."""
     pairs = [pair for run in runs.of(model, EXACT) if (pair := on_same_problems([run], runs.one_token(model)))]
-    swept = runs.sweep(model)
+    swept = runs.sweep(model, beside=[run for run, _ in pairs])
     if not pairs or swept is None:
         return None
     base, thresholds = swept
