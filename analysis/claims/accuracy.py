@@ -360,7 +360,7 @@ CLAIMS = (
             paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
             less. The intervals are right together in 95 % of cases.""",
         find=_frontier,
-        recipes=("ablations", "calibration", "shipped"),
+        recipes=("ablations", "calibration", "scores"),
     ),
     Claim(
         number=8,
