@@ -186,7 +186,7 @@ class GreedyRuns:
     ) -> tuple[Run, list[Run]] | None:
         """One-token mode of a model, and its runs by threshold on the same problems, the strictest first.
 
-        With `beside`, on the problems of one of these runs.
+        With `beside`, only problems that one of those runs had too.
         """
         compared = {run.problem_set for run in self.one_token(model)}
         if beside is not None:
@@ -248,11 +248,11 @@ def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
 
 
 def largest_group(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Hashable, Run]:
-    """Of the runs on one set of problems, the set with most values of `key`, of those the larger: one run per value."""
+    """One run for each value of `key`, all on one set of problems: that with most values, of several the largest."""
     groups: dict[Hashable, dict[Hashable, Run]] = {}
     for run in runs:
         groups.setdefault(run.problem_set, {}).setdefault(key(run), run)
-    return max(groups.values(), key=lambda group: (len(group), max(run.n for run in group.values())), default={})
+    return max(groups.values(), key=lambda group: (len(group), next(iter(group.values())).n), default={})
 
 
 def by_turn(runs: Iterable[Run]) -> list[list[Run]]:

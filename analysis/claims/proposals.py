@@ -157,8 +157,6 @@ def _exact_of_model(runs: GreedyRuns, model: Model) -> tuple[Comparison, list[Ru
         return None
     base, thresholds = swept
     comparable = [run for run, _ in pairs if run.problem_set == base.problem_set]
-    if not comparable:
-        return None
     best = max(comparable, key=lambda run: runs.forward(run).value)
     within = [run for run in thresholds if -runs.points(run, base).value <= MARGIN]
     rival = max([base, *within], key=lambda run: runs.forward(run).value)

@@ -99,15 +99,15 @@ class Load:
         for lane in texts.keys() | expected.keys():
             found, alone = texts.get(lane, ""), expected.get(lane, "")
             if found != alone:
-                pairs = zip(found + "\0", alone + "\1", strict=False)
-                same = next(number for number, (one, other) in enumerate(pairs) if one != other)
+                pairs = enumerate(zip(found, alone, strict=False))
+                same = next((number for number, (one, other) in pairs if one != other), min(len(found), len(alone)))
                 self.wrong.append(
                     f"“{prompt[:40]}…” at τ {threshold}: lane {lane} wrote another text than alone from character "
                     f"{same} on: {found[same : same + 60]!r}, alone {alone[same : same + 60]!r}"
                 )
 
     def _own_threshold(self, shown: Shown, own: set[float | None]) -> None:
-        """Lane b is the one that the slider moves."""
+        """Complain if lane b, which the slider moves, had a threshold that this visitor never set."""
         if strangers := shown.thresholds["b"] - own:
             self.wrong.append(f"a lane had the thresholds of somebody else: {strangers}")
 

@@ -105,7 +105,7 @@ class Visitor:
         self._post("run/predict", {"data": [threshold], "fn_index": event["id"], "session_hash": self.session})
 
     def generate(self, prompt: str, threshold: float) -> str:
-        """The text by the public endpoint, at most as long as the page's own runs: its default is another length."""
+        """The text by the public endpoint, with the page's length limit: by default the endpoint has one of its own."""
         longest = self._values[self._ids["limit"]]
         body = {"prompt": prompt, "threshold": threshold, "max_new_tokens": longest}
         event = self._post("call/v2/generate", body)["event_id"]

@@ -95,7 +95,7 @@ def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -
 
 
 def test_a_stream_has_one_event_a_pass_and_usage(client: Any) -> None:
-    # Not exact decoding: on a busy machine its controller may spend nothing, and write a token a pass.
+    # Not exact decoding, whose controller may propose nothing on a busy machine: each pass then adds one token.
     options = {"include_usage": True, "continuous_usage_stats": True}
     way = {"decoder": "sliding_window", "threshold": 0.6}
     asked = {"model": "mars-b8", **CHAT}
