@@ -29,7 +29,7 @@ from mars.control import Control
 from mars.records import ForwardPass, from_json
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Request
 
     from app.compare.runner import Runner
     from mars.checkpoint import Checkpoint
@@ -205,6 +205,7 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
         tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
+        _reload_when_answered(tab)
         tab.goto(url)
         tab.wait_for_selector(f"[data-state={state}]", state="attached")  # another tab may be in front
         tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
@@ -214,6 +215,24 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+def _reload_when_answered(tab: Page) -> None:
+    """Let `tab.reload` wait for Gradio's answers: it logs a stream that a reload cuts off as an error of the page."""
+    streams: set[Request] = set()
+    tab.on("request", lambda request: streams.add(request) if "/queue/" in request.url else None)
+    for ending in ("requestfinished", "requestfailed"):
+        tab.on(ending, lambda request: streams.discard(request))
+    reload = tab.reload
+
+    def when_answered() -> None:
+        for _ in range(200):
+            if not streams:
+                break
+            tab.wait_for_timeout(50)
+        reload()
+
+    tab.reload = when_answered
 
 
 IN_NODE = """

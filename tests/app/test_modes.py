@@ -51,7 +51,6 @@ def test_light_and_dark_and_projector_combine_and_are_remembered(site: Any, visi
     assert looks(tab) == (True, True)
     assert tab.get_attribute(".lens-projecting", "aria-pressed") == "true"
     tab.wait_for_function("document.querySelector('#lanes input:checked').value === '2'")
-    tab.wait_for_timeout(500)  # until the server has answered: Gradio calls a stream that a reload cuts off an error
     tab.reload()
     tab.wait_for_selector("[data-state=idle]")
     assert looks(tab) == (True, True)
