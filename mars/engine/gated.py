@@ -66,17 +66,20 @@ class _Pair:
             if inner is None:
                 bounds.append(_bounds(a_SI.shape, 1, dtype, threads))
             self._least, self._most = max(least for least, _ in bounds), min(most for _, most in bounds)
-        self._a: Product
+        self._a: Product | None = None
         self._b: Product
         self._b_SO: torch.Tensor | None = None
         if dtype in _WIDE and self._least <= _WORTH_PADDING:
-            self._a = _small(a_SI.to(dtype), 1)
+            if inner is None:
+                self._a = _small(a_SI.to(dtype), 1)
             self._b = _small(b_OS.to(dtype), self._parts)
             if not steady and self._parts == 1:
                 self._b_SO = b_OS.to(dtype).t().contiguous()
         else:
             self._least, self._most = 1, math.inf
-            self._a, self._b = (Linear(weight.to(dtype), pack=True, steady=steady) for weight in (a_SI, b_OS))
+            if inner is None:
+                self._a = Linear(a_SI.to(dtype), pack=True, steady=steady)
+            self._b = Linear(b_OS.to(dtype), pack=True, steady=steady)
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         """B (A x) [T, O], of A x [T, S] where the base's product has computed that."""
@@ -85,11 +88,11 @@ class _Pair:
             return torch.cat([self(part_TI) for part_TI in x_TI.split(int(self._most))])
         if rows < self._least:
             x_TI = functional.pad(x_TI, (0, 0, 0, self._least - rows))
-        return self._b(x_TI if self.inner is not None else self._a(x_TI))[:rows]
+        return self._b(x_TI if self._a is None else self._a(x_TI))[:rows]
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
         """Add what a call returns to the sum, in place."""
-        if self._b_SO is None or sum_TO.dtype != self._dtype:
+        if self._a is None or self._b_SO is None or sum_TO.dtype != self._dtype:
             sum_TO.add_(self(x_TI))
         else:
             sum_TO.addmm_(self._a(x_TI.to(self._dtype)), self._b_SO)

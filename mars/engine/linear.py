@@ -74,13 +74,12 @@ class Linear:
         self._one_way: Product | None = None
         if steady:
             self._one_way = self._fixed()
-            self._least, self._most = self._bounds(weight_OI.shape, weight_OI.dtype)
-
-    def _bounds(self, shape: Sequence[int], dtype: torch.dtype) -> tuple[int, int]:
-        key = (tuple(shape), dtype, self.packed, torch.get_num_threads())
-        if key not in _bounds:
-            _bounds[key] = steady_rows(lambda weight: Linear(weight, pack=self.packed)._fixed(), shape, dtype)
-        return _bounds[key]
+            key = (tuple(weight_OI.shape), weight_OI.dtype, self.packed, torch.get_num_threads())
+            if key not in _bounds:
+                _bounds[key] = steady_rows(
+                    lambda weight: Linear(weight, pack=self.packed)._fixed(), weight_OI.shape, weight_OI.dtype
+                )
+            self._least, self._most = _bounds[key]
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         """The product [T, O]."""
@@ -105,9 +104,6 @@ class Linear:
         if self._owners or not extending_keeps_bits(self._outputs, shape, weight_OI.dtype, torch.get_num_threads()):
             return False
         extended_OI = torch.cat((weight_OI, functional.pad(further_SI, (0, 0, 0, missing))))
-        least, most = self._bounds(shape, weight_OI.dtype)
-        # Passes may run meanwhile: each of these is right for both weights.
-        self._least, self._most = max(self._least, least), min(self._most, most)
         self._onednn_weight = torch.ops.mkldnn._reorder_linear_weight(extended_OI)
         self._further_SI = further_SI
         self._owners.add(owner)
@@ -191,15 +187,20 @@ def steady_rows(
 
 @cache
 def extending_keeps_bits(outputs: int, shape: tuple[int, int], dtype: torch.dtype, threads: int) -> bool:
-    """Whether a packed product with `outputs` outputs keeps its bits as the first ones of weights of this `shape`.
+    """Whether a steady product with `outputs` outputs keeps its bits as the first ones of weights of this `shape`.
 
-    Compared with the number of threads that torch has now, `threads`, for some numbers of rows: each takes kernels of
-    its own, and with them memory.
+    What is behind them must be as steady, between the same numbers of rows. Compared with the number of threads that
+    torch has now, `threads`, for some numbers of rows: each takes kernels of its own, and with them memory.
     """
     weight_OI, x_TI = _cancelling(shape, dtype)
-    alone, extended = (Linear(weight, pack=True, steady=True) for weight in (weight_OI[:outputs], weight_OI))
+    alone = Linear(weight_OI[:outputs], pack=True, steady=True)
+    extended = Linear(weight_OI, pack=True)
+    most = min(alone._most, len(x_TI))
     with torch.inference_mode():
-        return all(torch.equal(alone(x_TI[:rows]), extended(x_TI[:rows])[:, :outputs]) for rows in _SAMPLED_ROWS)
+        whole_TO = extended(x_TI[:most])
+        return torch.equal(alone(x_TI[:most]), whole_TO[:, :outputs]) and all(
+            torch.equal(extended(x_TI[:rows]), whole_TO[:rows]) for rows in _SAMPLED_ROWS if alone._least <= rows < most
+        )
 
 
 def _cancelling(shape: Sequence[int], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
