@@ -138,7 +138,7 @@ class GreedyRuns:
     def time_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per second over those of `base`: over turns where the rows tell them, else over problems."""
         found = over_turns(self.rows(run), self.rows(base), confidence)
-        return speed_up(self.rows(run), self.rows(base), confidence=confidence) if found is None else found.gain
+        return speed_up(self.rows(run), self.rows(base), confidence=confidence) if found is None else found
 
     def forward_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per forward over those of `base`."""

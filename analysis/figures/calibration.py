@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -23,7 +22,7 @@ _KEPT = ("id", "series", "hover", "settings.score")
 _AXES = Axes(x=PER_FORWARD)
 
 
-def reliability_points(runs: RunStore, table: pd.DataFrame, *, depths: Sequence[int] = DEPTHS) -> pd.DataFrame:
+def reliability_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
     """The points of `reliability`, one a row: a bin of scores at a depth, of each series that kept its proposals.
 
     Columns are those of `analysis.stats.reliability` and `share`, that of the proposals of this depth that lie in the
@@ -37,20 +36,18 @@ def reliability_points(runs: RunStore, table: pd.DataFrame, *, depths: Sequence[
     for row in kept.drop_duplicates("series", keep="last").to_dict("records"):
         proposals = runs.proposals(row["id"])
         if proposals is not None:
-            bins = bins_of(proposals[proposals["depth"].isin(depths)])
+            bins = bins_of(proposals[proposals["depth"].isin(DEPTHS)])
             shares = bins["n"] / bins.groupby("depth")["n"].transform("sum")
             frames.append(bins.assign(share=shares, **{name: row[name] for name in _KEPT})[bins["n"] >= FEWEST])
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
 
 
-def reliability(
-    runs: RunStore, table: pd.DataFrame, *, depths: Sequence[int] = DEPTHS, dark: bool = False
-) -> go.Figure:
+def reliability(runs: RunStore, table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     """A panel for each depth: agreement against score with intervals, the diagonal, and where the proposals lie."""
-    points = reliability_points(runs, table, depths=depths)
+    points = reliability_points(runs, table)
     if points.empty:
         return empty("Nothing to draw: no run of the selection kept its mask proposals.", NAME, dark=dark)
-    shown = [depth for depth in depths if (points["depth"] == depth).any()]
+    shown = [depth for depth in DEPTHS if (points["depth"] == depth).any()]
     figure = panels([f"depth {depth}" for depth in shown], _AXES)
     looks = {run: Look.number(index) for index, run in enumerate(dict.fromkeys(points["id"]))}
     for index, depth in enumerate(shown):

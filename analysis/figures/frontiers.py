@@ -34,7 +34,7 @@ def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.Da
     by, axes = drawable_by(against), Axes(x=against, y=height(table))
     points = drawable(table, axes, by)
     groups = points.groupby(by) if by else [(None, points)]
-    found = {standing.name: standing for _, part in groups for standing in _standings(part, axes)}
+    found = {run: standing for _, part in groups for run, standing in _standings(part, axes).items()}
     return points.assign(
         standing=[found[run].state if run in found else None for run in points["id"]],
         best_by_value=[run in found and found[run].best_by_value for run in points["id"]],
@@ -97,13 +97,12 @@ def scores(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     return curves(parts, Axes(x=PER_FORWARD), SCORES, dark=dark)
 
 
-def _standings(points: pd.DataFrame, axes: Axes) -> list[Standing]:
+def _standings(points: pd.DataFrame, axes: Axes) -> dict[str, Standing]:
     measured = points[(points["source"] != PUBLISHED) & (points["n"] == points["n"].max())]
     if axes.x == PER_FORWARD:
         measured = measured[~measured["decoder"].isin([decoder.name for decoder in decoders.drafted()])]
-    names = (axes.y, axes.x)
-    places = {row["id"]: {name: _interval(row, name) for name in names} for row in measured.to_dict("records")}
-    return standings(places, dict.fromkeys(names, "up"))
+    rows = measured.to_dict("records")
+    return standings({row["id"]: [_interval(row, name) for name in (axes.y, axes.x)] for row in rows})
 
 
 def _interval(row: dict[str, float], name: str) -> Interval:

@@ -12,107 +12,56 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence
-from analysis.stats.pairs import PairedDifference, paired_difference
-from analysis.stats.resampling import SPEEDS
+from analysis.stats.pairs import PairedDifference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A setting that was tried. `loss_at_most` is the upper limit of its loss in points, corrected as the test was.
-
-    `p_value` is that of "it loses the points allowed or more", after Holm's correction.
-    """
+    """A setting that was tried. `loss_at_most` is the upper limit of its loss in points, corrected as the test was."""
 
     name: str
     speed: Interval
     difference: PairedDifference
     loss_at_most: float
-    p_value: float
     qualifies: bool
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
     """The chosen setting, None if none qualifies, among `candidates`, the fastest first."""
 
-    points: float
     confidence: float
-    speed: str
     chosen: Candidate | None
     candidates: tuple[Candidate, ...]
 
-    def __str__(self) -> str:
-        tried = f"{len(self.candidates)} setting{'s' * (len(self.candidates) != 1)} tried"
-        if self.chosen is None:
-            least = f"{self.points:g} point{'s' * (self.points != 1)}"
-            return f"no setting surely loses less than {least} ({tried}): stay with the baseline"
-        return (
-            f"{self.chosen.name}: {_words(self.speed)} {_interval(self.chosen.speed)}, "
-            f"loses {_loss(self.chosen)} ({self.confidence:.0%} confidence, {tried})"
-        )
-
-
-def operating_point(
-    candidates: Mapping[str, pd.DataFrame],
-    baseline: pd.DataFrame,
-    *,
-    points: float,
-    speed: str = "tokens_per_forward",
-    confidence: float = CONFIDENCE,
-) -> OperatingPoint:
-    """Choose among runs by name, all on the problems of the baseline.
-
-    Raises:
-        ValueError: a run is on other problems, the speed is unknown, or points or confidence are out of range.
-    """
-    if speed not in SPEEDS:
-        raise ValueError(f"speed must be one of {', '.join(SPEEDS)}, got {speed!r}")
-    measured = {
-        name: (SPEEDS[speed](rows), paired_difference(rows, baseline, confidence)) for name, rows in candidates.items()
-    }
-    return chosen_among(measured, points=points, speed=speed, confidence=confidence)
-
 
 def chosen_among(
-    measured: Mapping[str, tuple[Interval, PairedDifference]],
-    *,
-    points: float,
-    speed: str,
-    confidence: float = CONFIDENCE,
+    measured: Mapping[str, tuple[Interval, PairedDifference]], *, points: float, confidence: float = CONFIDENCE
 ) -> OperatingPoint:
-    """The same of runs whose speed, called `speed`, and difference from one baseline are known.
+    """Choose among runs by name, of each of which the speed and the difference from one baseline are known.
 
     Raises:
         ValueError: points or confidence are out of range.
     """
     check_confidence(confidence)
-    names = list(measured)
-    speeds = [measured[name][0] for name in names]
-    differences = [measured[name][1] for name in names]
-    raw = [difference.loss_p_value(points) for difference in differences]
+    raw = [difference.loss_p_value(points) for _, difference in measured.values()]
     corrected, levels = holm(raw, 1 - confidence)
-    order = sorted(range(len(names)), key=lambda i: (-speeds[i].value, raw[i], names[i]))
-    qualifying = [i for i in order if corrected[i] <= 1 - confidence]
-    found = []
-    for i in order:
-        at_most = differences[i].loss_at_most(1 - levels[i])
-        found.append(
-            Candidate(
-                name=names[i],
-                speed=speeds[i],
-                difference=differences[i],
-                loss_at_most=at_most,
-                p_value=corrected[i],
-                qualifies=i in qualifying,
-                reason=_reason(speeds, i, qualifying, -differences[i].points.value, at_most, points),
-            )
+    tried = [
+        Candidate(
+            name=name,
+            speed=speed,
+            difference=difference,
+            loss_at_most=difference.loss_at_most(1 - level),
+            qualifies=p_value <= 1 - confidence,
         )
-    chosen = next((candidate for candidate in found if candidate.qualifies), None)
-    return OperatingPoint(points=points, confidence=confidence, speed=speed, chosen=chosen, candidates=tuple(found))
+        for (name, (speed, difference)), p_value, level in zip(measured.items(), corrected, levels, strict=True)
+    ]
+    order = sorted(range(len(tried)), key=lambda i: (-tried[i].speed.value, raw[i], tried[i].name))
+    candidates = tuple(tried[i] for i in order)
+    chosen = next((candidate for candidate in candidates if candidate.qualifies), None)
+    return OperatingPoint(confidence=confidence, chosen=chosen, candidates=candidates)
 
 
 def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]:
@@ -130,25 +79,3 @@ def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]
     stop = alpha / max(1, count - int((corrected <= alpha).sum()))
     levels[order] = np.minimum(alpha / factors, stop)
     return [float(p) for p in corrected], [float(level) for level in levels]
-
-
-def _reason(speeds: list[Interval], i: int, qualifying: list[int], loss: float, at_most: float, points: float) -> str:
-    limit = f"may lose {at_most:.2f} points" if loss < points else f"loses {loss:.2f} points, perhaps {at_most:.2f}"
-    if i not in qualifying:
-        return f"refused: {limit}, and less than {points:g} was asked for"
-    if i == qualifying[0]:
-        return "chosen: the fastest that qualifies"
-    close = speeds[i].high >= speeds[qualifying[0]].low
-    return f"qualifies, but {'may be' if close else 'is'} slower"
-
-
-def _loss(candidate: Candidate) -> str:
-    return f"{-candidate.difference.points.value:.2f} points, surely less than {candidate.loss_at_most:.2f}"
-
-
-def _interval(interval: Interval) -> str:
-    return f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
-
-
-def _words(speed: str) -> str:
-    return speed.replace("_", " ")

@@ -8,7 +8,7 @@ comparisons paired. What a machine does between two timings is not in these inte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -131,9 +131,5 @@ def tokens_per_second(rows: pd.DataFrame, confidence: float = CONFIDENCE) -> Int
     return ratio_of_sums(rows, "tokens", "seconds", confidence)
 
 
-SPEEDS: dict[str, Callable[..., Interval]] = {
-    "tokens_per_forward": tokens_per_forward,
-    "tokens_per_second": tokens_per_second,
-}
 UNDER = {"tokens_per_forward": "passes", "tokens_per_second": "seconds"}
 """The seconds by which each speed divides the tokens."""

@@ -18,21 +18,7 @@ from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence
 
 FEWEST = 4
 """Turns that an interval needs."""
-DRAWS = 200
 COLUMN = "turn"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnGain:
-    """A speed-up over so many turns, and the standard deviations, in percent, that turns have from each source.
-
-    `machine` is what is left of the spread between turns without that of the problems, resampled within each.
-    """
-
-    gain: Interval
-    turns: int
-    machine: float
-    problems: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +29,7 @@ class Drift:
     p_value: float
 
 
-def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> TurnGain | None:
+def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval | None:
     """Tokens per second of the candidate over the baseline's: the geometric mean over turns.
 
     None where the rows do not say in which turn they were decoded, the turns differ, or there are too few.
@@ -56,15 +42,9 @@ def over_turns(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: floa
     if ours.keys() != theirs.keys() or len(ours) < FEWEST:
         return None
     gains = np.array([_speed(ours[number]) - _speed(theirs[number]) for number in ours])
-    by_problems = float(np.mean([_problem_variance(ours[number], theirs[number]) for number in ours]))
-    spread = float(gains.var(ddof=1))
-    centre, half = float(gains.mean()), float(t.isf((1 - confidence) / 2, len(gains) - 1)) * sqrt(spread / len(gains))
-    return TurnGain(
-        gain=Interval(exp(centre), exp(centre - half), exp(centre + half)),
-        turns=len(gains),
-        machine=100 * sqrt(max(0.0, spread - by_problems)),
-        problems=100 * sqrt(by_problems),
-    )
+    centre, spread = float(gains.mean()), float(gains.var(ddof=1))
+    half = float(t.isf((1 - confidence) / 2, len(gains) - 1)) * sqrt(spread / len(gains))
+    return Interval(exp(centre), exp(centre - half), exp(centre + half))
 
 
 def drift(rows: pd.DataFrame) -> Drift | None:
@@ -80,13 +60,3 @@ def drift(rows: pd.DataFrame) -> Drift | None:
 def _speed(rows: pd.DataFrame) -> float:
     """The logarithm of tokens per second."""
     return log(rows["tokens"].sum() / rows["seconds"].sum())
-
-
-def _problem_variance(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
-    """The variance that a turn's gain has from its problems: they are drawn again, the same for both."""
-    keys = ["task", "number"]
-    columns = [rows.sort_values(keys)[["tokens", "seconds"]].to_numpy(dtype=float) for rows in (ours, theirs)]
-    drawn = np.random.default_rng(0).integers(len(ours), size=(DRAWS, len(ours)))
-    sums = [values[drawn].sum(axis=1) for values in columns]
-    logs = [np.log(each[:, 0] / each[:, 1]) for each in sums]
-    return float((logs[0] - logs[1]).var(ddof=1))

@@ -122,7 +122,7 @@ def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
         counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
         loss = Interval(-row["loss"], -row["loss_high"], -row["loss_low"])
         measured[str(row["id"])] = (interval, PairedDifference(**counts, points=loss, p_value=_NOTHING))
-    return chosen_among(measured, points=points, speed=against)
+    return chosen_among(measured, points=points)
 
 
 def _who(ar: Row, against: str) -> str:
