@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from analysis.commands import COMMANDS
+from analysis.commands import COMMANDS, module_of
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -15,9 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, the command's own, 2 for bad input, 130 when interrupted."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     asked = [word for word in words[:1] if word in COMMANDS]
-    options = _parser(asked or list(COMMANDS)).parse_args(words)
+    options = _parser(asked or COMMANDS).parse_args(words)
     try:
-        return COMMANDS[options.command].run(options)
+        return int(module_of(options.command).run(options) or 0)
     except ValueError as error:
         print(f"analysis {options.command}: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -32,8 +32,8 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in names:
-        command = COMMANDS[name]
-        command.add_options(commands.add_parser(name, help=command.help, description=command.help, allow_abbrev=False))
+        module = module_of(name)
+        module.add_options(commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False))
     return parser
 
 

@@ -340,6 +340,7 @@ CLAIMS = (
             with a gated adapter, no second AR model is asked for.""",
         find=_one_token,
         recipes=("ablations", "shipped"),
+        on_real=("real-one-token",),
     ),
     Claim(
         number=2,
@@ -350,6 +351,7 @@ CLAIMS = (
             {MARGIN:g} point.""",
         find=_sft_loss,
         recipes=("ablations",),
+        first="merged adapters of two block sizes, with and without the SFT loss",
     ),
     Claim(
         number=3,
@@ -361,6 +363,7 @@ CLAIMS = (
             less. The intervals are right together in 95 % of cases.""",
         find=_frontier,
         recipes=("ablations", "calibration", "scores"),
+        on_real=("real-accuracy",),
     ),
     Claim(
         number=8,
@@ -370,5 +373,6 @@ CLAIMS = (
             behind the AR model, and fails if it is surely less.""",
         find=_collapse,
         recipes=("ablations",),
+        first="a block diffusion model trained from the base",
     ),
 )

@@ -8,6 +8,7 @@ from enum import Enum
 from math import ceil, floor, inf, log10
 
 from analysis.claims.evidence import Evidence, Published, Run
+from analysis.recipes import RECIPES
 from analysis.stats.intervals import CONFIDENCE, Interval
 
 MARGIN = 1.0
@@ -101,7 +102,8 @@ class Finding:
 class Claim:
     """A claim of the paper, or (`ours`) of this project. `rule` states in words how `find` reaches its verdict.
 
-    `recipes` (analysis/recipes.py) make the runs of the tiny models that it is judged on.
+    `recipes` (analysis/recipes.py) make the runs of the tiny models that it is judged on, `on_real` those of the real
+    model; where there are none yet, `first` says what has to be made before.
     """
 
     number: int
@@ -110,7 +112,14 @@ class Claim:
     rule: str
     find: Callable[[Evidence], Finding]
     recipes: tuple[str, ...]
+    on_real: tuple[str, ...] = ()
+    first: str = ""
     ours: bool = False
+
+    def to_measure(self) -> str:
+        """The commands that measure it on the real model, or what is missing, in Markdown."""
+        lines = [f"`{line}`" for name in self.on_real for line in RECIPES[name].lines()]
+        return ", ".join(lines) or f"first, {self.first}"
 
 
 def together(comparisons: int) -> float:

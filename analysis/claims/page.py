@@ -9,7 +9,6 @@ from typing import Any
 
 from analysis.claims.evidence import Published
 from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
-from analysis.claims.models import ON_REAL
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
 judged by the rules below on this repository's tiny models and problems, and on a pretrained model with its adapter.
@@ -69,7 +68,7 @@ def _to_measure(claims: Sequence[Claim]) -> list[str]:
         return []
     by_command: dict[str, list[str]] = {}
     for claim in claims:
-        by_command.setdefault(ON_REAL[claim.number].words(), []).append(str(claim.number))
+        by_command.setdefault(claim.to_measure(), []).append(str(claim.number))
     listed = [f"- {', '.join(numbers)}: {words}" for words, numbers in by_command.items()]
     summary = f"<summary>What would measure the other {len(claims)} on the real model</summary>"
     return ["", "<details>", summary, "", *listed, "", "</details>"]

@@ -356,6 +356,7 @@ CLAIMS = (
             {ALIKE:g} % from probability, and fails if one surely differs by more.""",
         find=_scores,
         recipes=("ablations", "scores"),
+        on_real=("real-accuracy", "real-scores"),
     ),
     Claim(
         number=9,
@@ -367,6 +368,7 @@ CLAIMS = (
             the fastest such τ or AR in the same turns, is shown but not judged.""",
         find=_exact,
         recipes=("smoke", "ablations", "calibration", "shipped"),
+        on_real=("real-accuracy",),
         ours=True,
     ),
     Claim(
@@ -378,6 +380,7 @@ CLAIMS = (
             cases.""",
         find=_extra,
         recipes=("ablations", "calibration"),
+        on_real=("real-accuracy",),
         ours=True,
     ),
 )

@@ -357,6 +357,7 @@ CLAIMS = (
             fails if every size is surely slower than each. The intervals are right together in 95 % of cases.""",
         find=_cache,
         recipes=("shipped",),
+        on_real=("real-caches",),
     ),
     Claim(
         number=6,
@@ -366,6 +367,7 @@ CLAIMS = (
             fails if it surely gives more.""",
         find=_jacobi,
         recipes=("ablations", "shipped"),
+        on_real=("real-jacobi",),
     ),
     Claim(
         number=7,
@@ -375,6 +377,7 @@ CLAIMS = (
             and target, both surely beat AR → AR, and fails if one is surely slower.""",
         find=_speculative,
         recipes=("speculative",),
+        first="a smaller model with the base's vocabulary, as a draft",
     ),
     Claim(
         number=10,
@@ -385,6 +388,7 @@ CLAIMS = (
             intervals are right together in 95 % of cases.""",
         find=_waiting,
         recipes=("shipped",),
+        on_real=("real-caches",),
         ours=True,
     ),
     Claim(
@@ -396,6 +400,7 @@ CLAIMS = (
             benchmark.""",
         find=_baseline,
         recipes=("bench",),
+        on_real=("real-bench",),
         ours=True,
     ),
 )

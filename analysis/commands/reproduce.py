@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.claims import CLAIMS
-from analysis.claims.models import ON_REAL
 from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.recipes import RECIPES, RUNS, Recipe, in_order
 from analysis.runs import read_runs
@@ -73,7 +72,7 @@ def _is_there(recipe: Recipe) -> bool:
 
 def _known() -> dict[str, tuple[str, ...]]:
     """The recipes behind each name."""
-    claims = {f"claim-{claim.number}": (*claim.recipes, *ON_REAL[claim.number].recipes) for claim in CLAIMS}
+    claims = {f"claim-{claim.number}": (*claim.recipes, *claim.on_real) for claim in CLAIMS}
     figures = {f"figure-{name}": description.recipes for name, description in DESCRIPTIONS.items()}
     return {**claims, **figures, **{name: (name,) for name in RECIPES}}
 

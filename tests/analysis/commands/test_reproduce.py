@@ -11,7 +11,6 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims import CLAIMS, judge, read_evidence
-from analysis.claims.models import ON_REAL
 from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.recipes import RECIPES, in_order
 from analysis.runs import read_runs
@@ -24,12 +23,11 @@ RUNS = ROOT / "assets" / "runs"
 def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
     for recipes in (
         *(claim.recipes for claim in CLAIMS),
-        *(each.recipes for each in ON_REAL.values()),
+        *(claim.on_real for claim in CLAIMS),
         *(each.recipes for each in DESCRIPTIONS.values()),
     ):
         assert set(recipes) <= RECIPES.keys()
-    assert ON_REAL.keys() == {claim.number for claim in CLAIMS}
-    assert all(bool(each.recipes) != bool(each.first) for each in ON_REAL.values())
+    assert all(bool(claim.on_real) != bool(claim.first) for claim in CLAIMS)
     for recipe in RECIPES.values():
         for place in re.findall(r"analysis/plans/\S+", " ".join(recipe.commands)):
             assert (ROOT / place).is_file()
