@@ -34,9 +34,8 @@ def run(options: argparse.Namespace) -> None:
     """
     from analysis.figures import measure  # Plotly and the statistics take a moment that other commands need not wait
     from analysis.published import read_published
-    from analysis.report.evidence import Evidence
     from analysis.report.page import write_report
-    from analysis.report.sections import sections
+    from analysis.report.sections import Evidence, sections
 
     folder, out = Path(options.runs), Path(options.out)
     if not folder.is_dir():

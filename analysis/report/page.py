@@ -18,7 +18,7 @@ from plotly.io.json import to_json_plotly
 from analysis import plotly_script
 from analysis.figures import template
 from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
-from analysis.report.evidence import Evidence, Section
+from analysis.report.sections import Evidence, Section
 
 PAGE = "index.html"
 """The file that a server of static files, such as GitHub Pages, shows for the folder."""

@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import figures
 from analysis.figures.catalogue import DESCRIPTIONS
-from analysis.figures.words import SOURCE
-from analysis.report.evidence import Evidence, Section, of_shown, usual
+from analysis.figures.words import PUBLISHED, SOURCE
+from analysis.runs import RunStore
 
 POINTS = 2.0
 """Percentage points that a setting may surely lose less than, to be compared at equal accuracy."""
 _HISTOGRAM_THRESHOLDS = (0.95, 0.7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A figure of the report; `points` are the numbers drawn, one row a mark. The caption says how to read it.
+
+    Figures of one `chapter` follow each other.
+    """
+
+    name: str
+    title: str
+    caption: str
+    points: pd.DataFrame
+    figure: go.Figure
+    chapter: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The store, and its measured table with what was published below it.
+
+    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed;
+    `categories` are those of Spec-Bench's questions, by number.
+    """
+
+    runs: RunStore
+    table: pd.DataFrame
+    pass_times: Mapping[str, Any] | None = None
+    categories: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def usual(self) -> pd.DataFrame:
+        """Measured greedy runs that are scored by probability and offer no further proposal."""
+        rows = self.table[self.table["source"] != PUBLISHED]
+        return rows[
+            (rows["settings.score"] == "probability")
+            & (rows["settings.extra_proposal"] == False)  # noqa: E712 - the column is of objects
+            & (rows["settings.temperature"] == 0)
+        ]
 
 
 def sections(evidence: Evidence) -> list[Section]:
@@ -24,137 +64,99 @@ def sections(evidence: Evidence) -> list[Section]:
 
 
 def _section(
-    name: str, described: str, *, points: pd.DataFrame, figure: go.Figure, suffix: str = "", note: str = ""
+    figure: str, *drawn: object, name: str = "", suffix: str = "", note: str = "", **options: object
 ) -> Section:
-    """A section on a figure of the catalogue; `suffix` and `note` tell it from others on the same figure."""
-    description = DESCRIPTIONS[described]
-    title = f"{description.title}{suffix}"
-    return Section(name=name, title=title, caption=description.caption(note), points=points, figure=figure)
+    """A section on a figure of the catalogue, of what is `drawn` and with `options` of that figure.
+
+    `name`, `suffix` and `note` tell it from others on the same figure.
+    """
+    description = DESCRIPTIONS[figure]
+    return Section(
+        name=name or figure,
+        title=f"{description.title}{suffix}",
+        caption=description.caption(note),
+        points=getattr(figures, f"{figure}_points")(*drawn, **options),
+        figure=getattr(figures, figure)(*drawn, **options),
+    )
+
+
+def _of_shown(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are of the MARS model with most runs, or of no MARS model at all."""
+    mars = rows[rows["model.stage"] == "mars"]
+    return (rows["model.stage"] != "mars") | (rows["model"] == (mars["model"].mode()[0] if len(mars) else ""))
 
 
 def _frontier(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
-    rows = rows[of_shown(rows) & (rows["decoder"] != "block_cached")]
+    rows = evidence.usual
     return _section(
         "frontier",
-        "frontier",
+        rows[_of_shown(rows) & (rows["decoder"] != "block_cached")],
         suffix=": the decoders in tokens per forward",
         note="Exact decoders write what one-token mode writes.",
-        points=figures.frontier_points(rows),
-        figure=figures.frontier(rows),
     )
 
 
 def _beside_published(evidence: Evidence) -> Section:
-    table, rows = evidence.table, usual(evidence.table)
+    table, rows = evidence.table, evidence.usual
     ours = rows[(rows["decoder"] == "sliding_window") & (rows["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     swept = table["id"].str.startswith("published.threshold_sweep.") & (table["task"] == "GSM8K")
-    chosen = pd.concat([ours, table[swept & (table["model.sft_loss"] == True)]])  # noqa: E712 - may be empty
     return _section(
-        "published",
         "frontier",
+        pd.concat([ours, table[swept & (table["model.sft_loss"] == True)]]),  # noqa: E712 - may be empty
+        name="published",
         suffix=": beside the published curves",
         note=f"Dashed lines with hollow marks are published ({SOURCE}): other models, with 0.5 and 7 billion "
         "parameters, on another task, GSM8K, without intervals. Compare shapes, not heights.",
-        points=figures.frontier_points(chosen),
-        figure=figures.frontier(chosen),
     )
 
 
 def _speed(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
     return _section(
-        "speed",
         "frontier",
+        evidence.usual,
+        name="speed",
         suffix=": speed-up by batch size",
         note="Speed is wall-clock throughput over that of AR on the same engine, from runs that took turns on one "
         "machine. Left of 1 a decoder is slower than AR. Intervals cover problems, not the machine.",
-        points=figures.frontier_points(rows, against="speedup"),
-        figure=figures.frontier(rows, against="speedup"),
-    )
-
-
-def _efficiency(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
-    return _section(
-        "efficiency",
-        "efficiency",
-        points=figures.efficiency_points(rows),
-        figure=figures.efficiency(rows),
+        against="speedup",
     )
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
     return _section(
-        "equal-accuracy-speed",
         "equal_accuracy",
+        evidence.usual,
+        name="equal-accuracy-speed",
         suffix=f": speed-up within {POINTS:g} points of AR",
         note="One bar per batch size. Bars below the dashed line are slower than AR.",
-        points=figures.equal_accuracy_points(rows, points=POINTS, against="speedup"),
-        figure=figures.equal_accuracy(rows, points=POINTS, against="speedup"),
+        points=POINTS,
+        against="speedup",
     )
 
 
 def _pass_cost(evidence: Evidence) -> Section:
     measured = evidence.pass_times
     note = "" if measured is None else f"Measured on {measured['hardware']}, {measured['date'][:10]}."
-    return _section(
-        "pass-cost",
-        "pass_cost",
-        note=note,
-        points=figures.pass_cost_points(measured),
-        figure=figures.pass_cost(measured),
-    )
-
-
-def _kinds(evidence: Evidence) -> Section:
-    return _section(
-        "kinds",
-        "kinds",
-        points=figures.kinds_points(evidence.runs, evidence.categories),
-        figure=figures.kinds(evidence.runs, evidence.categories),
-    )
-
-
-def _ablation(evidence: Evidence) -> Section:
-    rows = evidence.table
-    return _section(
-        "ablation",
-        "ablation",
-        points=figures.ablation_points(rows),
-        figure=figures.ablation(rows),
-    )
+    return _section("pass_cost", measured, name="pass-cost", note=note)
 
 
 def _acceptance(evidence: Evidence) -> Section:
-    rows = usual(evidence.table)
+    rows = evidence.usual
     at = (rows["decoder"] == "sliding_window") & rows["threshold"].isin(_HISTOGRAM_THRESHOLDS)
-    rows = rows[of_shown(rows) & (at | (rows["decoder"] == "self_speculative"))]
+    rows = rows[_of_shown(rows) & (at | (rows["decoder"] == "self_speculative"))]
     rows = rows.sort_values(["series", "threshold", "n", "id"]).drop_duplicates(["series", "threshold"], keep="last")
-    return _section(
-        "acceptance",
-        "acceptance",
-        points=figures.acceptance_points(evidence.runs, rows),
-        figure=figures.acceptance(evidence.runs, rows),
-    )
-
-
-def _reliability(evidence: Evidence) -> Section:
-    rows = evidence.table
-    return _section(
-        "reliability",
-        "reliability",
-        points=figures.reliability_points(evidence.runs, rows),
-        figure=figures.reliability(evidence.runs, rows),
-    )
+    return _section("acceptance", evidence.runs, rows)
 
 
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
-    "What a pass costs": (_pass_cost, _efficiency),
-    "What masks know": (_reliability, _acceptance),
-    "Exact decoding against a threshold": (_frontier, _equal_accuracy_speed, _kinds),
-    "Beside the paper": (_beside_published, _ablation),
+    "What a pass costs": (_pass_cost, lambda evidence: _section("efficiency", evidence.usual)),
+    "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _acceptance),
+    "Exact decoding against a threshold": (
+        _frontier,
+        _equal_accuracy_speed,
+        lambda evidence: _section("kinds", evidence.runs, evidence.categories),
+    ),
+    "Beside the paper": (_beside_published, lambda evidence: _section("ablation", evidence.table)),
     "When not to use it": (_speed,),
 }
 """The figures by chapter: ten at most, for a page that is read from the top."""

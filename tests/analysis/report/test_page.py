@@ -14,9 +14,8 @@ import pytest
 from analysis.__main__ import main
 from analysis.figures import measure
 from analysis.published import read_published
-from analysis.report.evidence import Evidence, Section
 from analysis.report.page import PAGE, page, to_csv, write_report
-from analysis.report.sections import sections
+from analysis.report.sections import Evidence, Section, sections
 from analysis.runs import RunStore, write_run
 
 if TYPE_CHECKING:
