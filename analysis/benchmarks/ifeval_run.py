@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.benchmarks.conversation import Turn, check_fits, never
-from analysis.benchmarks.entries import BenchmarkSetup, digest, setting_entry
 from analysis.benchmarks.ifeval import Check, Prompt
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, digest, setting_entry
 from analysis.harness.answers import answers
 from analysis.harness.journal import Journal
 from analysis.stats import Interval, PairedDifference, paired_difference, share

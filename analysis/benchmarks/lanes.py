@@ -1,15 +1,18 @@
-"""The lanes of a benchmark: decoders with their settings, each on a checkpoint, that answer its questions."""
+"""The lanes of a benchmark: decoders with their settings, each on a checkpoint, that answer its questions; and their
+entries in the index of the run store (docs/runs.md).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import fingerprint
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec, check_runnable, parse_decoder_specs
-from analysis.runs.schema import STAGES
+from analysis.runs.schema import STAGES, run_id
 from analysis.sweeps.models import describe
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
@@ -27,6 +30,23 @@ class BenchmarkLane:
     model: dict[str, Any]
     spec: DecoderSpec
     settings: DecodingSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkSetup:
+    """A benchmark as run: its task, the `fingerprint` of its questions, the first `limit` of them or of a category.
+
+    `metric` says what a right answer is, None where nobody judges; `threads` are those of torch.
+    """
+
+    task: str
+    fingerprint: str
+    limit: int | None
+    metric: str | None
+    dtype: str
+    device: str
+    threads: int
+    checked_by: str | None = None
 
 
 def parse_decoders(text: str, threshold: float | None) -> list[DecoderSpec]:
@@ -111,6 +131,51 @@ def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "sft_loss": None,
         "examples": None,
     }
+
+
+def digest(lanes: Sequence[BenchmarkLane], setup: BenchmarkSetup, problems: int, batch_size: int) -> str:
+    """10 hex digits: the same for a run that measures the same; its journal and its timed group have them in a name."""
+    who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]
+    told = json.dumps([who, asdict(setup), problems, batch_size], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:10]
+
+
+def setting_entry(
+    lane: BenchmarkLane,
+    setup: BenchmarkSetup,
+    problems: int,
+    batch_size: int,
+    group: str | None,
+    *,
+    judged: bool = True,
+) -> dict[str, Any]:
+    """The id and the setting of a lane's run, timed where it has a group; what is missing is the provenance."""
+    harness = {
+        "task_hash": setup.fingerprint,
+        "limit": setup.limit,
+        "metric": setup.metric,
+        "checked_by": setup.checked_by,
+        "apply_chat_template": True,
+    }
+    fields = {
+        "model": dict(lane.model),
+        "draft": None,
+        "decoder": lane.spec.decoder,
+        "settings": asdict(lane.settings),
+        "tasks": [setup.task],
+        "problems": problems,
+        "seed": 0,
+        "batch_size": batch_size,
+        "dtype": setup.dtype,
+        "device": setup.device,
+        "timed": group is not None,
+        "group": group,
+        "harness": harness,
+    }
+    if not judged:
+        fields["judged"] = False
+    name = f"{lane.model['name']}.{lane.label}-{setup.task}.b{batch_size}"
+    return {"id": run_id(name, fields), **fields}
 
 
 def _stage(stage: object, checkpoint: Checkpoint) -> object:

@@ -14,8 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.benchmarks.conversation import Turn, Turns, check_fits, converse
-from analysis.benchmarks.entries import BenchmarkSetup, digest, setting_entry
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, digest, setting_entry
 from analysis.benchmarks.questions import Question
 from analysis.harness.journal import Journal
 from analysis.runs.files import write_run

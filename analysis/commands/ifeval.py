@@ -13,10 +13,9 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from analysis.benchmarks.entries import BenchmarkSetup
 from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers, read_prompts
 from analysis.benchmarks.ifeval_run import METRIC, TASK, Figures, IFEval, figures, rows_of, to_dict, to_table
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup
 from analysis.benchmarks.questions import fingerprint
 from analysis.commands.lanes import add_lane_options, load_lanes
 from analysis.commands.shared import described_run, drift_note, machine, run_provenance

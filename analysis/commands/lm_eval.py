@@ -20,8 +20,7 @@ from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
 
 if TYPE_CHECKING:
-    from analysis.harness.entry import Setting
-    from analysis.harness.evaluation import Evaluation
+    from analysis.harness.evaluation import Evaluation, Setting
     from analysis.harness.tasks import TaskOptions
     from mars.checkpoint import Checkpoint
 
@@ -128,7 +127,7 @@ def _task_options(options: argparse.Namespace) -> TaskOptions:
 
 
 def _setting(options: argparse.Namespace, checkpoint: Checkpoint) -> Setting:
-    from analysis.harness.entry import Setting
+    from analysis.harness.evaluation import Setting
 
     return Setting(
         model=describe(options.checkpoint),

@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from analysis.benchmarks.entries import BenchmarkSetup
+from analysis.benchmarks.lanes import BenchmarkSetup
 from analysis.benchmarks.questions import QUESTIONS, fingerprint, read_questions
 from analysis.benchmarks.spec_bench import TASK, SpecBench
 from analysis.benchmarks.spec_bench_report import LaneReport, report, to_dict, to_table

@@ -10,7 +10,7 @@ import pandas as pd
 from lm_eval.api.model import hash_args
 
 from analysis.harness.journal import Journal
-from analysis.harness.recall import GENERATE
+from analysis.harness.model import GENERATE
 from analysis.harness.tasks import Planned
 from analysis.stats import wilson_interval
 from analysis.text_table import aligned

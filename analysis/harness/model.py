@@ -10,26 +10,25 @@ from __future__ import annotations
 import json
 import logging
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import torch
 from lm_eval.api.instance import Instance
+from lm_eval.api.model import CacheHook, hash_args
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
-from lm_eval.models.utils import postprocess_generated_text
+from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, postprocess_generated_text
 from lm_eval.models.utils_hf import stop_sequences_criteria
 from lm_eval.utils import simple_parse_args_string
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from analysis.harness.answers import Ends, answers
-from analysis.harness.generation_request import GenerationRequest, read_request
 from analysis.harness.journal import Journal
-from analysis.harness.recall import GENERATE, Hook, recall
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load
@@ -38,7 +37,22 @@ from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine
 from mars.options import DEFAULT_BLOCK_SIZE
 
+GENERATE = "generate_until"
+DEFAULT_TOKENS = 256
+"""The longest answer of the harness's own models where a task names no length."""
+Run = Callable[[list[Instance]], Iterable[tuple[Instance, Any]]]
+
+_DRAWING = ("top_k", "min_p", "typical_p")
+_WITHOUT_EFFECT = {"num_beams": 1, "repetition_penalty": 1.0, "use_cache": True}
 _MODELS = {"checkpoint": None, "decoder": None, "draft": None, "dtype": "auto", "device": "auto"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """The settings of an answer, and the strings at the first of which it ends."""
+
+    settings: DecodingSettings
+    until: tuple[str, ...]
 
 
 @register_model("mars")
@@ -184,3 +198,58 @@ def _without_advice() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
+
+
+def read_request(generation_kwargs: Mapping[str, Any], base: DecodingSettings, end: str) -> GenerationRequest:
+    """The settings `base` with what a task's `generation_kwargs` say; `end` is the text of the end of sequence.
+
+    Raises:
+        ValueError: a key is unknown, or has a value that no decoder here can follow.
+    """
+    options = dict(normalize_gen_kwargs(dict(generation_kwargs), DEFAULT_TOKENS))
+    until = tuple(handle_stop_sequences(options.pop("until"), eos=end))
+    changes = {"max_new_tokens": options.pop("max_gen_toks"), **_drawing(options)}
+    for key, value in options.items():
+        if key not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[key]:
+            raise ValueError(
+                f"generation_kwargs: {key}={value!r} is not supported; a task may set until, max_gen_toks, do_sample, "
+                "temperature and top_p"
+            )
+    return GenerationRequest(settings=replace(base, **changes), until=until)
+
+
+def _drawing(options: dict[str, Any]) -> dict[str, float]:
+    """Takes what concerns drawing out of `options`. Greedy decoding ignores it, as it does in transformers."""
+    draws, temperature, top_p = options.pop("do_sample"), options.pop("temperature", 0.0), options.pop("top_p", 1.0)
+    if not draws:
+        for key in _DRAWING:
+            options.pop(key, None)
+        return {"temperature": 0.0, "top_p": 1.0}
+    if not temperature:
+        raise ValueError(f"generation_kwargs: do_sample needs a temperature above 0, got {temperature}")
+    return {"temperature": float(temperature), "top_p": float(top_p)}
+
+
+def recall(journal: Journal, kind: str, requests: Sequence[Instance], run: Run) -> list[Any]:
+    """The results of the requests, in order. `run` is given those that are not there, equal ones once."""
+    keys = [hash_args(kind, request.args) for request in requests]
+    fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in journal}
+    if fresh:
+        for request, result in run(list(fresh.values())):
+            key = hash_args(kind, request.args)
+            if key not in journal:
+                journal.add(key, result)
+    return [journal[key] for key in keys]
+
+
+class Hook(CacheHook):
+    """How the `hf` model tells of each likelihood as soon as it has it."""
+
+    def __init__(self, journal: Journal):
+        super().__init__(None)
+        self._journal = journal
+
+    def add_partial(self, attr: str, req: Iterable[Any], res: Any) -> None:
+        """Keep the result of a request; those of generating come with their measurements, by `recall`."""
+        if attr != GENERATE:
+            self._journal.add(hash_args(attr, req), res)

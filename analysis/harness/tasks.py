@@ -15,9 +15,7 @@ from lm_eval.api.task import Task
 from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable
 
-from analysis.harness.generation_request import GenerationRequest
-from analysis.harness.model import MarsLM
-from analysis.harness.recall import GENERATE
+from analysis.harness.model import GENERATE, GenerationRequest, MarsLM
 
 _PLACE = ("dataset_path", "dataset_name", "dataset_kwargs")
 

@@ -22,6 +22,7 @@ DEFAULT_SETTINGS = asdict(DecodingSettings())
 """The value, in older runs, of a field that came later."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
+_FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 _OPEN: Final = ConfigDict({**STRICT, "extra": "ignore"})
 """Further fields are left alone: a store of a newer version still opens."""
@@ -144,6 +145,11 @@ def setting_hash(entry: Mapping[str, Any]) -> str:
     """The end of a run's id: the same for the same setting, another for another."""
     setting = {name: entry[name] for name in SETTING} | {name: entry[name] for name in OPTIONAL if name in entry}
     return hashlib.sha256(json.dumps(setting, sort_keys=True, allow_nan=False).encode()).hexdigest()[:10]
+
+
+def run_id(name: str, setting: Mapping[str, Any]) -> str:
+    """The id of a run with this setting: the name, as far as a file can have it, and the hash."""
+    return f"{_FOREIGN.sub('-', name)}.{setting_hash(setting)}"
 
 
 def is_judged(entry: Mapping[str, Any]) -> bool:

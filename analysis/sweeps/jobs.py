@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
 
-from analysis.runs.schema import STAGES, setting_hash
+from analysis.runs.schema import STAGES, run_id
 from analysis.sweeps.models import Key, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan
 from mars import decoders
@@ -156,4 +155,4 @@ def _id(group: Group, setting: Mapping[str, Any]) -> str:
     words += "-continuation" if settings["continuation"] else ""
     words += f"-{setting['draft']['name']}" if setting["draft"] else ""
     name = f"{setting['model']['name']}.{words}.b{setting['batch_size']}"
-    return f"{re.sub(r'[^A-Za-z0-9._@+=-]', '-', name)}.{setting_hash(setting)}"
+    return run_id(name, setting)

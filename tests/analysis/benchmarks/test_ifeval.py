@@ -17,10 +17,9 @@ pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
 from analysis.__main__ import main
 from analysis.benchmarks import ifeval as module
-from analysis.benchmarks.entries import BenchmarkSetup
 from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers, read_prompts
 from analysis.benchmarks.ifeval_run import IFEval, figures
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup
 from analysis.harness.journal import Journal
 from analysis.runs import read_runs
 

@@ -13,8 +13,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.benchmarks import spec_bench
 from analysis.benchmarks.conversation import Turn
-from analysis.benchmarks.entries import BenchmarkSetup
-from analysis.benchmarks.lanes import BenchmarkLane, described
+from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described
 from analysis.benchmarks.questions import Question
 from analysis.benchmarks.spec_bench import SpecBench
 from analysis.benchmarks.spec_bench_report import Difference, difference, report

@@ -11,8 +11,8 @@ pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 from lm_eval.api.model import hash_args
 
 from analysis.harness.findings import Finding, found, to_dict, to_table
-from analysis.harness.generation_request import GenerationRequest
 from analysis.harness.journal import Journal
+from analysis.harness.model import GenerationRequest
 from analysis.harness.tasks import Planned
 from mars.config import DecodingSettings
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
-from analysis.harness.generation_request import DEFAULT_TOKENS, read_request
+from analysis.harness.model import DEFAULT_TOKENS, read_request
 from mars.config import DecodingSettings
 
 BASE = DecodingSettings(block_size=4, threshold=0.7, max_new_tokens=5, seed=3, temperature=0.4)
