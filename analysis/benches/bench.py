@@ -12,14 +12,17 @@ longest row.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from statistics import median
+from typing import Any, TypeVar
 
 from analysis.benches.bandwidth import Traffic
-from analysis.benches.figures import Result, Round, result_of
+from analysis.decoding.decoder_specs import BASELINE, GENERATE
 from analysis.decoding.timed import Prompts, Timed
 from analysis.evaluations.evaluate import Plan
+from analysis.stats import Estimate
 from mars.tasks import TASKS, Problem
 
 MIN_REPEATS = 5
@@ -27,6 +30,8 @@ _T = TypeVar("_T")
 
 Decode = Callable[[Prompts, int], Timed]
 """Decodes prompts, so many at once."""
+Round = tuple[Timed, ...]
+"""All prompts decoded once, in one run or batch by batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +82,32 @@ class BenchCase:
         return tuple(self.decode(self.prompts[first : first + batch_size], batch_size) for first in firsts)
 
 
-def bench(
-    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
-) -> list[Result]:
-    """Measure every decoder at every batch size; `progress` is told of each decoded round, warm-up included."""
-    # A full collection takes as long as a round of a small model; without what is there already it takes nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One decoder at one batch size.
+
+    `figures` by name: medians over rounds with their intervals, None where a decoder has no such figure.
+    `identical` counts the problems for which it wrote what the baseline wrote, token by token, in the first round.
+    `continuous`: rows joined as others ended. `rounds` are (tokens, wall-clock seconds).
+    """
+
+    batch_size: int
+    label: str
+    lossless: bool
+    continuous: bool
+    figures: dict[str, Estimate | None]
+    identical: int | None
+    n: int
+    rounds: tuple[tuple[int, float], ...]
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """A full collection takes as long as many passes of a small model; without what is there already it takes none."""
     gc.collect()
     gc.freeze()
     try:
-        return _bench(cases, plan, traffic, progress)
+        yield
     finally:
         gc.unfreeze()
 
@@ -96,29 +118,88 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
     return [*items[start:], *items[:start]]
 
 
-def _bench(
-    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None
+def bench(
+    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
 ) -> list[Result]:
+    """Measure every decoder at every batch size; `progress` is told of each decoded round, warm-up included."""
     results: list[Result] = []
-    for batch_size in plan.batch_sizes:
-        rounds: dict[str, list[Round]] = {case.label: [] for case in cases}
-        for number in range(-1, plan.repeats):
-            for case in rotated(cases, max(number, 0)):
-                measured = case.round(batch_size)
-                if number >= 0:
-                    rounds[case.label].append(measured)
-                if progress is not None:
-                    progress(1)
-        results += [
-            result_of(
-                case.label,
-                batch_size,
-                rounds,
-                traffic,
-                lossless=case.lossless,
-                comparable=case.comparable,
-                continuous=case.continuous,
-            )
-            for case in cases
-        ]
+    with without_collections():
+        for batch_size in plan.batch_sizes:
+            rounds: dict[str, list[Round]] = {case.label: [] for case in cases}
+            for number in range(-1, plan.repeats):
+                for case in rotated(cases, max(number, 0)):
+                    measured = case.round(batch_size)
+                    if number >= 0:
+                        rounds[case.label].append(measured)
+                    if progress is not None:
+                        progress(1)
+            results += [result_of(case, batch_size, rounds, traffic) for case in cases]
     return results
+
+
+def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Round]], traffic: Traffic) -> Result:
+    """The figures of a decoder from the rounds of all by label; pairs are those of one round."""
+    own, baseline = rounds[case.label], rounds.get(BASELINE)
+    figures = [_figures(measured, traffic) for measured in own]
+    values = {name: [each[name] for each in figures] for name in figures[0]}
+    for name, other in (("speedup_over_autoregressive", BASELINE), ("speedup_over_generate", GENERATE)):
+        pairs = zip(own, rounds[other], strict=True) if other in rounds else ()
+        values[name] = [_speed(ours) / _speed(theirs) for ours, theirs in pairs]
+    values["efficiency"] = [
+        None if speedup is None or not gained else speedup / gained
+        for speedup, gained in zip(values["speedup_over_autoregressive"], values["tokens_per_forward"], strict=False)
+    ]
+    return Result(
+        batch_size=batch_size,
+        label=case.label,
+        lossless=case.lossless,
+        continuous=case.continuous,
+        figures={name: _estimate(column) for name, column in values.items()},
+        identical=_identical(own[0], baseline[0]) if baseline and case.comparable else None,
+        n=sum(len(batch.outputs) for batch in own[0]),
+        rounds=tuple((_total(measured, "tokens"), _total(measured, "seconds")) for measured in own),
+    )
+
+
+def _figures(measured: Round, traffic: Traffic) -> dict[str, float | None]:
+    """The figures of one round: seconds per pass, TTFT and TPOT are medians over its passes and rows."""
+    passes, row_passes = _total(measured, "passes"), _total(measured, "row_passes")
+    pass_seconds = _all(measured, "pass_seconds")
+    inside = [batch.model_seconds for batch in measured if batch.model_seconds is not None]
+    return {
+        "tokens_per_second": _speed(measured),
+        "tokens_per_forward": _total(measured, "tokens") / row_passes if row_passes else None,
+        "rows_per_pass": row_passes / passes if passes else None,
+        "query_tokens_per_pass": _total(measured, "query_tokens") / len(pass_seconds) if pass_seconds else None,
+        "seconds_per_pass": _median(pass_seconds),
+        "ttft_seconds": _median(_all(measured, "first_token_seconds")),
+        "tpot_seconds": _median(_all(measured, "token_seconds")),
+        "outside_model": 1 - sum(inside) / _total(measured, "seconds") if inside else None,
+        "bandwidth_share": traffic.share(len(pass_seconds), _total(measured, "read_positions"), sum(pass_seconds)),
+    }
+
+
+def _speed(measured: Round) -> float:
+    return float(_total(measured, "tokens") / _total(measured, "seconds"))
+
+
+def _total(measured: Round, name: str) -> Any:
+    return sum(getattr(batch, name) for batch in measured)
+
+
+def _all(measured: Round, name: str) -> list[Any]:
+    return [value for batch in measured for value in getattr(batch, name)]
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+def _estimate(column: Sequence[float | None]) -> Estimate | None:
+    values = [value for value in column if value is not None]
+    return Estimate.of(values) if values else None
+
+
+def _identical(measured: Round, baseline: Round) -> int:
+    pairs = zip(_all(measured, "outputs"), _all(baseline, "outputs"), strict=True)
+    return sum(ours == theirs for ours, theirs in pairs)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.benches.bench import BenchPlan
-from analysis.benches.figures import Result
+from analysis.benches.bench import BenchPlan, Result
 from analysis.stats import Estimate
-from analysis.text_table import aligned
+from analysis.text_table import aligned, markdown
 
 NOTE = (
     "Brackets: 95 % bootstrap interval of the median over rounds (how far timings vary, not how far problems do).\n"
@@ -66,12 +65,7 @@ def to_text(results: Sequence[Result], plan: BenchPlan) -> str:
 
 def to_markdown(results: Sequence[Result], plan: BenchPlan) -> str:
     """The same as Markdown tables."""
-    parts = []
-    for size in plan.batch_sizes:
-        heading, *lines = _lines(results, size)
-        ruler = ["---", *["---:"] * (len(heading) - 1)]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in (heading, ruler, *lines))
-        parts.append(f"Batch size {size}:\n\n{table}")
+    parts = [f"Batch size {size}:\n\n{markdown(_lines(results, size), numbers=True)}" for size in plan.batch_sizes]
     return "\n\n".join([*parts, *_notes(results, plan)])
 
 

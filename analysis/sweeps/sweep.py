@@ -7,15 +7,14 @@ k + n, …; the one that finishes a run last puts it into the store.
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.benches.bench import rotated
+from analysis.benches.bench import rotated, without_collections
 from analysis.runs import RunStore, read_runs
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.jobs import Job, turns_of
@@ -141,7 +140,7 @@ class Sweep:
     def _take_turns(self, turn: Sequence[Job], left: Mapping[str, Sequence[int]], models: Models) -> None:
         jobs = [job for job in turn if left[job.id]]
         timed = any(job.setting["timed"] for job in jobs)
-        with _without_collections() if timed else nullcontext():
+        with without_collections() if timed else nullcontext():
             for job in jobs if timed else ():
                 self.progress.name(f"warm-up of {job.id}")
                 decode_chunk(models.get(job.key), job, job.places(0))
@@ -160,14 +159,3 @@ def _is_in(store: RunStore, job: Job) -> bool:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """A full collection takes as long as many passes of a small model; without what is there already it takes none."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

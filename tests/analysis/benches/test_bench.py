@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from analysis.benches.bandwidth import Traffic
-from analysis.benches.bench import BenchCase, BenchPlan, bench, rotated
-from analysis.benches.figures import Result, Round, result_of
+from analysis.benches.bench import BenchCase, BenchPlan, Result, Round, bench, result_of, rotated
 from analysis.benches.report import lossless_sentence, to_dict, to_markdown, to_text
 from analysis.decoding.timed import Prompts, Timed
 from analysis.evaluations.evaluate import SEED_STRIDE
@@ -50,8 +49,13 @@ class Runner:
         return timed(self.now / 2, *prompts)
 
 
+def case(label: str, **options: bool) -> BenchCase:
+    """One whose rounds are given."""
+    return BenchCase(label=label, decode=lambda *_: timed(1), prompts=(), **options)
+
+
 def results_of(rounds: dict[str, list[Round]], lossless: Sequence[str] = ()) -> dict[str, Result]:
-    return {label: result_of(label, 2, rounds, NO_COPY, lossless=label in lossless) for label in rounds}
+    return {label: result_of(case(label, lossless=label in lossless), 2, rounds, NO_COPY) for label in rounds}
 
 
 def test_order_rotates_and_warm_up_is_not_counted() -> None:
@@ -150,7 +154,7 @@ def test_identical_counts_whole_texts_of_the_first_round() -> None:
     }
     assert "NOT lossless: broken at batch size 2 (2 of 3)." in lossless_sentence(list(results.values()))
     assert lossless_sentence([results["exact"]]).startswith("Every lossless decoder")
-    foreign = result_of("exact", 2, rounds, NO_COPY, comparable=False)
+    foreign = result_of(case("exact", comparable=False), 2, rounds, NO_COPY)
     assert (foreign.identical, foreign.n) == (None, 3)
 
 
@@ -160,7 +164,7 @@ def test_bandwidth() -> None:
     assert traffic.share(passes=0, read_positions=0, seconds=0.0) is None
     assert NO_COPY.share(4, 100, 1.0) is None
     rounds: dict[str, list[Round]] = {"autoregressive": [(timed(2.0, [5, 2]),)] * 5}
-    share = result_of("autoregressive", 1, rounds, traffic).figures["bandwidth_share"]
+    share = result_of(case("autoregressive"), 1, rounds, traffic).figures["bandwidth_share"]
     assert share is not None
     assert share.median == pytest.approx((2 * 1000 + 50 * 10) / 0.2 / 10_000)
 
