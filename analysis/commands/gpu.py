@@ -8,9 +8,8 @@ import time
 from functools import cache
 from pathlib import Path
 
-from analysis.gpu.rehearsal import BASE, write_inputs
 from analysis.gpu.running import LIMIT_MINUTES, Outcome, OutcomeFile, hindrance, run_step
-from analysis.gpu.steps import Setup, Step, steps_of
+from analysis.gpu.steps import SHIPPED_AR, Setup, Step, steps_of, write_inputs
 from analysis.gpu.targets import targets
 from analysis.text_table import aligned
 
@@ -38,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.minutes is not None and not options.minutes > 0:
         raise ValueError(f"minutes must be > 0, got {options.minutes}")
-    base = options.base or (BASE if options.tiny else "smollm2-135m")
+    base = options.base or (SHIPPED_AR if options.tiny else "smollm2-135m")
     setup = Setup(out=options.out, device=options.device, base=base, tiny=options.tiny)
     steps = _chosen(steps_of(setup), options.step)
     outcome_file = OutcomeFile(setup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,22 @@ SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in (
 DATA = tuple(f"assets/adapters/smollm2-135m-mars/{name}" for name in ("conversations.jsonl", "conversations-2.jsonl"))
 CUDA_TESTS = ("tests/mars/engine/test_graphs.py", "tests/mars/engine/test_engine.py", "tests/mars/test_sampling.py")
 EXACT = "self_speculative"
+_SHAPE = {
+    "model_type": "qwen2",
+    "architectures": ["Qwen2ForCausalLM"],
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "vocab_size": 128,
+    "max_position_embeddings": 256,
+    "tie_word_embeddings": True,
+}
+_QUESTIONS: list[dict[str, object]] = [
+    {"question_id": 81, "category": "writing", "turns": ["Write a line.", "Write another."]},
+    {"question_id": 161, "category": "translation", "turns": ["Good morning."]},
+]
 Words = tuple[str, ...]
 
 
@@ -198,3 +215,24 @@ def _frontier(setup: Setup) -> Iterator[Step]:
 
 def _analysis(setup: Setup, command: str, *options: str) -> tuple[str, ...]:
     return ("-m", "analysis", command, "--device", setup.device, *options, "--json")
+
+
+def write_inputs(folder: Path) -> None:
+    """Write the smallest shape, questions and conversations, those of a rehearsal, where `Setup` names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(_SHAPE) + "\n", encoding="utf-8")
+    _write_lines(folder / "questions.jsonl", _QUESTIONS)
+    chats: list[dict[str, object]] = [
+        {
+            "messages": [
+                {"role": "user", "content": f"Add {n} and 2."},
+                {"role": "assistant", "content": f"{n} + 2 " * 4},
+            ]
+        }
+        for n in range(6)
+    ]
+    _write_lines(folder / "conversations.jsonl", chats)
+
+
+def _write_lines(file: Path, lines: list[dict[str, object]]) -> None:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

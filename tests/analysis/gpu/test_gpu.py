@@ -10,9 +10,8 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.gpu import running
-from analysis.gpu.rehearsal import BASE
 from analysis.gpu.running import Outcome, OutcomeFile, hindrance, run_step
-from analysis.gpu.steps import Setup, Step, steps_of
+from analysis.gpu.steps import SHIPPED_AR, Setup, Step, steps_of
 from analysis.gpu.targets import targets
 from mars import generate
 from mars.training import __main__ as training
@@ -22,7 +21,7 @@ ENTRIES = {"analysis": main, "mars.generate": generate.main, "mars.training": tr
 
 @pytest.fixture
 def setup(tmp_path: Path) -> Setup:
-    return Setup(out=tmp_path / "gpu", device="cpu", base=BASE, tiny=True)
+    return Setup(out=tmp_path / "gpu", device="cpu", base=SHIPPED_AR, tiny=True)
 
 
 def _step(code: str, **fields: object) -> Step:
@@ -56,7 +55,7 @@ def test_every_step_is_rehearsed(
     assert main(arguments) == 0, (out / "gpu.json").read_text(encoding="utf-8")
     printed = capsys.readouterr().out
     assert "A rehearsal: its figures mean nothing." in printed
-    steps = steps_of(Setup(out=out, device="cpu", base=BASE, tiny=True))
+    steps = steps_of(Setup(out=out, device="cpu", base=SHIPPED_AR, tiny=True))
     found = json.loads((out / "gpu.json").read_text(encoding="utf-8"))
     left = [name for name, outcome in found["steps"].items() if outcome["state"] != "done"]
     assert set(left) <= {"ifeval", "tests"}, found  # what checks IFEval, and pytest's helpers, may be missing
@@ -105,7 +104,7 @@ def test_what_stands_in_the_way_is_one_sentence(setup: Setup) -> None:
 def test_a_folder_is_of_one_device(setup: Setup) -> None:
     OutcomeFile(setup).note("tests", Outcome(state="done", seconds=1.0, date=""))
     with pytest.raises(ValueError, match="is of cpu"):
-        OutcomeFile(Setup(out=setup.out, device="cuda", base=BASE))
+        OutcomeFile(Setup(out=setup.out, device="cuda", base=SHIPPED_AR))
     (setup.out / "gpu.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
         OutcomeFile(setup)
