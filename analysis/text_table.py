@@ -1,16 +1,23 @@
-"""Tables in a terminal."""
+"""Tables in a terminal and in Markdown; the first line is the heading."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+Lines = Sequence[Sequence[str]]
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Cells in columns: the first column to the left, the others to the right."""
+
+def aligned(lines: Lines, *, numbers: bool = True) -> str:
+    """Cells in columns: the first column to the left, the others to the right; all to the left without `numbers`."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in lines
-    )
+    if not numbers:
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+
+
+def markdown(lines: Lines, *, numbers: bool = False) -> str:
+    """The same as Markdown; `numbers`: all columns but the first go to the right."""
+    heading, *rows = lines
+    ruler = ["---", *(["---:" if numbers else "---"] * (len(heading) - 1))]
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in (heading, ruler, *rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)

@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.claims.evidence import Published
 from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
+from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
 judged by the rules below on this repository's tiny models and problems, and on a pretrained model with its adapter.
@@ -42,7 +43,9 @@ def to_markdown(
         "",
         _INTRODUCTION.format(folder=folder.as_posix()),
         "",
-        *_table(("", "claim", "tiny models, 3.5 M [95 % interval]", "a real model, 135 M [95 % interval]"), overview),
+        markdown(
+            [("", "claim", "tiny models, 3.5 M [95 % interval]", "a real model, 135 M [95 % interval]"), *overview]
+        ),
         "",
         _METHOD,
     ]
@@ -124,7 +127,7 @@ def _found(finding: Finding) -> list[str]:
     """The tables of a finding, what is missing, why, and where it comes from."""
     lines = []
     for _, rows in groupby(finding.comparisons, key=lambda comparison: [*comparison.compared, *comparison.measured]):
-        lines += ["", *_comparisons(list(rows))]
+        lines += ["", _comparisons(list(rows))]
     if finding.needs:
         lines += ["", f"Not measured: {finding.needs}."]
     if finding.verdict in _WHY and finding.why:
@@ -132,18 +135,13 @@ def _found(finding: Finding) -> list[str]:
     return [*lines, *_provenance(finding)]
 
 
-def _comparisons(rows: Sequence[Comparison]) -> list[str]:
-    judged = any(row.verdict for row in rows)
-    columns = [*rows[0].compared, *rows[0].measured, *(["verdict"] if judged else [])]
-    cells = [
-        [
-            *row.compared.values(),
-            *row.measured.values(),
-            *([row.verdict.value if row.verdict else ""] if judged else []),
-        ]
-        for row in rows
+def _comparisons(rows: Sequence[Comparison]) -> str:
+    lines = [[*rows[0].compared, *rows[0].measured, "verdict"]]
+    lines += [
+        [*row.compared.values(), *row.measured.values(), row.verdict.value if row.verdict else ""] for row in rows
     ]
-    return _table(columns, cells)
+    judged = any(row.verdict for row in rows)
+    return markdown(lines if judged else [line[:-1] for line in lines])
 
 
 def _provenance(finding: Finding) -> list[str]:
@@ -178,11 +176,6 @@ def _millions(parameters: int) -> str:
 
 def _commands(finding: Finding) -> list[str]:
     return list(dict.fromkeys([*finding.commands, *sorted({run.command for run in finding.runs})]))
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
 def _flowing(text: str) -> str:

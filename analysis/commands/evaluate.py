@@ -10,8 +10,7 @@ from dataclasses import asdict
 from tqdm import tqdm
 
 from analysis.commands.shared import command_provenance
-from analysis.evaluations.evaluate import Evaluation, Plan, evaluate, find_decoder
-from analysis.evaluations.report import to_dict, to_table
+from analysis.evaluations.evaluate import Evaluation, Plan, evaluate, find_decoder, to_dict, to_table
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load
 from mars.config import DecodingSettings

@@ -17,6 +17,7 @@ from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.recipes import RECIPES, RUNS, Recipe, in_order
 from analysis.runs import read_runs
 from analysis.runs.files import remove_runs
+from analysis.text_table import aligned
 
 HELP = "list every figure and claim with the command, the hours and the machine behind it, or make some again"
 
@@ -111,12 +112,12 @@ def _list(options: argparse.Namespace) -> None:
     rows = [("name", "what", "recipes")]
     rows += [(f"claim-{claim.number}", claim.title, ", ".join(behind[f"claim-{claim.number}"])) for claim in CLAIMS]
     rows += [(f"figure-{name}", each.title, ", ".join(each.recipes)) for name, each in DESCRIPTIONS.items()]
-    sys.stdout.write(_left(rows) + "\n\n")
+    sys.stdout.write(aligned(rows, numbers=False) + "\n\n")
     lines = [("recipe", "hours", "machine", "runs here", "what it makes")]
     for name, recipe in RECIPES.items():
         count = str(there.get(recipe.plan, 0)) if recipe.plan else "–"
         lines.append((name, f"about {recipe.hours:g}", recipe.machine, count, recipe.makes))
-    sys.stdout.write(_left(lines) + "\n\n")
+    sys.stdout.write(aligned(lines, numbers=False) + "\n\n")
     for name, recipe in RECIPES.items():
         sys.stdout.write("".join(f"{name}: {line}\n" for line in recipe.lines(str(options.runs))))
     if options.json:
@@ -126,11 +127,3 @@ def _list(options: argparse.Namespace) -> None:
             for name, recipe in RECIPES.items()
         }
         sys.stdout.write(json.dumps({"names": described, "recipes": found}) + "\n")
-
-
-def _left(rows: Sequence[tuple[str, ...]]) -> str:
-    """Columns aligned to the left, but for the last, which is as long as it is."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.evaluations.evaluate import Evaluation, Plan
+from analysis.text_table import markdown
 
 TITLES = {"sft": "AR SFT", "mars": "MARS"}
 
@@ -43,7 +44,7 @@ def model_card(
             "",
             *_measured(plan, measured),
             "",
-            *_table(rows, baseline),
+            _table(rows, baseline),
             "",
             "## Trained",
             "",
@@ -76,14 +77,12 @@ def _measured(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
     return [f"{problems}, {limits}; {where}. Intervals are 95 % (Wilson).", "", f"    {measured['command']}"]
 
 
-def _table(rows: Sequence[Row], baseline: tuple[str, Evaluation] | None) -> list[str]:
+def _table(rows: Sequence[Row], baseline: tuple[str, Evaluation] | None) -> str:
     tasks = list(rows[0].evaluation.outcomes)
-    head = ["decoder", "τ", "mean accuracy", "95 % interval", "tokens/forward", *tasks]
-    lines = [head, ["---"] * len(head)]
+    lines = [["decoder", "τ", "mean accuracy", "95 % interval", "tokens/forward", *tasks]]
     if baseline is not None:
         lines.append(_line(f"autoregressive on {baseline[0]}", baseline[1]))
-    lines += [_line(row.decoder, row.evaluation) for row in rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
+    return markdown([*lines, *(_line(row.decoder, row.evaluation) for row in rows)])
 
 
 def _line(decoder: str, evaluation: Evaluation) -> list[str]:
@@ -94,7 +93,7 @@ def _line(decoder: str, evaluation: Evaluation) -> list[str]:
         "–" if evaluation.threshold is None else f"{evaluation.threshold:g}",
         f"{overall.accuracy:.1%}",
         f"{low:.1%} – {high:.1%}",
-        f"{overall.count.tokens_per_forward:.2f}",
+        f"{overall.tokens_per_forward:.2f}",
         *(f"{score.accuracy:.0%}" for score in evaluation.scores.values()),
     ]
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from analysis.stats import wilson_interval
+from analysis.text_table import aligned
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -21,6 +23,8 @@ from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
 from mars.tasks.base import MAX_SEED
 
 WARM_UP_TOKENS = 4
+COLUMNS = ("task", "n", "accuracy", "95 % interval", "tokens/forward", "tok/s")
+DRAFTED = "draft passes/forward"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +76,12 @@ class Outcome:
     draft_passes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+@dataclass(slots=True, kw_only=True)
+class Score(Count):
     """Problems taken together. `seconds` is the device time of all passes, prefill and drafts included."""
 
     n: int
     correct: int
-    tokens: int
-    passes: int
-    seconds: float
-    draft_passes: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -92,11 +92,6 @@ class Score:
     def interval(self) -> tuple[float, float]:
         """95 % Wilson interval of the accuracy."""
         return wilson_interval(self.correct, self.n)
-
-    @property
-    def count(self) -> Count:
-        """Tokens, passes and seconds, with the rates that follow from them."""
-        return Count(tokens=self.tokens, passes=self.passes, draft_passes=self.draft_passes, seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,4 +192,45 @@ def _score(rows: Sequence[Outcome], seconds: float) -> Score:
         passes=sum(row.passes for row in rows),
         draft_passes=sum(row.draft_passes for row in rows),
         seconds=seconds,
+    )
+
+
+def to_table(evaluation: Evaluation) -> str:
+    """One line per family and one for their mean, columns aligned; with a draft model, how often it ran per pass."""
+    scores = {**evaluation.scores, "mean": evaluation.overall}
+    lines = [COLUMNS, *(_line(task, score) for task, score in scores.items())]
+    if evaluation.overall.draft_passes:
+        drafted = (f"{score.draft_passes / score.passes:.2f}" for score in scores.values())
+        lines = [(*line, cell) for line, cell in zip(lines, [DRAFTED, *drafted], strict=True)]
+    return aligned(lines)
+
+
+def to_dict(evaluation: Evaluation) -> dict[str, Any]:
+    """The object that `--json` writes: shares between 0 and 1, seconds of device time, `n` over all families."""
+    scores, overall = evaluation.scores, evaluation.overall
+    return {
+        "accuracy": {"mean": overall.accuracy, **{task: score.accuracy for task, score in scores.items()}},
+        "interval": {"mean": overall.interval, **{task: score.interval for task, score in scores.items()}},
+        "tokens_per_forward": overall.tokens_per_forward,
+        "tokens_per_forward_by_task": {task: score.tokens_per_forward for task, score in scores.items()},
+        "tokens_per_second": overall.tokens_per_second,
+        "n": overall.n,
+        "n_by_task": {task: score.n for task, score in scores.items()},
+        "tokens": overall.tokens,
+        "passes": overall.passes,
+        "draft_passes": overall.draft_passes,
+        "seconds": overall.seconds,
+        "threshold": evaluation.threshold,
+    }
+
+
+def _line(name: str, score: Score) -> tuple[str, ...]:
+    low, high = score.interval
+    return (
+        name,
+        str(score.n),
+        f"{score.accuracy:.1%}",
+        f"{low:.1%} to {high:.1%}",
+        f"{score.tokens_per_forward:.2f}",
+        f"{score.tokens_per_second:.0f}",
     )
