@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
+from tqdm import tqdm
 
 from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.plan import SweepPlan, read_plan
-from analysis.sweeps.sweep import Progress, Sweep, Swept
+from analysis.sweeps.sweep import Sweep, Swept
 from analysis.sweeps.work import Process, Work
 from mars.cluster import connect
 from mars.provenance import provenance
@@ -146,23 +147,24 @@ def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None
     assert httpx.get(f"{url}/v1/models").json()["data"][0]["id"] == "second"
 
 
-class Loses(Progress):
+class Loses(tqdm):
     """Takes a node away once the first chunk is there."""
 
     def __init__(self, lose: Callable[[], object]) -> None:
+        super().__init__(disable=True)
         self._lose = lose
         self.problems = 0
 
-    def update(self, problems: int) -> None:
+    def update(self, n: float = 1) -> None:
         if not self.problems:
             self._lose()
-        self.problems += problems
+        self.problems += n
 
 
-def sweep(plan: SweepPlan, folder: Path, progress: Progress, cluster: Cluster | None) -> Swept:
+def sweep(plan: SweepPlan, folder: Path, bar: tqdm, cluster: Cluster | None) -> Swept:
     told = {**provenance("python -m analysis sweep"), "threads": 1, "processes": 1, "plan": plan.name}
     work = Work(folder=folder, process=Process())
-    return Sweep(plan=plan, work=work, provenance=told, progress=progress, cluster=cluster).run()
+    return Sweep(plan=plan, work=work, provenance=told, bar=bar, cluster=cluster).run()
 
 
 def test_a_sweep_that_loses_a_node_loses_no_problem(nodes: Any, tmp_path: Path) -> None:
@@ -170,11 +172,11 @@ def test_a_sweep_that_loses_a_node_loses_no_problem(nodes: Any, tmp_path: Path) 
     plan = read_plan(tmp_path / "small.toml")
     lost = nodes.add_node(num_cpus=2, object_store_memory=MEMORY)
     cluster = Cluster.at(nodes.address)
-    progress = Loses(lambda: nodes.remove_node(lost, allow_graceful=False))
-    spread = sweep(plan, tmp_path / "spread", progress, cluster)
+    bar = Loses(lambda: nodes.remove_node(lost, allow_graceful=False))
+    spread = sweep(plan, tmp_path / "spread", bar, cluster)
     assert len(spread.run) == 2
-    assert progress.problems == 12
-    here = sweep(plan, tmp_path / "here", Progress(), None)
+    assert bar.problems == 12
+    here = sweep(plan, tmp_path / "here", tqdm(disable=True), None)
     assert here.run == spread.run
     for run in here.run:
         rows = [
@@ -183,7 +185,7 @@ def test_a_sweep_that_loses_a_node_loses_no_problem(nodes: Any, tmp_path: Path) 
         ]
         assert rows[0].equals(rows[1])
         assert sorted(rows[1]["number"]) == list(range(6))
-    assert sweep(plan, tmp_path / "spread", Progress(), cluster).skipped == spread.run
+    assert sweep(plan, tmp_path / "spread", tqdm(disable=True), cluster).skipped == spread.run
 
 
 def test_what_cannot_be_done_is_said(nodes: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,4 +197,4 @@ def test_what_cannot_be_done_is_said(nodes: Any, tmp_path: Path, capsys: pytest.
     assert "the cluster has none" in says
     (tmp_path / "timed.toml").write_text(PLAN.replace("chunk = 2", "chunk = 2\ntimed = true"))
     with pytest.raises(ValueError, match="would slow one another down"):
-        sweep(read_plan(tmp_path / "timed.toml"), tmp_path, Progress(), Cluster.at(nodes.address))
+        sweep(read_plan(tmp_path / "timed.toml"), tmp_path, tqdm(disable=True), Cluster.at(nodes.address))

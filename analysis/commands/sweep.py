@@ -18,7 +18,7 @@ from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.plan import SweepPlan, read_plan
-from analysis.sweeps.sweep import Progress, Sweep, Swept
+from analysis.sweeps.sweep import Sweep, Swept
 from analysis.sweeps.work import Process, Work
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import choose_device
@@ -48,42 +48,17 @@ def run(options: argparse.Namespace) -> None:
     if options.ray is not None and process.count > 1:
         raise ValueError(f"--ray needs one process, which Ray shares out, got {process.count}")
     cluster = None if options.ray is None else Cluster.at(options.ray)
-    with Bar(process) as bar:
+    with tqdm(unit="problem", file=sys.stderr, disable=process.number > 0, dynamic_ncols=True) as bar:
         sweep = Sweep(
             plan=plan,
             work=Work(folder=options.runs, process=process),
             provenance=_provenance(plan, cluster.workers if cluster else process.count),
-            progress=bar,
+            bar=bar,
             cluster=cluster,
         )
         swept = sweep.run()
     if process.number == 0:
         _print(swept, options)
-
-
-class Bar(Progress):
-    """A progress bar on stderr, for the first process alone."""
-
-    def __init__(self, process: Process):
-        self._bar = tqdm(unit="problem", file=sys.stderr, disable=process.number > 0, dynamic_ncols=True)
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def begin(self, problems: int) -> None:
-        """Without those before: they would make the rest look faster."""
-        self._bar.reset(total=problems)
-
-    def update(self, problems: int) -> None:
-        """The bar moves on."""
-        self._bar.update(problems)
-
-    def name(self, run: str) -> None:
-        """Shown before the bar."""
-        self._bar.set_description(run.rpartition(".")[0])
 
 
 def _provenance(plan: SweepPlan, processes: int) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tqdm import tqdm
+
 from analysis.benches.bench import rotated, without_collections
 from analysis.runs import RunStore, read_runs
 from analysis.sweeps.cluster import Cluster
@@ -34,30 +36,18 @@ class Swept:
     seconds: float
 
 
-class Progress:
-    """Told how many problems are to be decoded, then of those that are, and of what is being done."""
-
-    def begin(self, problems: int) -> None:
-        """So many problems are to come."""
-
-    def update(self, problems: int) -> None:
-        """So many more are done."""
-
-    def name(self, run: str) -> None:
-        """This run is being worked on."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """A plan on its way into a folder; `provenance` is what all entries say of where they came from, but the date.
 
-    With a `cluster` the chunks are decoded there.
+    `bar` counts problems, those that were there before left out: they would make the rest look faster. With a `cluster`
+    the chunks are decoded there.
     """
 
     plan: SweepPlan
     work: Work
     provenance: Mapping[str, Any]
-    progress: Progress
+    bar: tqdm
     cluster: Cluster | None = None
 
     @property
@@ -103,7 +93,7 @@ class Sweep:
 
     def _run(self, turns: Sequence[Sequence[Job]]) -> None:
         left = {job.id: self._left(job) for turn in turns for job in turn}
-        self.progress.begin(sum(len(job.places(chunk)) for turn in turns for job in turn for chunk in left[job.id]))
+        self.bar.reset(sum(len(job.places(chunk)) for turn in turns for job in turn for chunk in left[job.id]))
         if self.cluster is not None:
             self._spread(self.cluster, [job for turn in turns for job in turn], left)
             return
@@ -123,11 +113,14 @@ class Sweep:
         wanted = [(job, chunk) for job in jobs for chunk in left[job.id]]
         for job, chunk, found in cluster.decode(wanted):
             self.work.add(job, chunk, found)
-            self.progress.name(job.id)
-            self.progress.update(len(job.places(chunk)))
+            self._name(job.id)
+            self.bar.update(len(job.places(chunk)))
             open_chunks[job.id] -= 1
             if not open_chunks[job.id]:
                 self._assemble(job)
+
+    def _name(self, run: str) -> None:
+        self.bar.set_description(run.rpartition(".")[0])
 
     def _assemble(self, job: Job) -> None:
         self.work.assemble(job, {**self.provenance, "date": _now()})
@@ -142,15 +135,15 @@ class Sweep:
         timed = any(job.setting["timed"] for job in jobs)
         with without_collections() if timed else nullcontext():
             for job in jobs if timed else ():
-                self.progress.name(f"warm-up of {job.id}")
+                self._name(f"warm-up of {job.id}")
                 decode_chunk(models.get(job.key), job, job.places(0))
             for chunk in range(max((job.chunks for job in jobs), default=0)):
                 for job in rotated(jobs, chunk):
                     if chunk in left[job.id]:
-                        self.progress.name(job.id)
+                        self._name(job.id)
                         places = job.places(chunk)
                         self.work.add(job, chunk, decode_chunk(models.get(job.key), job, places))
-                        self.progress.update(len(places))
+                        self.bar.update(len(places))
 
 
 def _is_in(store: RunStore, job: Job) -> bool:
