@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from analysis.runs.files import write_run
-from analysis.runs.store import AGGREGATES, MEASURED, RunStore, columns, flattened, open_runs, read_runs
+from analysis.runs.store import RunStore, columns, open_runs, read_runs
 
-__all__ = ["AGGREGATES", "MEASURED", "RunStore", "columns", "flattened", "open_runs", "read_runs", "write_run"]
+__all__ = ["RunStore", "columns", "open_runs", "read_runs", "write_run"]

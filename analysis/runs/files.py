@@ -31,7 +31,7 @@ def read_index(path: Path) -> list[Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
+        raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
         found = data.get("schema") if isinstance(data, dict) else None
         raise ValueError(f"{path}: schema must be {SCHEMA}, got {found!r}")
@@ -105,7 +105,7 @@ def remove_runs(folder: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> 
 
 def _write_index(index: Path, runs: list[Any]) -> None:
     text = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1, ensure_ascii=False) + "\n"
-    _replace(index, lambda path: Path(path).write_text(text, encoding="utf-8"))
+    replace_file(index, lambda place: Path(place).write_text(text, encoding="utf-8"))
 
 
 @contextmanager
@@ -127,10 +127,10 @@ def _table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _write_parquet(path: Path, table: pa.Table) -> None:
-    _replace(path, lambda place: pq.write_table(table, place, compression="zstd", compression_level=19))
+    replace_file(path, lambda place: pq.write_table(table, place, compression="zstd", compression_level=19))
 
 
-def _replace(path: Path, write: Callable[[str], object]) -> None:
+def replace_file(path: Path, write: Callable[[str], object]) -> None:
     """Write a file beside its place, see it through to the disk, and move it there."""
     handle, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

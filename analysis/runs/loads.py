@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from analysis.runs.files import replace_file
 from mars.schema import STRICT, as_json, parse
 
 PATTERN = "load.*.json"
@@ -120,25 +119,18 @@ def write_load(folder: Path, test: LoadTest) -> Path:
     parse(LoadTest, text, "the load test")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{test.id}.json"
-    with tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as file:
-        file.write(text + "\n")
-    written = Path(file.name)
-    written.chmod(0o644)
-    return written.replace(path)
+    replace_file(path, lambda place: Path(place).write_text(f"{text}\n", encoding="utf-8"))
+    return path
 
 
 def read_loads(folder: Path) -> tuple[list[LoadTest], list[str]]:
     """The load tests in `folder`, the newest first, and a sentence for each file that is none."""
     found, problems = [], []
-    for path, text in _texts(folder):
+    for path in sorted(folder.glob(PATTERN)):
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES)
         try:
             found.append(parse(LoadTest, text))
         except ValueError as error:
             problems.append(f"{path.name}: {error}")
     return sorted(found, key=lambda test: (test.date, test.id), reverse=True), problems
-
-
-def _texts(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    for path in sorted(folder.glob(PATTERN)):
-        with path.open("rb") as file:
-            yield path, file.read(_MOST_BYTES)

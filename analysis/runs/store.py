@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,10 @@ from analysis.runs.schema import (
 )
 from analysis.runs.tables import check_proposals, check_rows
 
-AGGREGATES = (
+_AGGREGATES = (
     *("n", "correct", "accuracy", "tokens", "passes", "seconds", "tokens_per_forward", "tokens_per_second"),
     "source",
 )
-MEASURED = "measured"
 _NESTED = {"model": MODEL_FIELDS, "draft": MODEL_FIELDS, "settings": tuple(DEFAULT_SETTINGS)}
 
 
@@ -71,7 +71,7 @@ class RunStore:
         """
         return pd.DataFrame(
             [
-                {**flattened(entry), **_aggregates(self.frames[entry["id"]], judged=is_judged(entry))}
+                {**_flattened(entry), **_aggregates(self.frames[entry["id"]], judged=is_judged(entry))}
                 for entry in self.entries
             ],
             columns=list(columns()),
@@ -83,10 +83,10 @@ def columns() -> tuple[str, ...]:
     fields: list[str] = ["id"]
     for name in (*SETTING, *PROVENANCE):
         fields += [f"{name}.{part}" for part in _NESTED[name]] if name in _NESTED else [name]
-    return (*fields, *AGGREGATES)
+    return (*fields, *_AGGREGATES)
 
 
-def flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of the index as columns of a table."""
     flat: dict[str, Any] = {}
     for name, value in entry.items():
@@ -118,7 +118,7 @@ def read_runs(folder: Path) -> RunStore:
     kept: dict[str, pd.DataFrame] = {}
     for number, entry in enumerate(listed):
         try:
-            check_listed(entry, f"{index}: runs[{number}]", times)
+            _check_listed(entry, f"{index}: runs[{number}]", times)
             rows, proposals = _read_files(folder, entry)
         except ValueError as error:
             problems.append(str(error))
@@ -138,50 +138,38 @@ def open_runs(folder: Path) -> RunStore:
     """
     entries = sorted(read_index(folder / INDEX), key=lambda entry: str(entry["id"]))
     listed = {entry["id"]: entry for entry in entries}
-    with_proposals = {run: entry for run, entry in listed.items() if proposals_path(folder, run).is_file()}
-    files = _Files(folder, {})
-    return RunStore(entries=entries, frames=_OnDemand(listed, files, 0), kept=_OnDemand(with_proposals, files, 1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """Rows and proposals of the runs that were asked for."""
-
-    folder: Path
-    read: dict[str, tuple[pd.DataFrame, pd.DataFrame | None]]
-
-    def of(self, entry: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-        """Those of this entry."""
-        if entry["id"] not in self.read:
-            self.read[entry["id"]] = _read_files(self.folder, entry)
-        return self.read[entry["id"]]
+    kept = {run for run in listed if proposals_path(folder, run).is_file()}
+    files = cache(lambda run: _read_files(folder, listed[run]))
+    return RunStore(
+        entries=entries,
+        frames=_OnDemand(listed, lambda run: files(run)[0]),
+        kept=_OnDemand(kept, lambda run: files(run)[1]),
+    )
 
 
 class _OnDemand(Mapping[str, pd.DataFrame]):
-    """By the id of a run its rows (part 0) or its proposals (part 1)."""
+    """The frames of these runs by id, each read when it is asked for."""
 
-    def __init__(self, entries: Mapping[str, dict[str, Any]], files: _Files, part: int) -> None:
-        self._entries = entries
-        self._files = files
-        self._part = part
+    def __init__(self, runs: Collection[str], read: Callable[[str], Any]) -> None:
+        self._runs = runs
+        self._read = read
 
     def __getitem__(self, run: str) -> pd.DataFrame:
-        frame = self._files.of(self._entries[run])[self._part]
-        if frame is None:
+        if run not in self._runs:
             raise KeyError(run)
-        return frame
+        return self._read(run)
 
     def __contains__(self, run: object) -> bool:
-        return run in self._entries
+        return run in self._runs
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self._runs)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._runs)
 
 
-def check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
+def _check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
     """Raise ValueError unless this is an entry and no other has its id; `where` begins the sentence."""
     if not isinstance(entry, dict):
         raise ValueError(f"{where} must be an object, got {type(entry).__name__}")
@@ -224,5 +212,5 @@ def _aggregates(rows: pd.DataFrame, *, judged: bool) -> dict[str, Any]:
         "seconds": seconds,
         "tokens_per_forward": tokens / passes if passes else None,
         "tokens_per_second": tokens / seconds if seconds else None,
-        "source": MEASURED,
+        "source": "measured",
     }
