@@ -15,8 +15,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from analysis.decoding.continuous import is_continuous
 from analysis.decoding.decoder_specs import default_decoder_specs, parse_decoder_specs
+from analysis.decoding.timed import is_continuous
 from analysis.figures.words import decoder_words, heeds_threshold, threshold_words
 from analysis.runs.baseline import writes_one_token
 from analysis.sweeps.jobs import turns_of

@@ -20,9 +20,10 @@ from typing import Any, TypeVar
 
 from analysis.benches.bandwidth import Traffic
 from analysis.decoding.decoder_specs import BASELINE, GENERATE
-from analysis.decoding.timed import Prompts, Timed
+from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import Plan
 from analysis.stats import Estimate
+from mars.decoding.base import Prompts
 from mars.tasks import TASKS, Problem
 
 MIN_REPEATS = 5

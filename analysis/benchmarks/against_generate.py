@@ -10,16 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import Question
-from analysis.decoding.continuous import is_continuous, run
-from analysis.decoding.timed import Generate
+from analysis.decoding.timed import Generate, logits_of, texts
 from analysis.harness.journal import Journal
 from mars.engine import Engine
-from mars.engine.window import Window
-from mars.metrics import output_ids
 
 NEAR_TIE = 0.25
 """Logits: twice the step of bfloat16 between 16 and 32."""
@@ -85,12 +80,13 @@ def compare(
     expected = _texts("generate", prompts, 1, journal, progress, generate.texts)
     for batch_size in batch_sizes:
         for lane in lanes:
-            name, size = f"{lane.label} b{batch_size}", batch_size * CHUNK
-            found = _texts(name, prompts, size, journal, progress, partial(_decode, lane, batch_size))
+            engine, name = lane.checkpoint.engine, f"{lane.label} b{batch_size}"
+            write = partial(texts, engine, lane.spec.decoder, lane.settings, places=batch_size)
+            found = _texts(name, prompts, batch_size * CHUNK, journal, progress, write)
             differences = [
                 each
                 for number, prompt in prompts.items()
-                if (each := _difference(lane.checkpoint.engine, number, prompt, found[number], expected[number]))
+                if (each := _difference(engine, number, prompt, found[number], expected[number]))
             ]
             yield Comparison(
                 label=lane.label,
@@ -99,18 +95,6 @@ def compare(
                 tokens=sum(map(len, expected.values())),
                 differences=tuple(differences),
             )
-
-
-def _decode(lane: BenchmarkLane, places: int, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The texts of a lane, `places` prompts at once."""
-    engine, decoder = lane.checkpoint.engine, lane.spec.decoder
-    step = len(prompts) if is_continuous(decoder) else places
-    texts: list[list[int]] = []
-    for first in range(0, len(prompts), step):
-        batch = prompts[first : first + step]
-        records = list(run(engine, decoder, lane.settings, batch, places))
-        texts += [output_ids(records, row) for row in range(len(batch))]
-    return texts
 
 
 def _texts(
@@ -123,15 +107,15 @@ def _texts(
 ) -> Texts:
     """The texts of all prompts, `size` between two entries of the journal."""
     numbers = list(prompts)
-    texts: Texts = {}
+    found: Texts = {}
     for first in range(0, len(numbers), size):
         chunk = numbers[first : first + size]
         key = f"{name} {','.join(map(str, chunk))}"
         if key not in journal:
             journal.add(key, [list(text) for text in write([prompts[number] for number in chunk])])
-        texts |= {number: tuple(text) for number, text in zip(chunk, journal[key], strict=True)}
+        found |= {number: tuple(text) for number, text in zip(chunk, journal[key], strict=True)}
         progress(len(chunk))
-    return texts
+    return found
 
 
 def _difference(
@@ -152,9 +136,5 @@ def _difference(
 
 def top_gap(engine: Engine, ids: Sequence[int]) -> float:
     """The best logit minus the second best for the token after `ids`, in one pass over all of them."""
-    ids_1Q = torch.tensor([list(ids)], device=engine.device)
-    length = ids_1Q.shape[1]
-    slots_1Q = torch.arange(1, length + 1, device=engine.device)[None]
-    window = Window(ids_RQ=ids_1Q, slots_RQ=slots_1Q, extent=length + 1, keep=1)
-    best, second = engine.open(1, length).forward(window)[0, -1].topk(2).values.tolist()
+    best, second = logits_of(engine, ids, 1)[0].topk(2).values.tolist()
     return float(best - second)

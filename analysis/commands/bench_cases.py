@@ -1,4 +1,4 @@
-"""From specs to what runs them: the models of a benchmark, and one case for each spec."""
+"""The models of a benchmark, and one case that is ready to run for each spec of a decoder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import torch
 from transformers import PreTrainedModel
 
 from analysis.benches.bench import BenchCase, Decode
-from analysis.decoding.continuous import is_continuous, run
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec
 from analysis.decoding.llama_cpp import LLAMA_CPP, LlamaCpp
-from analysis.decoding.timed import Generate, Stopwatch, decode_timed
+from analysis.decoding.timed import Generate, Stopwatch, decode_timed, is_continuous, run
 from mars.checkpoint.adapted import weights_folder
 from mars.checkpoint.checkpoint import DTYPES, Checkpoint
 from mars.checkpoint.loading import load_source

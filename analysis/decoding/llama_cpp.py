@@ -11,7 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from analysis.decoding.timed import Prompts, Stopwatch, Timed
+from analysis.decoding.timed import Stopwatch, Timed
+from mars.decoding.base import Prompts
 
 LLAMA_CPP = "llama.cpp"
 _UNTOLD = -1

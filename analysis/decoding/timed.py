@@ -1,6 +1,7 @@
 """Prompts decoded once, on the wall-clock: by a decoder of ours, or by `generate` of transformers.
 
-Nothing is drawn, folded or turned to text between the two readings of the clock.
+Where a decoder of ours can, a new row takes the place of one that has ended. Nothing is drawn, folded or turned to text
+between the two readings of the clock.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from dataclasses import dataclass
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS, METHODS
+from mars.decoding.base import Prompts
+from mars.decoding.pool import decode
+from mars.engine import Engine
+from mars.engine.window import Window
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass
-
-Prompts = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +75,64 @@ class Stopwatch:
         return self.now()
 
 
-def decode_timed(run: Callable[[Prompts], Iterator[ForwardPass]], prompts: Prompts, watch: Stopwatch) -> Timed:
-    """Decode the prompts; a record counts as arrived when `run` yields it."""
-    records: list[ForwardPass] = []
-    arrivals: list[float] = []
-    start = watch.settled()
-    for record in run(prompts):
-        records.append(record)
-        arrivals.append(watch.now())
-    seconds = watch.settled() - start
-    return _fold(records, [arrival - start for arrival in arrivals], seconds, prompts)
+def is_continuous(decoder: str) -> bool:
+    """Whether waiting prompts take the places of rows that have ended."""
+    return decoder in METHODS
+
+
+def run(
+    engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
+) -> Iterator[ForwardPass]:
+    """The records of decoding all prompts, row by row numbered from 0.
+
+    At most `places` rows decode at once, except by a decoder that is not continuous: to that one, give batches.
+    """
+    if not is_continuous(decoder):
+        return DECODERS[decoder](engine, prompts, settings)
+    control = Control(settings.threshold, settings.score)
+    return decode(engine, prompts, settings, control, METHODS[decoder](engine, settings), places)
+
+
+def batches(decoder: str, prompts: Prompts, places: int) -> Iterator[Prompts]:
+    """The prompts as `run` takes them: all at once, or in batches of so many."""
+    step = len(prompts) if is_continuous(decoder) else places
+    for first in range(0, len(prompts), step):
+        yield prompts[first : first + step]
+
+
+def texts(
+    engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
+) -> list[tuple[int, ...]]:
+    """The token ids that the decoder writes for each prompt, end of sequence included, `places` rows at a time."""
+    found: list[tuple[int, ...]] = []
+    for batch in batches(decoder, prompts, places):
+        records = list(run(engine, decoder, settings, batch, places))
+        found += [tuple(output_ids(records, row)) for row in range(len(batch))]
+    return found
+
+
+def logits_of(engine: Engine, ids: Sequence[int], keep: int) -> torch.Tensor:
+    """The logits [keep, V] of the token after each of the last `keep` ids, in one pass over all of them."""
+    ids_1Q = torch.tensor([list(ids)], device=engine.device)
+    length = ids_1Q.shape[1]
+    slots_1Q = torch.arange(1, length + 1, device=engine.device)[None]
+    window = Window(ids_RQ=ids_1Q, slots_RQ=slots_1Q, extent=length + 1, keep=keep)
+    return engine.open(1, length).forward(window)[0]
+
+
+def arriving(begin: Callable[[], Iterator[ForwardPass]], watch: Stopwatch) -> tuple[list[ForwardPass], list[float]]:
+    """All records, and the times: of the start, of the arrival of each, and of the end, the device's queue empty."""
+    found, times = [], [watch.settled()]
+    for record in begin():
+        found.append(record)
+        times.append(watch.now())
+    return found, [*times, watch.settled()]
+
+
+def decode_timed(begin: Callable[[Prompts], Iterator[ForwardPass]], prompts: Prompts, watch: Stopwatch) -> Timed:
+    """Decode the prompts; a record counts as arrived when it is yielded."""
+    records, (start, *arrivals, end) = arriving(lambda: begin(prompts), watch)
+    return _fold(records, [arrival - start for arrival in arrivals], end - start, prompts)
 
 
 def _fold(records: Sequence[ForwardPass], arrivals: Sequence[float], seconds: float, prompts: Prompts) -> Timed:

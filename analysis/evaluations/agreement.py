@@ -1,4 +1,4 @@
-"""Whether exact decoding is exact: its texts held against those of autoregressive decoding, and every token against
+"""Checks that exact decoding is exact: compares its texts with those of autoregressive decoding, and every token with
 what the model says in one pass over the whole text.
 
 In float32 the texts must be the same, token by token. In bfloat16 two tokens may be as good as tied, and then the shape
@@ -13,18 +13,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from analysis.decoding.continuous import run
 from analysis.decoding.decoder_specs import BASELINE
+from analysis.decoding.timed import logits_of, texts
 from mars.config import DecodingSettings, LayoutName
 from mars.decoders import EXACT
 from mars.decoding.base import Prompts, check
 from mars.engine import Engine
-from mars.engine.window import Window
-from mars.metrics import output_ids
 
 LARGEST_GAP = 0.05
 
-Texts = tuple[tuple[int, ...], ...]
+Texts = Sequence[tuple[int, ...]]
 """Of each prompt, the token ids written, end of sequence included."""
 
 
@@ -84,19 +82,9 @@ def agreements(
                 progress(1)
 
 
-def texts(engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int) -> Texts:
-    """The text of the decoder for each prompt, `places` rows at a time."""
-    records = list(run(engine, decoder, settings, prompts, places))
-    return tuple(tuple(output_ids(records, row)) for row in range(len(prompts)))
-
-
 def gaps(engine: Engine, prompt: Sequence[int], text: Sequence[int]) -> tuple[float, ...]:
     """For each token of the text, the log-probability of the best token minus its own, in one pass over all of it."""
-    ids_1Q = torch.tensor([[*prompt, *text[:-1]]], device=engine.device)
-    length = ids_1Q.shape[1]
-    slots_1Q = torch.arange(1, length + 1, device=engine.device)[None]
-    window = Window(ids_RQ=ids_1Q, slots_RQ=slots_1Q, extent=length + 1, keep=len(text))
-    logits_WV = engine.open(1, length).forward(window)[0]
+    logits_WV = logits_of(engine, [*prompt, *text[:-1]], len(text))
     written_W1 = torch.tensor(list(text), device=engine.device)[:, None]
     # Both are normalised by the same sum, which the difference does not need.
     gaps_W: list[float] = (logits_WV.amax(1) - logits_WV.gather(1, written_W1)[:, 0]).tolist()

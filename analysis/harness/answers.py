@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from analysis.decoding.continuous import is_continuous
-from analysis.decoding.timed import Stopwatch
+from analysis.decoding.timed import Stopwatch, is_continuous
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from analysis.decoding.continuous import is_continuous, run
-from analysis.decoding.timed import Stopwatch
+from analysis.decoding.timed import Stopwatch, arriving, batches, run
 from analysis.sweeps.jobs import Job
 from mars.checkpoint import Checkpoint
 from mars.metrics import COUNTED
@@ -46,19 +46,12 @@ def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chu
     problems = [job.problem(place) for place in places]
     prompts = [checkpoint.encode(problem.prompt) for _, problem in problems]
     decoder, batch_size = job.setting["decoder"], job.setting["batch_size"]
-    step = len(prompts) if is_continuous(decoder) else batch_size
     watch = Stopwatch.of(checkpoint.engine.device)
     rows: list[_Row] = []
-    for first in range(0, len(prompts), step):
-        batch = prompts[first : first + step]
-        start = watch.settled()
-        records: list[ForwardPass] = []
-        arrivals: list[float] = []
-        for record in run(checkpoint.engine, decoder, job.settings, batch, batch_size):
-            records.append(record)
-            arrivals.append(watch.now())
-        end = watch.settled()
-        rows += _fold(records, [start, *arrivals, end], len(batch), job)
+    for batch in batches(decoder, prompts, batch_size):
+        begin = partial(run, checkpoint.engine, decoder, job.settings, batch, batch_size)
+        records, times = arriving(begin, watch)
+        rows += _fold(records, times, len(batch), job)
     proposals = [found for place, row in zip(problems, rows, strict=True) for found in _proposals(place, row)]
     return Chunk(
         rows=[_row(checkpoint, place, row) for place, row in zip(problems, rows, strict=True)],

@@ -8,9 +8,10 @@ import pytest
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchCase, BenchPlan, Result, Round, bench, result_of, rotated
 from analysis.benches.report import lossless_sentence, to_dict, to_markdown, to_text
-from analysis.decoding.timed import Prompts, Timed
+from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import SEED_STRIDE
 from analysis.stats import Estimate
+from mars.decoding.base import Prompts
 from mars.tasks import TASKS, sample
 
 NO_COPY = Traffic(weight_bytes=1000, position_bytes=10)

@@ -10,10 +10,10 @@ from analysis.__main__ import main
 from analysis.commands import bench as command
 from analysis.commands import bench_cases
 from analysis.commands.shared import DEFAULT_CHECKPOINT
-from analysis.decoding.timed import Prompts
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
+from mars.decoding.base import Prompts
 from mars.engine import Engine
 from mars.records import ForwardPass
 

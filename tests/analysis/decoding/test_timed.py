@@ -8,8 +8,10 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from analysis.decoding.timed import Generate, Stopwatch, Timed, decode_timed
+from analysis.decoding.timed import Generate, Stopwatch, Timed, decode_timed, run
+from mars.config import DecodingSettings
 from mars.records import ForwardPass, Phase, Proposal, RowPass
+from mars.scripted import ScriptedModel
 
 
 @dataclass
@@ -138,3 +140,11 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
 def test_a_device_without_a_queue_is_not_waited_for() -> None:
     assert Stopwatch.of(torch.device("cpu")).synchronize is None
     assert Stopwatch.of(torch.device("cuda")).synchronize is torch.cuda.synchronize
+
+
+def test_layout_auto_is_chosen_pass_by_pass() -> None:
+    settings = DecodingSettings(block_size=4, max_new_tokens=60)
+    records = run(ScriptedModel([[5, 6, 7, 8] * 15] * 3), "self_speculative", settings, [[3, 4]] * 3, places=2)
+    accepted = [row.accepted for record in records for row in record.rows]
+    assert sum(accepted) == 3 * 60
+    assert max(accepted) > 4, "more than the three drafts of masks: copies"

@@ -11,8 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from analysis.__main__ import main
-from analysis.decoding.continuous import run
-from analysis.evaluations import agreement
+from analysis.decoding import timed
 from analysis.evaluations.agreement import EXACT, LARGEST_GAP, Agreement, agreements, gaps
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -64,7 +63,8 @@ def test_a_token_that_is_not_the_best_has_a_gap(monkeypatch: pytest.MonkeyPatch)
         wrong = [[*prompt[:-1], prompt[-1] + (decoder == EXACT)] for prompt in prompts]
         return run(engine, decoder, settings, wrong, places)
 
-    monkeypatch.setattr(agreement, "run", broken)
+    run = timed.run
+    monkeypatch.setattr(timed, "run", broken)
     baseline, exact = agreements(model(), [[3], [9]], SETTINGS, ("linear",), (2,))
     assert baseline.holds("float32")
     assert (exact.identical, exact.best, exact.wide, exact.widest) == (1, exact.tokens - 1, 1, (0, 0))
