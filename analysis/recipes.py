@@ -1,4 +1,4 @@
-"""The recipes of the runs behind figures and claims: commands, the hours they take, the machine. No torch here.
+"""The recipes of the runs behind figures and claims: the command, the hours it takes, the machine. No torch here.
 
 Figures (`analysis/figures/catalogue.py`) and claims (`analysis/claims`) name the recipes of this table.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 RUNS = "assets/runs"
 BASE, ADAPTER = "smollm2-135m", "assets/adapters/smollm2-135m-mars"
-_IDLE = "two idle CPU cores"
+_CORES, _MODELS = "two CPU cores", ("ablation-models",)
 _BENCHED = (
     "--decoders sliding_window,sliding_window/b5,block_cached/c8,block_cached/c16,block_cached/c32,"
     "self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 --markdown --json"
@@ -42,80 +43,70 @@ _SHORT = f"{_WHOLE} --limit 100"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Commands of a shell, in order, `{runs}` being the run store; about so many hours on this machine.
+    """A command of a shell, `{runs}` being the run store; about so many hours on this machine.
 
     `plan` is the name that its runs have as their plan; `after` are recipes that have to be there first.
     """
 
     name: str
     makes: str
-    commands: tuple[str, ...]
+    command: str
     hours: float
-    machine: str
+    machine: str = "two idle CPU cores"
     plan: str | None = None
     after: tuple[str, ...] = ()
 
-    def lines(self, runs: str = RUNS) -> list[str]:
-        """The commands on this run store."""
-        return [command.format(runs=shlex.quote(runs)) for command in self.commands]
+    def line(self, runs: str = RUNS) -> str:
+        """The command on this run store."""
+        return self.command.format(runs=shlex.quote(runs))
 
 
-def _sweep(name: str, makes: str, hours: float, machine: str, *after: str) -> Recipe:
+def _sweep(name: str, makes: str, hours: float, **rest: Any) -> Recipe:
     command = f"python -m analysis sweep analysis/plans/{name}.toml --runs {{runs}}"
-    return Recipe(name=name, makes=makes, commands=(command,), hours=hours, machine=machine, plan=name, after=after)
+    return Recipe(name=name, makes=makes, command=command, hours=hours, plan=name, **rest)
 
 
 def _ifeval(name: str, makes: str, hours: float, options: str) -> Recipe:
-    return Recipe(
-        name=name,
-        makes=makes,
-        commands=(f"python -m analysis ifeval {options} --runs {{runs}}",),
-        hours=hours,
-        machine=_IDLE,
-    )
+    return Recipe(name=name, makes=makes, command=f"python -m analysis ifeval {options} --runs {{runs}}", hours=hours)
 
 
 _ALL = (
-    _sweep("smoke", "a few settings of the shipped models", 0.05, "two CPU cores"),
+    _sweep("smoke", "a few settings of the shipped models", 0.05, machine=_CORES),
     Recipe(
         name="ablation-models",
         makes="the models that differ in one part of their training, in runs/ablations",
-        commands=("bash analysis/plans/ablations.sh",),
+        command="bash analysis/plans/ablations.sh",
         hours=6,
         machine="one CPU core; several are faster",
     ),
-    _sweep("ablations", "block sizes, the SFT loss, scores, block diffusion", 0.5, "two CPU cores", "ablation-models"),
-    _sweep("scores", "the three scores on three times as many problems", 0.5, "two CPU cores"),
-    _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, "two CPU cores", "ablation-models"),
-    _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4, _IDLE),
-    _sweep("speculative", "the paper's pairs of draft and target, on the clock", 0.1, _IDLE),
+    _sweep("ablations", "block sizes, the SFT loss, scores, block diffusion", 0.5, machine=_CORES, after=_MODELS),
+    _sweep("scores", "the three scores on three times as many problems", 0.5, machine=_CORES),
+    _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, machine=_CORES, after=_MODELS),
+    _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4),
+    _sweep("speculative", "the paper's pairs of draft and target, on the clock", 0.1),
     Recipe(
         name="bench",
         makes="the decoders against generate of transformers, on the clock",
-        commands=(f"python -m analysis bench {_BENCHED} | tail -n 1 > {{runs}}/bench-cpu.json",),
+        command=f"python -m analysis bench {_BENCHED} | tail -n 1 > {{runs}}/bench-cpu.json",
         hours=0.3,
-        machine=_IDLE,
     ),
     Recipe(
         name="columns",
         makes="the milliseconds of passes of 1 to 32 columns of the pretrained model, and this machine's limits",
-        commands=(f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",),
+        command=f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",
         hours=0.1,
-        machine=_IDLE,
     ),
     Recipe(
         name="real-model",
         makes="a pretrained model with its adapter: Spec-Bench, and IFEval under each τ and exactly",
-        commands=(f"RUNS={{runs}} PYTHON=python analysis/plans/real-model.sh {BASE} {ADAPTER}",),
+        command=f"RUNS={{runs}} PYTHON=python analysis/plans/real-model.sh {BASE} {ADAPTER}",
         hours=8,
-        machine=_IDLE,
     ),
     Recipe(
         name="real-kinds",
         makes="exact decoding of the pretrained model by kind of text, on the clock",
-        commands=(f"python -m analysis spec-bench {_KINDS} --runs {{runs}}",),
+        command=f"python -m analysis spec-bench {_KINDS} --runs {{runs}}",
         hours=0.7,
-        machine=_IDLE,
     ),
     _ifeval(
         "real-accuracy",
@@ -152,14 +143,13 @@ _ALL = (
     Recipe(
         name="real-bench",
         makes="the pretrained model's AR against generate of transformers, on the clock",
-        commands=(f"python -m analysis bench {_REAL_BENCH} | tail -n 1 > {{runs}}/bench-135m.json",),
+        command=f"python -m analysis bench {_REAL_BENCH} | tail -n 1 > {{runs}}/bench-135m.json",
         hours=0.1,
-        machine=_IDLE,
     ),
     Recipe(
         name="gpu",
         makes="all that waits for a GPU (docs/gpu.md)",
-        commands=("python -m analysis gpu --out runs/gpu",),
+        command="python -m analysis gpu --out runs/gpu",
         hours=1.5,
         machine="a GPU",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from analysis.claims.evidence import DIFFUSION, MARS, Evidence, GreedyRuns, Model, Published, Run, on_same_problems
+from analysis.claims.evidence import DIFFUSION, MARS, Evidence, GreedyRuns, Published, Run, on_same_problems
 from analysis.claims.judging import (
     MARGIN,
     Claim,
@@ -27,6 +27,7 @@ from analysis.claims.judging import (
     verdict_of,
     worst,
 )
+from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import Interval, share
 from analysis.stats.pairs import contrast, identical_texts, paired, paired_difference
 

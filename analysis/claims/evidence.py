@@ -18,7 +18,8 @@ from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.files import INDEX
-from analysis.runs.schema import DEFAULT_SETTINGS, is_judged
+from analysis.runs.schema import DEFAULT_SETTINGS, MODEL_FIELDS, is_judged
+from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
@@ -28,26 +29,6 @@ MARS, DIFFUSION = "mars", "block_diffusion"
 SMALL = "Qwen2.5-0.5B-Instruct"
 SMALLEST_REAL = 50_000_000
 """Parameters from which a model counts as a real one: a pass over it is bound by reading weights."""
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """The model of a run, as in docs/runs.md."""
-
-    name: str
-    fingerprint: str
-    parameters: int
-    stage: str | None
-    block_size: int | None
-    sft_loss: bool | None
-    examples: int | None
-    base: str | None = None
-    """The fingerprint of the model that an adapter runs on, as the runs of that model have it."""
-
-    @property
-    def is_full_mars(self) -> bool:
-        """True for a MARS model with the SFT loss, or one whose record does not mention the loss."""
-        return self.stage == MARS and self.sft_loss is not False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -284,7 +265,7 @@ def _run_of(entry: dict[str, Any]) -> Run:
 
 
 def _model(entry: dict[str, Any]) -> Model:
-    return Model(**{name: entry[name] for name in Model.__slots__ if name != "base"}, base=entry.get("base"))
+    return Model(**{name: entry[name] for name in MODEL_FIELDS}, base=entry.get("base"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +279,9 @@ class Published:
         rows = self.table[(self.table["table"] == name) & (self.table["tasks"] == BENCHMARKS)]
         return rows.assign(accuracy=100 * rows["accuracy"].astype(float))
 
-    def one_token_mean(self, method: str, block_size: int | None = None, base: str = SMALL) -> str:
+    def one_token_mean(self, method: str, block_size: int | None = None) -> str:
         """Mean accuracy in one-token mode, in percent."""
-        return f"{self._one_token(f'{method}, {base}', block_size):.1f}"
+        return f"{self._one_token(f'{method}, {SMALL}', block_size):.1f}"
 
     def at_threshold(self) -> pd.DataFrame:
         """MARS at τ = 0.95, by model and block size, with the loss against one-token mode in points."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from math import ceil, floor, inf, log10
 
 from analysis.claims.evidence import Evidence, Published, Run
@@ -118,8 +119,7 @@ class Claim:
 
     def to_measure(self) -> str:
         """The commands that measure it on the real model, or what is missing, in Markdown."""
-        lines = [f"`{line}`" for name in self.on_real for line in RECIPES[name].lines()]
-        return ", ".join(lines) or f"first, {self.first}"
+        return ", ".join(f"`{RECIPES[name].line()}`" for name in self.on_real) or f"first, {self.first}"
 
 
 def together(comparisons: int) -> float:
@@ -132,38 +132,8 @@ def among(count: int, of: int, what: str) -> str:
     return f"; {count} of {of} comparisons {what}" if of > 1 else ""
 
 
-def percent(interval: Interval) -> str:
-    """A share: 95.3 % [93.3, 96.8]."""
-    return _words(interval.scaled(100), ".1f", " %")
-
-
-def points(interval: Interval) -> str:
-    """A difference in points: −0.3 [−1.2, +0.6]."""
-    return _words(interval, "+.1f", "")
-
-
-def lost(interval: Interval) -> str:
-    """A loss in points: 0.3 [−0.6, 1.2]."""
-    return _words(interval, ".1f", "")
-
-
-def times(interval: Interval) -> str:
-    """A factor: 1.27× [1.20, 1.31]."""
-    return _words(interval, ".2f", "×")
-
-
-def number(interval: Interval) -> str:
-    """Tokens per forward: 2.75 [2.70, 2.80]."""
-    return _words(interval, ".2f", "")
-
-
-def rate(interval: Interval) -> str:
-    """Tokens per second: 2,015 [1,980, 2,050]."""
-    return _words(interval, ",.0f", "")
-
-
-def _words(interval: Interval, form: str, unit: str) -> str:
-    value, low, high = (_signed(end, form) for end in (interval.value, interval.low, interval.high))
+def _words(interval: Interval, form: str, unit: str = "", factor: float = 1) -> str:
+    value, low, high = (_signed(factor * end, form) for end in (interval.value, interval.low, interval.high))
     return f"{value}{unit} [{low}, {high}]"
 
 
@@ -173,6 +143,20 @@ def _signed(value: float, form: str) -> str:
     if not any(digit in text for digit in "123456789"):
         text = text.lstrip("+-")
     return text.replace("-", "−")
+
+
+percent = partial(_words, form=".1f", unit=" %", factor=100)
+"""A share: 95.3 % [93.3, 96.8]."""
+points = partial(_words, form="+.1f")
+"""A difference in points: −0.3 [−1.2, +0.6]."""
+lost = partial(_words, form=".1f")
+"""A loss in points: 0.3 [−0.6, 1.2]."""
+times = partial(_words, form=".2f", unit="×")
+"""A factor: 1.27× [1.20, 1.31]."""
+number = partial(_words, form=".2f")
+"""Tokens per forward: 2.75 [2.70, 2.80]."""
+rate = partial(_words, form=",.0f")
+"""Tokens per second: 2,015 [1,980, 2,050]."""
 
 
 def problems_needed(n: int, interval: Interval, *, above: float = inf, below: float = -inf) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.claims.evidence import Evidence, GreedyRuns, Model, Published, Run, by_turn, on_same_problems
+from analysis.claims.evidence import Evidence, GreedyRuns, Run, by_turn, on_same_problems
 from analysis.claims.judging import (
     MARGIN,
     Claim,
@@ -28,6 +28,7 @@ from analysis.claims.judging import (
     verdict_of,
     worst,
 )
+from analysis.runs.schema import RunModel as Model
 from analysis.stats.frontiers import speed_at_loss
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts
@@ -44,10 +45,6 @@ Sweep = tuple[Run, list[Run]]
 
 
 # Claim 5
-
-
-def _scores_claimed(_: Published) -> str:
-    return "Probability, margin and entropy as acceptance score give similar frontiers."
 
 
 def _scores(evidence: Evidence) -> Finding:
@@ -120,13 +117,6 @@ def _at_equal_loss(
 
 
 # Claim 9
-
-
-def _exact_claimed(_: Published) -> str:
-    return (
-        "Mask proposals that the next pass verifies give the text of one-token mode, in fewer passes than any τ that "
-        f"loses at most {MARGIN:g} point, and at small batches in less time."
-    )
 
 
 def _exact(evidence: Evidence) -> Finding:
@@ -272,12 +262,6 @@ def _threshold_words(run: Run) -> str:
 # Claim 11
 
 
-def _extra_claimed(_: Published) -> str:
-    return (
-        "Training covers B + 1 predictions for B masks; the published sampler drops the last. Keeping it adds tokens."
-    )
-
-
 def _extra(evidence: Evidence) -> Finding:
     """The same model and τ with and without the B+1-th proposal."""
     runs = evidence.runs
@@ -350,7 +334,7 @@ CLAIMS = (
     Claim(
         number=5,
         title="Probability, margin and entropy work equally well as scores",
-        claimed=_scores_claimed,
+        claimed=lambda _: "Probability, margin and entropy as acceptance score give similar frontiers.",
         rule=f"""Tokens per forward are read off each frontier at a loss of {EQUAL_LOSS:g} points against one-token
             mode, interpolated between thresholds. It holds if margin and entropy surely differ by less than
             {ALIKE:g} % from probability, and fails if one surely differs by more.""",
@@ -361,7 +345,10 @@ CLAIMS = (
     Claim(
         number=9,
         title=f"Exact decoding keeps the text, in fewer passes than any τ that loses at most {MARGIN:g} point",
-        claimed=_exact_claimed,
+        claimed=lambda _: (
+            "Mask proposals that the next pass verifies give the text of one-token mode, in fewer passes than any "
+            f"τ that loses at most {MARGIN:g} point, and at small batches in less time."
+        ),
         rule=f"""It holds if every text equals that of one-token mode (but for bfloat16 on a GPU, where near-ties may
             flip) and the best layout surely takes fewer passes than the fastest τ that loses at most {MARGIN:g}
             point as measured. It fails if a text differs or it surely takes more passes. Wall-clock, against
@@ -374,7 +361,10 @@ CLAIMS = (
     Claim(
         number=11,
         title="The B+1-th proposal adds tokens at the same τ",
-        claimed=_extra_claimed,
+        claimed=lambda _: (
+            "Training covers B + 1 predictions for B masks; the published sampler drops the last. Keeping it adds "
+            "tokens."
+        ),
         rule="""It holds if it surely adds tokens per forward at every τ and surely loses accuracy nowhere. It fails if
             it surely loses accuracy at some τ, or surely adds nothing. The intervals are right together in 95 % of
             cases.""",

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"name must be one of {', '.join(known)}, got {unknown[0]!r}")
     recipes = in_order(dict.fromkeys(recipe for name in options.names for recipe in known[name]))
     recipes = [recipe for recipe in recipes if not _is_there(recipe)]
-    commands = [line for recipe in recipes for line in recipe.lines(str(options.runs))]
+    commands = [recipe.line(str(options.runs)) for recipe in recipes]
     commands += _afterwards(options.names, options.runs)
     if options.dry_run:
         sys.stdout.write("".join(f"{command}\n" for command in commands))
@@ -119,11 +119,11 @@ def _list(options: argparse.Namespace) -> None:
         lines.append((name, f"about {recipe.hours:g}", recipe.machine, count, recipe.makes))
     sys.stdout.write(aligned(lines, numbers=False) + "\n\n")
     for name, recipe in RECIPES.items():
-        sys.stdout.write("".join(f"{name}: {line}\n" for line in recipe.lines(str(options.runs))))
+        sys.stdout.write(f"{name}: {recipe.line(str(options.runs))}\n")
     if options.json:
         described = {name: list(recipes) for name, recipes in behind.items()}
         found = {
-            name: {"hours": recipe.hours, "machine": recipe.machine, "commands": recipe.lines(str(options.runs))}
+            name: {"hours": recipe.hours, "machine": recipe.machine, "commands": [recipe.line(str(options.runs))]}
             for name, recipe in RECIPES.items()
         }
         sys.stdout.write(json.dumps({"names": described, "recipes": found}) + "\n")

@@ -68,7 +68,7 @@ _Fingerprint = Annotated[str, AfterValidator(_digits)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunModel:
-    """The checkpoint of a run. `base` is the fingerprint of the model under an adapter."""
+    """The checkpoint of a run. `base` is the fingerprint of the model under an adapter, that of its own runs."""
 
     __pydantic_config__ = _OPEN
 
@@ -80,6 +80,11 @@ class RunModel:
     sft_loss: bool | None
     examples: _Count | None
     base: _Fingerprint | None = None
+
+    @property
+    def is_full_mars(self) -> bool:
+        """True for a MARS model with the SFT loss, or one whose record does not mention the loss."""
+        return self.stage == "mars" and self.sft_loss is not False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
         assert set(recipes) <= RECIPES.keys()
     assert all(bool(claim.on_real) != bool(claim.first) for claim in CLAIMS)
     for recipe in RECIPES.values():
-        for place in re.findall(r"analysis/plans/\S+", " ".join(recipe.commands)):
+        for place in re.findall(r"analysis/plans/\S+", recipe.command):
             assert (ROOT / place).is_file()
 
 
