@@ -1,1 +1,1 @@
-"""Benchmarks of real language models, asked and judged here: Spec-Bench and IFEval (docs/benchmarks.md)."""
+"""Benchmarks for pretrained language models: Spec-Bench and IFEval (docs/benchmarks.md)."""

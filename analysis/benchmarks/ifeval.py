@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from analysis.benchmarks.questions import Question, read_lines
+from analysis.benchmarks.questions import Question, read_each
 
 PROMPTS = Path("assets/benchmarks/ifeval/input_data.jsonl")
 TABLE = "tokenizers/punkt_tab/english/"
@@ -57,12 +57,7 @@ def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]
     Raises:
         ValueError: one sentence that names the file, the line and the field at fault.
     """
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be >= 1, got {limit}")
-    found = [_prompt(data, where) for where, data in read_lines(path)]
-    if len({prompt.key for prompt in found}) < len(found):
-        raise ValueError(f"{path}: key must be there once each, and some are there twice")
-    return found[:limit]
+    return read_each(path, limit, _prompt, "key")[:limit]
 
 
 def load_checkers() -> Checkers:

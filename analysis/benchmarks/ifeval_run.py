@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.benches.bench import rotated
 from analysis.benchmarks.conversation import Turn, check_fits, never
 from analysis.benchmarks.ifeval import Check, Prompt
 from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, digest, setting_entry
@@ -39,8 +40,6 @@ class IFEval:
     timed: bool = False
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size must be >= 1, got {self.batch_size}")
         for lane in {id(lane.checkpoint): lane for lane in self.lanes}.values():
             check_fits(lane.checkpoint, [prompt.question for prompt in self.prompts], lane.settings.max_new_tokens)
 
@@ -64,8 +63,7 @@ class IFEval:
         """
         size = self._chunk
         for place, first in enumerate(range(0, len(self.prompts), size)):
-            turn = place % len(lanes)
-            for lane in [*lanes[turn:], *lanes[:turn]]:
+            for lane in rotated(lanes, place):
                 chunk = self.prompts[first : first + size]
                 missing = [prompt for prompt in chunk if _key(lane, prompt) not in journal]
                 if progress is not None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
 MT_BENCH = "mt_bench"
@@ -19,6 +19,7 @@ OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
 CATEGORIES = (*MT_BENCH_CATEGORIES, *OTHERS)
 GROUPS = (MT_BENCH, *OTHERS)
 OVERALL = "overall"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,7 @@ def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Que
     Raises:
         ValueError: one sentence that names the file, the line and the field at fault.
     """
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be >= 1, got {limit}")
-    found = [_question(data, where) for where, data in read_lines(path)]
-    if len({question.number for question in found}) < len(found):
-        raise ValueError(f"{path}: question_id must be there once each, and some are there twice")
+    found = read_each(path, limit, _question, "question_id")
     taken: dict[str, int] = {}
     kept = []
     for question in found:
@@ -55,7 +52,22 @@ def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Que
     return kept
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_each(path: Path, limit: int | None, read: Callable[[dict[str, Any], str], _T], key: str) -> list[_T]:
+    """What `read` makes of each object of a JSON Lines file and the words that name its line.
+
+    Raises:
+        ValueError: as of `read`, the file cannot be read, the limit is below 1, or two lines have one `key`.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be >= 1, got {limit}")
+    lines = list(_lines(path))
+    found = [read(data, where) for where, data in lines]
+    if len({data[key] for _, data in lines}) < len(found):
+        raise ValueError(f"{path}: {key} must be unique, and some lines share one")
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON Lines file, each with the words that name its line.
 
     Raises:
@@ -72,7 +84,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             try:
                 data = json.loads(line)
             except ValueError as error:
-                raise ValueError(f"{path}, line {number}: is no JSON: {error}") from error
+                raise ValueError(f"{path}, line {number}: is not JSON: {error}") from error
             if not isinstance(data, dict):
                 raise ValueError(f"{path}, line {number}: must be an object, got {type(data).__name__}")
             yield f"{path}, line {number}", data

@@ -15,9 +15,8 @@ from tqdm import tqdm
 
 from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers, read_prompts
 from analysis.benchmarks.ifeval_run import METRIC, TASK, Figures, IFEval, figures, rows_of, to_dict, to_table
-from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup
-from analysis.benchmarks.questions import fingerprint
-from analysis.commands.lanes import add_lane_options, load_lanes
+from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.commands.lanes import add_lane_options, load_lanes, setup_of
 from analysis.commands.shared import described_run, drift_note, machine, run_provenance
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.harness.journal import Journal
@@ -40,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--timed",
         action="store_true",
-        help="nothing else runs on this machine: the runs are one group, whose speeds compare",
+        help="for an otherwise idle machine: the decoders take turns, so that their speeds can be compared",
     )
     add("--runs", type=Path, default=Path(DEFAULT_RUNS), metavar="DIR", help=f"run store (default: {DEFAULT_RUNS})")
     add("--json", action="store_true", help="also print one JSON object, as the last line")
@@ -66,16 +65,7 @@ def run(options: argparse.Namespace) -> None:
         prompts=prompts,
         batch_size=options.batch_size,
         timed=options.timed,
-        setup=BenchmarkSetup(
-            task=TASK,
-            fingerprint=fingerprint(prompts),
-            limit=options.limit,
-            metric=METRIC,
-            checked_by=checkers.by,
-            dtype=checkpoint.dtype,
-            device=checkpoint.engine.device.type,
-            threads=described["threads"],
-        ),
+        setup=setup_of(options, lanes, prompts, TASK, METRIC, checkers.by),
     )
     measured = _measure(ifeval, checkers, options.runs, run_provenance(described))
     found = _figures(lanes, prompts, measured.rows, checkers)

@@ -1,12 +1,15 @@
-"""The options of the commands that ask benchmarks, and the lanes that they name."""
+"""The options that spec-bench and ifeval share, and the lanes that these name."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_decoders
+from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described, lanes_of, parse_decoders
+from analysis.benchmarks.questions import fingerprint
 from analysis.decoding.decoder_specs import BASELINE, DecoderSpec, parse_threshold
 from mars.checkpoint.checkpoint import DTYPES
 from mars.checkpoint.loading import load_source
@@ -35,7 +38,7 @@ def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_
         type=int,
         default=max_new_tokens,
         metavar="N",
-        help=f"most tokens of an answer (default: {max_new_tokens})",
+        help=f"the most tokens of an answer (default: {max_new_tokens})",
     )
     add("--threads", type=int, metavar="N", help="torch threads (default: torch's own choice)")
     add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")
@@ -64,3 +67,25 @@ def load_lanes(options: argparse.Namespace, *, with_baseline: bool) -> list[Benc
         baseline = other, described(options.baseline, other)
     model = described(options.checkpoint, checkpoint)
     return lanes_of(specs, checkpoint, model, options.max_new_tokens, baseline)
+
+
+def setup_of(
+    options: argparse.Namespace,
+    lanes: Sequence[BenchmarkLane],
+    questions: Sequence[Any],
+    task: str,
+    metric: str | None = None,
+    checked_by: str | None = None,
+) -> BenchmarkSetup:
+    """These questions asked on this machine, as the entries of the runs have it."""
+    checkpoint = lanes[-1].checkpoint
+    return BenchmarkSetup(
+        task=task,
+        fingerprint=fingerprint(questions),
+        limit=options.limit,
+        metric=metric,
+        checked_by=checked_by,
+        dtype=checkpoint.dtype,
+        device=checkpoint.engine.device.type,
+        threads=torch.get_num_threads(),
+    )

@@ -11,11 +11,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from analysis.benchmarks.lanes import BenchmarkSetup
-from analysis.benchmarks.questions import QUESTIONS, fingerprint, read_questions
-from analysis.benchmarks.spec_bench import TASK, SpecBench
-from analysis.benchmarks.spec_bench_report import LaneReport, report, to_dict, to_table
-from analysis.commands.lanes import add_lane_options, load_lanes
+from analysis.benchmarks.questions import QUESTIONS, read_questions
+from analysis.benchmarks.spec_bench import TASK, LaneReport, SpecBench, report, to_dict, to_table
+from analysis.commands.lanes import add_lane_options, load_lanes, setup_of
 from analysis.commands.shared import described_run, machine, run_provenance
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.harness.journal import Journal
@@ -24,7 +22,7 @@ HELP = "Spec-Bench: accepted tokens per pass and speed-up over AR in the same ru
 DEFAULT_RUNS = "runs/spec-bench"
 SHOWN = 10
 NOTE = (
-    "tokens/pass = new tokens / decode passes, which is no speed; tok/s = mean over questions, prefill included;\n"
+    "tokens/pass = new tokens / decode passes, not a speed; tok/s = mean over questions, prefill included;\n"
     f"speed-up = its ratio to {BASELINE} in this run; intervals resample the questions, paired.\n"
     "Speeds mean something on an idle machine only.\n"
 )
@@ -59,15 +57,7 @@ def run(options: argparse.Namespace) -> None:
         lanes=lanes,
         questions=questions,
         batch_size=options.batch,
-        setup=BenchmarkSetup(
-            task=TASK,
-            fingerprint=fingerprint(questions),
-            limit=options.limit,
-            metric=None,
-            dtype=checkpoint.dtype,
-            device=checkpoint.engine.device.type,
-            threads=described["threads"],
-        ),
+        setup=setup_of(options, lanes, questions, TASK),
     )
     with Journal(options.runs / bench.journal_name()) as journal:
         resumed = len(journal)

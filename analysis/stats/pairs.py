@@ -103,9 +103,7 @@ def paired(*runs: pd.DataFrame) -> list[pd.DataFrame]:
     return ordered
 
 
-def paired_difference(
-    candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE
-) -> PairedDifference:
+def paired_difference(candidate: pd.DataFrame, baseline: pd.DataFrame) -> PairedDifference:
     """The gain or loss of the candidate in accuracy.
 
     Raises:
@@ -121,12 +119,12 @@ def paired_difference(
         n=len(ours),
         gained=gained,
         lost=lost,
-        points=contrast([(1, ours), (-1, theirs)], confidence),
+        points=contrast([(1, ours), (-1, theirs)]),
         p_value=float(mcnemar(table, exact=True).pvalue),
     )
 
 
-def contrast(parts: Sequence[tuple[float, pd.DataFrame]], confidence: float = CONFIDENCE) -> Interval:
+def contrast(parts: Sequence[tuple[float, pd.DataFrame]]) -> Interval:
     """Accuracies of runs on the same problems, each times its factor, added up: points with a bootstrap interval.
 
     Raises:
@@ -135,7 +133,7 @@ def contrast(parts: Sequence[tuple[float, pd.DataFrame]], confidence: float = CO
     runs = paired(*(rows for _, rows in parts))
     changes = sum(factor * rows["correct"].to_numpy(dtype=float) for (factor, _), rows in zip(parts, runs, strict=True))
     drawn = resampled_sums(runs[0], np.asarray(changes)[:, None])[:, 0]
-    return percentiles(np.mean(changes), drawn / len(runs[0]), confidence).scaled(POINTS)
+    return percentiles(np.mean(changes), drawn / len(runs[0])).scaled(POINTS)
 
 
 def speed_up(
@@ -164,11 +162,20 @@ def speed_up(
     return percentiles(value, factors, confidence)
 
 
-def identical_texts(candidate: pd.DataFrame, baseline: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
+def speed_up_of_means(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Interval:
+    """Spec-Bench's speed-up: the ratio of the mean over questions of tokens per second; both in the same order."""
+    (total, drawn), (before, drawn_before) = (
+        sums(candidate, rows.assign(speed=rows["tokens"] / rows["seconds"]), ["speed"])
+        for rows in (candidate, baseline)
+    )
+    return percentiles(total[0] / before[0], drawn[:, 0] / drawn_before[:, 0])
+
+
+def identical_texts(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Interval:
     """Share of the problems with the same text as the baseline, with its Wilson interval.
 
     Raises:
         ValueError: the runs are not on the same problems.
     """
     ours, theirs = paired(candidate, baseline)
-    return share(int((ours["text"] == theirs["text"]).sum()), len(ours), confidence)
+    return share(int((ours["text"] == theirs["text"]).sum()), len(ours))

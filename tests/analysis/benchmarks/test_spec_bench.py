@@ -15,8 +15,7 @@ from analysis.benchmarks import spec_bench
 from analysis.benchmarks.conversation import Turn
 from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described
 from analysis.benchmarks.questions import Question
-from analysis.benchmarks.spec_bench import SpecBench
-from analysis.benchmarks.spec_bench_report import Difference, difference, report
+from analysis.benchmarks.spec_bench import Difference, SpecBench, difference, report
 from analysis.figures.points import measure
 from analysis.harness.journal import Journal
 from analysis.runs import read_runs
