@@ -1,4 +1,4 @@
-"""Statistics of runs, with their intervals: the front of the package. Runs are the rows of docs/runs.md; no torch here.
+"""Statistics of runs, with their intervals. Runs are the rows of docs/runs.md; no torch here.
 
 `wilson_interval`, `accuracy`      a share and its Wilson interval
 `tokens_per_forward`, `tokens_per_second`   of one run, with a bootstrap interval over problems

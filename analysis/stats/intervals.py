@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.stats import binomtest
@@ -20,6 +20,15 @@ class Interval:
     value: float
     low: float
     high: float
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], name: str) -> Self:
+        """That of the columns `name`, `name`_low and `name`_high of a table's row."""
+        return cls(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+    def columns(self, name: str) -> dict[str, float]:
+        """The same as columns."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
     def surely_above(self, other: Interval | float) -> bool:
         """Whether the whole interval lies above the other, or above a number."""
@@ -41,28 +50,27 @@ def check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
 
 
-def wilson_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson score interval of a proportion, as (lower, upper).
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """95 % Wilson score interval of a proportion, as (lower, upper).
 
     Raises:
-        ValueError: there are no trials, or more successes than trials, or the confidence is not between 0 and 1.
+        ValueError: there are no trials, or more successes than trials.
     """
     if trials < 1:
         raise ValueError(f"trials must be >= 1, got {trials}")
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must be between 0 and the {trials} trials, got {successes}")
-    check_confidence(confidence)
-    interval = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
+    interval = binomtest(successes, trials).proportion_ci(CONFIDENCE, method="wilson")
     return float(interval.low), float(interval.high)
 
 
-def share(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+def share(successes: int, trials: int) -> Interval:
     """A proportion with its Wilson interval.
 
     Raises:
         ValueError: as for `wilson_interval`.
     """
-    low, high = wilson_interval(successes, trials, confidence)
+    low, high = wilson_interval(successes, trials)
     return Interval(successes / trials, low, high)
 
 

@@ -41,27 +41,27 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     if len(set(problems)) < len(problems):
         task, number = next(first for first, second in pairwise(sorted(problems)) if first == second)
-        raise ValueError(f"each problem must be there once, got {task} {number} twice")
+        raise ValueError(f"each problem must appear once, got {task} {number} twice")
     return rows.sort_values(["task", "number"], ignore_index=True)
 
 
-def resampled_sums(rows: pd.DataFrame, values: np.ndarray, draws: int = DRAWS, seed: int = SEED) -> np.ndarray:
+def resampled_sums(rows: pd.DataFrame, values: np.ndarray) -> np.ndarray:
     """Sums of `values` [problem, column] over each resample: [draw, column]. `rows` (in order) say which family."""
     sizes = tuple(Counter(rows["task"].tolist()).values())
-    return _weights(sizes, draws, seed) @ np.asarray(values, dtype=float)
+    return _weights(sizes) @ np.asarray(values, dtype=float)
 
 
 @lru_cache(maxsize=2)
-def _weights(sizes: tuple[int, ...], draws: int, seed: int) -> np.ndarray:
+def _weights(sizes: tuple[int, ...]) -> np.ndarray:
     """The count of each problem in each resample [draw, problem]; families keep their sizes."""
-    return np.concatenate([_stratum(size, draws, (seed, index)) for index, size in enumerate(sizes)], axis=1)
+    return np.concatenate([_stratum(size, index) for index, size in enumerate(sizes)], axis=1)
 
 
-def _stratum(size: int, draws: int, seed: tuple[int, int]) -> np.ndarray:
-    random, step = np.random.default_rng(seed), max(1, _CHUNK // size)
+def _stratum(size: int, index: int) -> np.ndarray:
+    random, step = np.random.default_rng((SEED, index)), max(1, _CHUNK // size)
     parts = []
-    for first in range(0, draws, step):
-        count = min(step, draws - first)
+    for first in range(0, DRAWS, step):
+        count = min(step, DRAWS - first)
         drawn = random.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
         parts.append(np.bincount(drawn.ravel(), minlength=count * size).reshape(count, size).astype(float))
     return np.concatenate(parts)
@@ -103,14 +103,14 @@ def check_divisible(drawn: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} must be above 0 in most rows, got resamples in which all are 0")
 
 
-def accuracy(rows: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
+def accuracy(rows: pd.DataFrame) -> Interval:
     """Share of the problems that are right, 0 to 1, with its Wilson interval.
 
     Raises:
         ValueError: there are no rows.
     """
     rows = in_order(rows)
-    return share(int(rows["correct"].sum()), len(rows), confidence)
+    return share(int(rows["correct"].sum()), len(rows))
 
 
 def tokens_per_forward(rows: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
@@ -122,13 +122,13 @@ def tokens_per_forward(rows: pd.DataFrame, confidence: float = CONFIDENCE) -> In
     return ratio_of_sums(rows, "tokens", "passes", confidence)
 
 
-def tokens_per_second(rows: pd.DataFrame, confidence: float = CONFIDENCE) -> Interval:
+def tokens_per_second(rows: pd.DataFrame) -> Interval:
     """Throughput: tokens over the rows' shares of the wall-clock seconds.
 
     Raises:
         ValueError: as for `ratio_of_sums`.
     """
-    return ratio_of_sums(rows, "tokens", "seconds", confidence)
+    return ratio_of_sums(rows, "tokens", "seconds")
 
 
 UNDER = {"tokens_per_forward": "passes", "tokens_per_second": "seconds"}
