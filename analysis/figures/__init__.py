@@ -8,10 +8,9 @@
     frontier(table[table["model.block_size"] == 8])           # any part of it
 
 Each figure takes (part of) such a table, `acceptance` and `reliability` the store as well, `pass_cost` the times of
-passes (`python -m analysis columns`); each has a function called
-`…_points`, which gives the very numbers that are drawn, one row a mark. A mark carries the id of its run as
-`customdata`. All take `dark`; `template` changes a figure from light to dark. What a selection lacks is said in the
-figure. Text that comes with the data is shown letter by letter.
+passes (`python -m analysis columns`). Each has a function called `…_points`, which gives the very numbers that are
+drawn, one row a mark. A mark carries the id of its run as `customdata`. Figures are light; `template` changes one to
+dark. A figure says what a selection lacks. Text that comes with the data is shown letter by letter.
 """
 
 from analysis.figures.ablations import ablation, ablation_points
@@ -19,6 +18,8 @@ from analysis.figures.acceptance_lengths import acceptance, acceptance_points
 from analysis.figures.cache_blocks import caching, caching_points
 from analysis.figures.calibration import reliability, reliability_points
 from analysis.figures.frontiers import (
+    efficiency,
+    efficiency_points,
     families,
     families_points,
     frontier,
@@ -29,7 +30,6 @@ from analysis.figures.frontiers import (
 from analysis.figures.kinds_of_text import kinds, kinds_points
 from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points
 from analysis.figures.pass_cost import pass_cost, pass_cost_points
-from analysis.figures.pass_efficiency import efficiency, efficiency_points
 from analysis.figures.points import POOLED, measure
 from analysis.figures.style import template
 

@@ -20,7 +20,7 @@ _ASIDE = 0.07
 """The distance between marks of one block size, so that their intervals do not overlap."""
 
 
-def ablation_points(table: pd.DataFrame, *, threshold: float = DEFAULT_THRESHOLD) -> pd.DataFrame:
+def ablation_points(table: pd.DataFrame) -> pd.DataFrame:
     """The points of `ablation`, one a row: MARS models at the block size that they were trained for.
 
     Of ours those that saw equally many conversations, the largest such group, so that nothing else differs.
@@ -30,7 +30,7 @@ def ablation_points(table: pd.DataFrame, *, threshold: float = DEFAULT_THRESHOLD
         (table["decoder"] == "sliding_window")
         & (table["settings.block_size"] == size)
         & table["model.sft_loss"].notna()
-        & (at.isna() | (at == threshold))
+        & (at.isna() | (at == DEFAULT_THRESHOLD))
         & ~table["settings.score"].isin(["margin", "entropy"])
         & (table["settings.extra_proposal"].isna() | (table["settings.extra_proposal"] == False))  # noqa: E712 - NaN
     ]
@@ -45,11 +45,11 @@ def ablation_points(table: pd.DataFrame, *, threshold: float = DEFAULT_THRESHOLD
     return found.drop_duplicates(once, keep="last").reset_index(drop=True)
 
 
-def ablation(table: pd.DataFrame, *, threshold: float = DEFAULT_THRESHOLD, dark: bool = False) -> go.Figure:
-    """Accuracy by block size, with and without the SFT loss, in one-token mode and at `threshold`."""
-    points = ablation_points(table, threshold=threshold)
+def ablation(table: pd.DataFrame) -> go.Figure:
+    """Accuracy by block size, with and without the SFT loss, in one-token mode and at the usual threshold."""
+    points = ablation_points(table)
     if points.empty:
-        return empty("Nothing to draw: the selection has no MARS models of known training.", NAME, dark=dark)
+        return empty("Nothing to draw: the selection has no MARS models of known training.", NAME)
     axes = Axes(x=PER_FORWARD)
     titles = sorted(points[PANEL].unique(), key=lambda title: title.startswith("τ"))
     figure = panels(titles, axes)
@@ -72,7 +72,7 @@ def ablation(table: pd.DataFrame, *, threshold: float = DEFAULT_THRESHOLD, dark:
         tickvals=list(range(len(sizes))),
         ticktext=[f"{int(size)}" for size in sizes],
     )
-    return finish(figure, NAME, dark=dark)
+    return finish(figure, NAME)
 
 
 def _alike(rows: pd.DataFrame) -> pd.DataFrame:

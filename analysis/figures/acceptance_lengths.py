@@ -29,11 +29,11 @@ def acceptance_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(bars, columns=["id", LENGTH, PASSES, SHARE]).merge(measured, on="id", sort=False)
 
 
-def acceptance(runs: RunStore, table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+def acceptance(runs: RunStore, table: pd.DataFrame) -> go.Figure:
     """Share of passes that accepted 1, 2, 3, … tokens, of every run in `table`: choose a handful."""
     points = acceptance_points(runs, table)
     if points.empty:
-        return empty("Nothing to draw: the selection has no measured run.", NAME, dark=dark)
+        return empty("Nothing to draw: the selection has no measured run.", NAME)
     figure = go.Figure()
     for index, (run, rows) in enumerate(points.groupby("id", sort=False)):
         first, look = rows.iloc[0], Look.number(index)
@@ -52,7 +52,7 @@ def acceptance(runs: RunStore, table: pd.DataFrame, *, dark: bool = False) -> go
     figure.update_xaxes(title_text="accepted tokens of a pass", dtick=1)
     figure.update_yaxes(title_text="passes (%)", tickformat=".0%")
     figure.update_layout(barmode="group", bargap=0.2)
-    return finish(figure, NAME, dark=dark)
+    return finish(figure, NAME)
 
 
 def _counts(lengths: pd.Series) -> np.ndarray:

@@ -26,14 +26,14 @@ def caching_points(table: pd.DataFrame) -> pd.DataFrame:
     return found.drop_duplicates(["panel", CACHE, BATCH], keep="last").reset_index(drop=True)
 
 
-def caching(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+def caching(table: pd.DataFrame) -> go.Figure:
     """Speed-up over the autoregressive run of the same batch size; blue is faster than it, vermillion slower.
 
     Colours are those of 2 × at most and of 0.5 × at least, so that they mean the same in every store.
     """
     points = caching_points(table)
     if points.empty:
-        return empty("Nothing to draw: this figure needs timed runs of block_cached.", NAME, dark=dark)
+        return empty("Nothing to draw: this figure needs timed runs of block_cached.", NAME)
     parts = [(str(title), part) for title, part in points.groupby("panel", sort=False)]
     heights = [part[CACHE].nunique() for _, part in parts]
     figure = make_subplots(
@@ -49,7 +49,7 @@ def caching(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
     figure.update_layout(coloraxis={"colorscale": _SCALE, "cmin": -1, "cmax": 1, "showscale": False})
     figure.update_xaxes(type="category", title_text="batch size (rows)", showgrid=False)
     figure.update_yaxes(type="category", title_text="cache block (tokens)", showgrid=False)
-    return finish(figure, NAME, dark=dark, plot_height=_CELL * sum(heights) + 90 * (len(parts) - 1))
+    return finish(figure, NAME, plot_height=_CELL * sum(heights) + 90 * (len(parts) - 1))
 
 
 def _title(row: dict[str, object]) -> str:

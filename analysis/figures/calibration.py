@@ -1,4 +1,4 @@
-"""Whether scores mean what they say: how often a mask proposal agrees with one-token mode, by score and depth."""
+"""The calibration of scores: how often a mask proposal agrees with one-token mode, by score and depth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.figures.curves import Axes, errors, panels
+from analysis.figures.curves import Axes, add_diagonal, errors, panels
 from analysis.figures.points import PER_FORWARD
 from analysis.figures.style import NEUTRAL, Look, empty, finish, rows_height, translucent
 from analysis.figures.words import PUBLISHED, folded
@@ -20,6 +20,11 @@ DEPTHS = (1, 2, 3, 4, 6, 8)
 COLUMNS = ("id", "series", "hover", "depth", "low", "high", "n", "share", "mean_score", "agreement")
 _KEPT = ("id", "series", "hover", "settings.score")
 _AXES = Axes(x=PER_FORWARD)
+_DIAGONAL = {
+    "line": {"color": NEUTRAL, "dash": "dot", "width": 1.5},
+    "name": "right as often as sure",
+    "legendgroup": "diagonal",
+}
 
 
 def reliability_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
@@ -42,17 +47,17 @@ def reliability_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
 
 
-def reliability(runs: RunStore, table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+def reliability(runs: RunStore, table: pd.DataFrame) -> go.Figure:
     """A panel for each depth: agreement against score with intervals, the diagonal, and where the proposals lie."""
     points = reliability_points(runs, table)
     if points.empty:
-        return empty("Nothing to draw: no run of the selection kept its mask proposals.", NAME, dark=dark)
+        return empty("Nothing to draw: no run of the selection kept its mask proposals.", NAME)
     shown = [depth for depth in DEPTHS if (points["depth"] == depth).any()]
     figure = panels([f"depth {depth}" for depth in shown], _AXES)
     looks = {run: Look.number(index) for index, run in enumerate(dict.fromkeys(points["id"]))}
     for index, depth in enumerate(shown):
         where = _AXES.place(index, len(shown))
-        _add_diagonal(figure, where, legend=index == 0)
+        add_diagonal(figure, (0, 1), where, **_DIAGONAL, showlegend=index == 0)
         for run, bins in points[points["depth"] == depth].groupby("id", sort=False):
             there = {trace.legendgroup for trace in figure.data}
             figure.add_trace(_bars(str(run), bins, looks[run]), **where)
@@ -63,23 +68,7 @@ def reliability(runs: RunStore, table: pd.DataFrame, *, dark: bool = False) -> g
     figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
     figure.update_yaxes(title_text="agrees (%)", col=1)
     figure.update_layout(barmode="overlay")
-    return finish(figure, NAME, dark=dark, plot_height=rows_height(last))
-
-
-def _add_diagonal(figure: go.Figure, where: dict[str, Any], *, legend: bool) -> None:
-    figure.add_shape(
-        type="line",
-        x0=0,
-        y0=0,
-        x1=1,
-        y1=1,
-        line={"color": NEUTRAL, "dash": "dot", "width": 1.5},
-        layer="below",
-        name="right as often as sure",
-        legendgroup="diagonal",
-        showlegend=legend,
-        **where,
-    )
+    return finish(figure, NAME, plot_height=rows_height(last))
 
 
 def _line(run: str, bins: pd.DataFrame, look: Look, *, legend: bool) -> go.Scatter:

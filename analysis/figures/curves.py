@@ -73,7 +73,7 @@ def drawable_by(against: str) -> list[str]:
     return [] if against == PER_FORWARD else ["batch_size"]
 
 
-def curves(parts: Sequence[Part], axes: Axes, name: str, *, dark: bool) -> go.Figure:
+def curves(parts: Sequence[Part], axes: Axes, name: str) -> go.Figure:
     """A panel for every part, whose axes zoom together; `name` names the figure in its `uirevision`."""
     figure = panels([title for title, _ in parts], axes)
     for index, (_, table) in enumerate(parts):
@@ -82,7 +82,7 @@ def curves(parts: Sequence[Part], axes: Axes, name: str, *, dark: bool) -> go.Fi
             add_baseline(figure, table, where)
         _add_series(figure, table, axes, where)
     height = rows_height(axes.place(len(parts) - 1, len(parts))["row"])
-    return finish(figure, f"{name} {axes.x}", dark=dark, plot_height=height)
+    return finish(figure, f"{name} {axes.x}", plot_height=height)
 
 
 def panels(titles: Sequence[str], axes: Axes) -> go.Figure:
@@ -108,16 +108,21 @@ def panels(titles: Sequence[str], axes: Axes) -> go.Figure:
     return figure
 
 
-def errors(rows: pd.DataFrame, measure: str, colour: str) -> dict[str, Any]:
-    """Error bars from the interval of `measure`; none where there is no interval."""
+def errors(rows: pd.DataFrame, measure: str, colour: str, *, alone: bool = False) -> dict[str, Any]:
+    """Error bars from the interval of `measure`; none where there is no interval. Stronger for a series `alone`."""
+    faint = {"color": translucent(colour, 0.55), "thickness": 1.2, "width": 0}
     return {
         "type": "data",
         "array": (rows[f"{measure}_high"] - rows[measure]).tolist(),
         "arrayminus": (rows[measure] - rows[f"{measure}_low"]).tolist(),
-        "color": translucent(colour, 0.55),
-        "thickness": 1.2,
-        "width": 0,
+        **({"color": colour, "thickness": 1.5} if alone else faint),
     }
+
+
+def add_diagonal(figure: go.Figure, ends: tuple[float, float], where: dict[str, Any], **look: Any) -> None:
+    """A line below the marks on which x and y are the same, from the first of the ends to the second."""
+    low, high = ends
+    figure.add_shape(type="line", x0=low, y0=low, x1=high, y1=high, layer="below", **look, **where)
 
 
 def _add_series(figure: go.Figure, table: pd.DataFrame, axes: Axes, where: dict[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""Accuracy against speed: all runs in one panel, a panel for each family, or for each model whose scores compare."""
+"""Accuracy against speed: all runs in one panel, a panel for each family, or for each model whose scores compare;
+and the worth in seconds of a gain in tokens per forward.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,17 @@ from typing import get_args
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.figures.curves import Axes, Part, curves, drawable, drawable_by
-from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT
+from analysis.figures.curves import Axes, Part, add_diagonal, curves, drawable, drawable_by
+from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT, SPEEDUP
 from analysis.figures.style import NEUTRAL, empty
 from analysis.figures.words import PUBLISHED, series_words
 from analysis.stats import Interval, Standing, standings
 from mars import decoders
 from mars.config import ScoreName
 
-FRONTIER, FAMILIES, SCORES = "frontier", "families", "scores"
+FRONTIER, FAMILIES, SCORES, EFFICIENCY = "frontier", "families", "scores", "efficiency"
+LIMIT = "limit: efficiency 1"
+_PASSES = Axes(x=PER_FORWARD, y=SPEEDUP)
 _TIMED = "timed runs, and autoregressive ones in their group"
 
 
@@ -41,7 +45,7 @@ def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.Da
     )
 
 
-def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD, dark: bool = False) -> go.Figure:
+def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
     """Accuracy against tokens per forward, tokens per second or speed-up, lines through the thresholds.
 
     `table` is (part of) what `measure` returns. Against seconds there is a panel for each batch size.
@@ -52,12 +56,12 @@ def frontier(table: pd.DataFrame, *, against: str = PER_FORWARD, dark: bool = Fa
     points = frontier_points(table, against=against)
     if points.empty:
         needed = "runs" if against == PER_FORWARD else _TIMED
-        return empty(f"Nothing to draw: this figure needs {needed}, and the selection has none.", FRONTIER, dark=dark)
+        return empty(f"Nothing to draw: this figure needs {needed}, and the selection has none.", FRONTIER)
     parts: list[Part] = [("", points)]
     if against != PER_FORWARD:
         parts = [(f"batch size {int(size)}", part) for size, part in points.groupby("batch_size")]
     axes = Axes(x=against, y=height(table))
-    figure = curves(parts, axes, FRONTIER, dark=dark)
+    figure = curves(parts, axes, FRONTIER)
     for index, (_, part) in enumerate(parts):
         _add_rings(figure, part, axes, index, len(parts))
     return figure
@@ -68,13 +72,13 @@ def families_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.Da
     return drawable(table, Axes(x=against), ("task",))
 
 
-def families(table: pd.DataFrame, *, against: str = PER_FORWARD, dark: bool = False) -> go.Figure:
+def families(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
     """The same, a panel for each family; `table` has a row for each run and family."""
     points = families_points(table, against=against)
     if points.empty:
-        return empty("Nothing to draw: the selection has no runs with a row for each family.", FAMILIES, dark=dark)
+        return empty("Nothing to draw: the selection has no runs with a row for each family.", FAMILIES)
     tasks = [task for task in dict.fromkeys(table["task"]) if (points["task"] == task).any()]
-    return curves([(task, points[points["task"] == task]) for task in tasks], Axes(x=against), FAMILIES, dark=dark)
+    return curves([(task, points[points["task"] == task]) for task in tasks], Axes(x=against), FAMILIES)
 
 
 def scores_points(table: pd.DataFrame) -> pd.DataFrame:
@@ -86,15 +90,39 @@ def scores_points(table: pd.DataFrame) -> pd.DataFrame:
     return points[several].reset_index(drop=True)
 
 
-def scores(table: pd.DataFrame, *, dark: bool = False) -> go.Figure:
+def scores(table: pd.DataFrame) -> go.Figure:
     """Probability, margin and entropy as the score that is held against the threshold, a panel for each setting."""
     points = scores_points(table)
     if points.empty:
-        return empty("Nothing to draw: the selection has no setting that was run with two scores.", SCORES, dark=dark)
+        return empty("Nothing to draw: the selection has no setting that was run with two scores.", SCORES)
     names = get_args(ScoreName)
     points = points.assign(series=points["settings.score"], rank=points["settings.score"].map(names.index))
     parts = [(str(setting), part) for setting, part in points.groupby("setting")]
-    return curves(parts, Axes(x=PER_FORWARD), SCORES, dark=dark)
+    return curves(parts, Axes(x=PER_FORWARD), SCORES)
+
+
+def efficiency_points(table: pd.DataFrame) -> pd.DataFrame:
+    """The points of `efficiency`, one a row; `efficiency` is speed-up over tokens per forward."""
+    points = drawable(table, _PASSES, ("batch_size",))
+    return points.assign(efficiency=points[SPEEDUP] / points[PER_FORWARD])
+
+
+def efficiency(table: pd.DataFrame) -> go.Figure:
+    """Speed-up over AR against tokens per forward, a panel for each batch size; no point can lie above the limit
+    unless its passes take less time than those of AR.
+    """
+    points = efficiency_points(table)
+    if points.empty:
+        return empty("Nothing to draw: speed-ups need timed runs, and autoregressive ones in their group.", EFFICIENCY)
+    parts = [(f"batch size {int(size)}", part) for size, part in points.groupby("batch_size")]
+    figure = curves(parts, _PASSES, EFFICIENCY)
+    furthest = float(points[PER_FORWARD].max())
+    for index in range(len(parts)):
+        where = _PASSES.place(index, len(parts))
+        line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+        add_diagonal(figure, (1, furthest), where, line=line, name=LIMIT, legendgroup="limit", showlegend=index == 0)
+        figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1}, layer="below", **where)
+    return figure
 
 
 def _standings(points: pd.DataFrame, axes: Axes) -> dict[str, Standing]:
@@ -102,11 +130,7 @@ def _standings(points: pd.DataFrame, axes: Axes) -> dict[str, Standing]:
     if axes.x == PER_FORWARD:
         measured = measured[~measured["decoder"].isin([decoder.name for decoder in decoders.drafted()])]
     rows = measured.to_dict("records")
-    return standings({row["id"]: [_interval(row, name) for name in (axes.y, axes.x)] for row in rows})
-
-
-def _interval(row: dict[str, float], name: str) -> Interval:
-    return Interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
+    return standings({row["id"]: [Interval.of(row, name) for name in (axes.y, axes.x)] for row in rows})
 
 
 def _add_rings(figure: go.Figure, points: pd.DataFrame, axes: Axes, index: int, panels: int) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from analysis.figures.curves import errors
 from analysis.figures.style import NEUTRAL, PANEL_HEIGHT, Look, empty, finish, plain
 from analysis.runs import RunStore
-from analysis.stats import Interval
-from analysis.stats.resampling import percentiles, sums, tokens_per_forward
+from analysis.stats.pairs import speed_up_of_means
+from analysis.stats.resampling import tokens_per_forward
 from mars.decoders import BASELINE, EXACT
 
 NAME = "kinds"
@@ -56,36 +57,29 @@ def kinds_points(store: RunStore, categories: Mapping[int, str]) -> pd.DataFrame
                 "id": pair[0]["id"],
                 "category": category,
                 "n": len(part),
-                **_named("tokens_per_forward", tokens_per_forward(part)),
-                **_named("speedup", _speed_up(part, before)),
+                **tokens_per_forward(part).columns("tokens_per_forward"),
+                **speed_up_of_means(part, before).columns("speedup"),
             }
         )
     return pd.DataFrame(rows).sort_values("tokens_per_forward", ascending=False, ignore_index=True)
 
 
-def kinds(store: RunStore, categories: Mapping[int, str], *, dark: bool = False) -> go.Figure:
+def kinds(store: RunStore, categories: Mapping[int, str]) -> go.Figure:
     """A line a category, with both ratios to AR on one axis."""
     points = kinds_points(store, categories)
     if points.empty:
-        return empty("Nothing to draw: no exact run on Spec-Bench took turns with AR.", NAME, dark=dark)
+        return empty("Nothing to draw: no exact run on Spec-Bench took turns with AR.", NAME)
     names = [plain(WORDS.get(name, name)) for name in points["category"]]
     figure = go.Figure()
     for column, label, number in _SERIES:
         look = Look.number(number)
-        values = points[column]
         figure.add_scatter(
             name=label,
-            x=values.tolist(),
+            x=points[column].tolist(),
             y=names,
             mode="markers",
             marker={"color": look.colour, "size": 9, "symbol": look.symbol},
-            error_x={
-                "type": "data",
-                "array": (points[f"{column}_high"] - values).tolist(),
-                "arrayminus": (values - points[f"{column}_low"]).tolist(),
-                "color": look.colour,
-                "thickness": 1.5,
-            },
+            error_x=errors(points, column, look.colour, alone=True),
             customdata=points["id"].tolist(),
             hovertext=[_hover(row, column, label) for row in points.to_dict("records")],
             hoverinfo="text",
@@ -93,7 +87,7 @@ def kinds(store: RunStore, categories: Mapping[int, str], *, dark: bool = False)
     figure.add_vline(x=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(title_text="× AR", rangemode="tozero")
     figure.update_yaxes(autorange="reversed")
-    return finish(figure, NAME, dark=dark, plot_height=max(PANEL_HEIGHT, _ROW * len(points)))
+    return finish(figure, NAME, plot_height=max(PANEL_HEIGHT, _ROW * len(points)))
 
 
 def _pair(store: RunStore) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
@@ -105,17 +99,6 @@ def _pair(store: RunStore) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None
         return None
     best = max(exact, key=lambda entry: (entry["problems"], tokens_per_forward(store.rows(entry["id"])).value))
     return best, plain_runs[best["group"]]
-
-
-def _speed_up(rows: pd.DataFrame, before: pd.DataFrame) -> Interval:
-    ours, theirs = (part.assign(speed=part["tokens"] / part["seconds"]) for part in (rows, before))
-    (total,), drawn = sums(ours, ours, ["speed"])
-    (other,), drawn_before = sums(ours, theirs, ["speed"])
-    return percentiles(total / other, drawn[:, 0] / drawn_before[:, 0])
-
-
-def _named(name: str, found: Interval) -> dict[str, float]:
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _hover(row: Mapping[str, Any], column: str, label: str) -> str:

@@ -47,9 +47,7 @@ def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, agains
     return best.assign(order=order).sort_values(["order", "series", *by]).drop(columns="order").reset_index(drop=True)
 
 
-def equal_accuracy(
-    table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD, dark: bool = False
-) -> go.Figure:
+def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> go.Figure:
     """A bar for each series; against seconds one for each batch size.
 
     Raises:
@@ -58,10 +56,10 @@ def equal_accuracy(
     bars = equal_accuracy_points(table, points=points, against=against)
     if bars.empty:
         needed = "runs and an AR baseline on the same problems" + (", timed" if against != PER_FORWARD else "")
-        return empty(f"Nothing to draw: this figure needs {needed}.", NAME, dark=dark)
+        return empty(f"Nothing to draw: this figure needs {needed}.", NAME)
     failed = [name for name, rows in bars.groupby("series", sort=False) if not rows["qualifies"].any()]
     if len(failed) == bars["series"].nunique():
-        return empty(f"No setting of the selection surely loses less than {points:g} points.", NAME, dark=dark)
+        return empty(f"No setting of the selection surely loses less than {points:g} points.", NAME)
     bars = bars[~bars["series"].isin(failed)]
     figure = go.Figure()
     by = drawable_by(against)
@@ -88,7 +86,7 @@ def equal_accuracy(
             font={"size": 11, "color": NEUTRAL},
         )
     height = sum(max(_BAR * len(groups), _LINE * (label.count("<br>") + 1)) + _GAP for label in labels)
-    return finish(figure, f"{NAME} {against}", dark=dark, plot_height=height)
+    return finish(figure, f"{NAME} {against}", plot_height=height)
 
 
 def _p_value(row: dict[str, float], points: float) -> float:

@@ -8,9 +8,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from analysis.figures.curves import errors
 from analysis.figures.style import NEUTRAL, Look, empty, finish, plain
 
 NAME = "pass_cost"
+_ENDS = {"low": "milliseconds_low", "high": "milliseconds_high"}
 READING, COMPUTING = "limit: reading the weights", "limit: computing"
 
 
@@ -40,11 +42,11 @@ def pass_cost_points(measured: Mapping[str, Any] | None) -> pd.DataFrame:
     return pd.DataFrame([row | {"against_one": row["milliseconds"] / first} for row in rows])
 
 
-def pass_cost(measured: Mapping[str, Any] | None, *, dark: bool = False) -> go.Figure:
+def pass_cost(measured: Mapping[str, Any] | None) -> go.Figure:
     """Milliseconds of a pass against its columns, with the two limits of the machine."""
     points = pass_cost_points(measured)
     if measured is None or points.empty:
-        return empty("Nothing to draw: no passes were timed. Run python -m analysis columns.", NAME, dark=dark)
+        return empty("Nothing to draw: no passes were timed. Run python -m analysis columns.", NAME)
     name = plain(f"{measured['checkpoint']}, {measured['dtype']}")
     columns = points["columns"].tolist()
     look = Look.number(0)
@@ -53,13 +55,7 @@ def pass_cost(measured: Mapping[str, Any] | None, *, dark: bool = False) -> go.F
             name=name,
             x=columns,
             y=points["milliseconds"].tolist(),
-            error_y={
-                "type": "data",
-                "array": (points["high"] - points["milliseconds"]).tolist(),
-                "arrayminus": (points["milliseconds"] - points["low"]).tolist(),
-                "color": look.colour,
-                "thickness": 1.5,
-            },
+            error_y=errors(points.rename(columns=_ENDS), "milliseconds", look.colour, alone=True),
             mode="lines+markers",
             line={"color": look.colour, "width": 2},
             marker={"color": look.colour, "size": 8, "symbol": look.symbol},
@@ -83,4 +79,4 @@ def pass_cost(measured: Mapping[str, Any] | None, *, dark: bool = False) -> go.F
             )
     figure.update_xaxes(title_text="columns of a pass", rangemode="tozero")
     figure.update_yaxes(title_text="milliseconds", rangemode="tozero")
-    return finish(figure, NAME, dark=dark)
+    return finish(figure, NAME)

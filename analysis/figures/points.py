@@ -5,7 +5,7 @@ Each row also says what its run is compared with, so that a filter never takes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,26 +38,25 @@ def measure(
     published: pd.DataFrame | None = None,
     *,
     families: Sequence[str] = (POOLED,),
-    measures: Collection[str] = MEASURES,
     progress: Callable[[int], object] | None = None,
 ) -> pd.DataFrame:
     """The table of `runs`, and below it `published`, with the columns that figures need.
 
-    For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none or `measures` leaves it out:
-    shares for accuracies, points for the loss, which is AR baseline − run on the same problems, with `gained` and
-    `lost` as in `PairedDifference`. Runs that were not timed have no tokens per second; those that nobody judged have
-    no accuracy and no loss. `ar_run` is the id of the AR run that took turns with it, in the same group at the same
-    batch size: speed-ups are over it, and `same_text` is the share of its texts that are that run's, or the AR
-    baseline's where there is none, if that is of the same weights or of its adapter's base. `baseline` is the id of
-    the AR baseline, `task` the family; with `families` a run has one row for each in place of one over all. The
-    columns of `analysis.figures.naming` say what marks are called. `progress` is told after each run.
+    For each of MEASURES X the columns X, X_low and X_high, NaN where a run has none: shares for accuracies, points for
+    the loss, which is AR baseline − run on the same problems, with `gained` and `lost` as in `PairedDifference`. Runs
+    that were not timed have no tokens per second; those that nobody judged have no accuracy and no loss. `ar_run` is
+    the id of the AR run that took turns with it, in the same group at the same batch size: speed-ups are over it, and
+    `same_text` is the share of its texts that are that run's, or the AR baseline's where there is none, if that is of
+    the same weights or of its adapter's base. `baseline` is the id of the AR baseline, `task` the family; with
+    `families` a run has one row for each in place of one over all. The columns of `analysis.figures.naming` say what
+    marks are called. `progress` is told after each run.
     """
     table = runs.table()
     baselines = Baselines(runs, table)
     measured = []
     for row in table.to_dict("records"):
         tasks = [task for task in families if task == POOLED or task in row["tasks"]]
-        measured += [row | {"task": task} | _measured(runs, row, task, baselines, measures) for task in tasks]
+        measured += [row | {"task": task} | _measured(runs, row, task, baselines) for task in tasks]
         if progress is not None:
             progress(1)
     intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
@@ -69,36 +68,31 @@ def measure(
     return named(pd.concat(filled, ignore_index=True).reindex(columns=columns), baselines.usual())
 
 
-def _measured(
-    runs: RunStore, row: dict[str, Any], task: str, baselines: Baselines, wanted: Collection[str]
-) -> dict[str, Any]:
+def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: Baselines) -> dict[str, Any]:
     rows = _of(runs.rows(row["id"]), task)
     judged = not missing(row[ACCURACY])
     timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row) if judged else None
     found = dict.fromkeys(MEASURES, _NONE) | ({ACCURACY: accuracy(rows)} if judged else {})
     flat: dict[str, Any] = {"n": len(rows)}
-    if PER_FORWARD in wanted:
-        found[PER_FORWARD] = _or_none(tokens_per_forward, rows)
-    if PER_SECOND in wanted and row["timed"]:
+    found[PER_FORWARD] = _or_none(tokens_per_forward, rows)
+    if row["timed"]:
         found[PER_SECOND] = _or_none(tokens_per_second, rows)
     if timed is not None:
         flat["ar_run"], theirs = timed[0], _of(timed[1], task)
-        if SPEEDUP in wanted:
-            found[SPEEDUP] = _or_none(speed_up, rows, theirs)
-        if SAME_TEXT in wanted and baselines.has_weights_of(row, timed[0]):
+        found[SPEEDUP] = _or_none(speed_up, rows, theirs)
+        if baselines.has_weights_of(row, timed[0]):
             found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
     if baseline is not None:
         flat["baseline"], theirs = baseline[0], _of(baseline[1], task)
         found[AR_ACCURACY] = accuracy(theirs)
-        if SAME_TEXT in wanted and timed is None and baselines.has_weights_of(row, baseline[0]):
+        if timed is None and baselines.has_weights_of(row, baseline[0]):
             found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
-        if LOSS in wanted:
-            difference = paired_difference(rows, theirs)
-            flat |= {"gained": difference.gained, "lost": difference.lost}
-            found[LOSS] = difference.score_interval().scaled(-1)
+        difference = paired_difference(rows, theirs)
+        flat |= {"gained": difference.gained, "lost": difference.lost}
+        found[LOSS] = difference.score_interval().scaled(-1)
     for name, interval in found.items():
-        ends = {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-        flat |= {column: round(value, _DIGITS) + 0.0 for column, value in ends.items()}  # + 0.0: no minus before a zero
+        ends = interval.columns(name).items()
+        flat |= {column: round(value, _DIGITS) + 0.0 for column, value in ends}  # + 0.0: no minus before a zero
     return flat
 
 

@@ -115,8 +115,8 @@ def rows_height(rows: int) -> int:
     return PLOT_HEIGHT if rows == 1 else rows * PANEL_HEIGHT + (rows - 1) * TITLE_HEIGHT
 
 
-def finish(figure: go.Figure, name: str, *, dark: bool, plot_height: int = PLOT_HEIGHT) -> go.Figure:
-    """Give `figure` its ground, its size, and a legend below.
+def finish(figure: go.Figure, name: str, *, plot_height: int = PLOT_HEIGHT) -> go.Figure:
+    """Give `figure` a light ground, its size, and a legend below.
 
     The zoom stays while figures called `name` follow each other. The height has room for the legend on a wide page;
     where it takes more, it scrolls, or the page makes the plot area `layout.meta["plot_height"]` high again.
@@ -125,7 +125,7 @@ def finish(figure: go.Figure, name: str, *, dark: bool, plot_height: int = PLOT_
     named += [shape.name for shape in figure.layout.shapes if shape.showlegend]
     lines = sum(1 + (name or "").count("<br>") for name in named)
     return figure.update_layout(
-        template=template(dark=dark),
+        template=template(dark=False),
         height=plot_height + _AXIS + TITLE_HEIGHT + _LEGEND_LINE * -(-lines // _IN_A_LINE),
         meta={"plot_height": plot_height},
         margin={"l": 8, "r": 12, "t": TITLE_HEIGHT if figure.layout.annotations else _NO_TITLE, "b": 8},
@@ -144,7 +144,7 @@ def finish(figure: go.Figure, name: str, *, dark: bool, plot_height: int = PLOT_
     )
 
 
-def empty(sentence: str, name: str, *, dark: bool) -> go.Figure:
+def empty(sentence: str, name: str) -> go.Figure:
     """A figure without data that says what is missing; `sentence` is ours, not of the data."""
     figure = go.Figure()
     figure.add_annotation(
@@ -152,4 +152,4 @@ def empty(sentence: str, name: str, *, dark: bool) -> go.Figure:
     )
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    return finish(figure, name, dark=dark, plot_height=_SENTENCE_HEIGHT)
+    return finish(figure, name, plot_height=_SENTENCE_HEIGHT)

@@ -64,11 +64,11 @@ def under_load_points(test: LoadTest) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def under_load(test: LoadTest, *, dark: bool = False) -> go.Figure:
+def under_load(test: LoadTest) -> go.Figure:
     """Three panels, one line a lane through the Poisson traces; crosses are bursts of the same mean rate."""
     points = under_load_points(test)
     if points["requests"].sum() == 0:
-        return empty("Nothing to draw: no request was made.", NAME, dark=dark)
+        return empty("Nothing to draw: no request was made.", NAME)
     figure = make_subplots(rows=3, cols=1, vertical_spacing=0.09)
     for row, (name, title) in enumerate(PANELS, start=1):
         figure.update_yaxes(title_text=title, rangemode="tozero", row=row)
@@ -85,7 +85,7 @@ def under_load(test: LoadTest, *, dark: bool = False) -> go.Figure:
     saturation = {"line": {"color": NEUTRAL, "width": 1, "dash": "dot"}, "layer": "below"}
     for row in range(1, 4):
         figure.add_vline(x=test.saturation, row=row, col=1, **saturation)
-    return finish(figure, NAME, dark=dark, plot_height=rows_height(3))
+    return finish(figure, NAME, plot_height=rows_height(3))
 
 
 def _traces(rows: pd.DataFrame, name: str, *, legend: bool) -> list[go.Scatter]:

@@ -128,9 +128,9 @@ def interval_words(value: float, low: float, high: float, *, form: str) -> str:
     return f"{value:{form}}" if missing(low) else f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
-def cut(text: str, longest: int = WIDTH) -> str:
+def cut(text: str) -> str:
     """`text`, its end left off where it is too long for a legend or a telephone."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
 
 
 def _setting(name: str, row: Row, *, known: bool) -> str:

@@ -47,7 +47,7 @@ _COLUMNS = (
 def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
     """As `app.tradeoffs.drawing.draw`; `view.runs` names the load test, else it is the newest."""
     test = chosen(loads, view)
-    figure = empty("No load test is there yet.", NAME, dark=False) if test is None else under_load(test)
+    figure = empty("No load test is there yet.", NAME) if test is None else under_load(test)
     drawn = figure.to_plotly_json()
     drawn["layout"].pop("template", None)
     return {

@@ -60,7 +60,7 @@ def table(store: RunStore, published: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="session")
 def by_family(store: RunStore) -> pd.DataFrame:
-    return figures.measure(store, families=("logic", "word_problems"), measures=("tokens_per_forward",))
+    return figures.measure(store, families=("logic", "word_problems"))
 
 
 @pytest.fixture(scope="session")

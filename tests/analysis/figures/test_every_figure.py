@@ -16,26 +16,26 @@ from analysis.runs import RunStore
 EVIL = "<i>&%{x}$y$"
 ESCAPED = "&lt;i&gt;&amp;&#37;{x}&#36;y&#36;"
 
-Draw = Callable[[RunStore, pd.DataFrame, pd.DataFrame, bool], go.Figure]
+Draw = Callable[[RunStore, pd.DataFrame, pd.DataFrame], go.Figure]
 DRAWN: dict[str, Draw] = {
-    "frontier": lambda store, table, by_family, dark: figures.frontier(table, dark=dark),
-    "frontier/speedup": lambda store, table, by_family, dark: figures.frontier(table, against="speedup", dark=dark),
-    "families": lambda store, table, by_family, dark: figures.families(by_family, dark=dark),
-    "scores": lambda store, table, by_family, dark: figures.scores(table, dark=dark),
-    "ablation": lambda store, table, by_family, dark: figures.ablation(table, dark=dark),
-    "caching": lambda store, table, by_family, dark: figures.caching(table, dark=dark),
-    "acceptance": lambda store, table, by_family, dark: figures.acceptance(store, table, dark=dark),
-    "reliability": lambda store, table, by_family, dark: figures.reliability(store, table, dark=dark),
-    "equal accuracy": lambda store, table, by_family, dark: figures.equal_accuracy(table, points=10, dark=dark),
-    "efficiency": lambda store, table, by_family, dark: figures.efficiency(table, dark=dark),
+    "frontier": lambda store, table, by_family: figures.frontier(table),
+    "frontier/speedup": lambda store, table, by_family: figures.frontier(table, against="speedup"),
+    "families": lambda store, table, by_family: figures.families(by_family),
+    "scores": lambda store, table, by_family: figures.scores(table),
+    "ablation": lambda store, table, by_family: figures.ablation(table),
+    "caching": lambda store, table, by_family: figures.caching(table),
+    "acceptance": lambda store, table, by_family: figures.acceptance(store, table),
+    "reliability": lambda store, table, by_family: figures.reliability(store, table),
+    "equal accuracy": lambda store, table, by_family: figures.equal_accuracy(table, points=10),
+    "efficiency": lambda store, table, by_family: figures.efficiency(table),
 }
 every_figure = pytest.mark.parametrize("name", DRAWN)
 
 
 @pytest.fixture(scope="module")
 def drawn(store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame) -> dict[str, go.Figure]:
-    """Every figure of the whole table, light."""
-    return {name: draw(store, table, by_family, False) for name, draw in DRAWN.items()}
+    """Every figure of the whole table."""
+    return {name: draw(store, table, by_family) for name, draw in DRAWN.items()}
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -62,14 +62,12 @@ def test_every_mark_carries_the_id_of_its_run(name: str, drawn: dict[str, go.Fig
 
 
 @every_figure
-def test_figures_have_a_transparent_ground_and_differ_in_their_template_only(
-    name: str, drawn: dict[str, go.Figure], store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame
-) -> None:
-    light, dark = (json.loads(f.to_json()) for f in (drawn[name], DRAWN[name](store, table, by_family, True)))
-    template, other = light["layout"].pop("template"), dark["layout"].pop("template")
-    assert light == dark
-    assert template != other
-    assert template["layout"]["paper_bgcolor"] == template["layout"]["plot_bgcolor"] == "rgba(0,0,0,0)"
+def test_figures_have_a_transparent_ground_that_the_template_alone_says(name: str, drawn: dict[str, go.Figure]) -> None:
+    light = json.loads(drawn[name].to_json())
+    template = light["layout"].pop("template")["layout"]
+    assert template["paper_bgcolor"] == template["plot_bgcolor"] == "rgba(0,0,0,0)"
+    assert template["font"]["color"] not in set(strings(light))
+    assert figures.template(dark=True).layout.font.color != template["font"]["color"]
     assert light["layout"]["uirevision"]
     assert light["layout"]["legend"]["orientation"] == "h"
 
@@ -78,7 +76,7 @@ def test_figures_have_a_transparent_ground_and_differ_in_their_template_only(
 def test_an_empty_selection_gives_a_sentence(
     name: str, store: RunStore, table: pd.DataFrame, by_family: pd.DataFrame
 ) -> None:
-    figure = DRAWN[name](store, table.iloc[:0], by_family.iloc[:0], False)
+    figure = DRAWN[name](store, table.iloc[:0], by_family.iloc[:0])
     assert not figure.data
     assert len(figure.layout.annotations[0].text) > 20
     assert figure.layout.uirevision
@@ -99,12 +97,12 @@ def evil(fabricate: Any) -> tuple[RunStore, pd.DataFrame, pd.DataFrame]:
         {runs[2][0]["id"]: fabricate.proposals()},
     )
     families = ("logic", EVIL)
-    return store, figures.measure(store), figures.measure(store, families=families, measures=("tokens_per_forward",))
+    return store, figures.measure(store), figures.measure(store, families=families)
 
 
 @every_figure
 def test_no_text_of_a_run_is_markup(name: str, evil: tuple[RunStore, pd.DataFrame, pd.DataFrame]) -> None:
-    written = json.loads(DRAWN[name](*evil, False).to_json())
+    written = json.loads(DRAWN[name](*evil).to_json())
     shown = [*strings(written["layout"])]
     for trace in written["data"]:
         shown += strings({field: value for field, value in trace.items() if field not in ("legendgroup", "customdata")})
