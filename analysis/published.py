@@ -38,7 +38,7 @@ def read_published(folder: Path = FOLDER) -> pd.DataFrame:
         except KeyError as error:
             raise ValueError(f"{path}: column {error.args[0]} is missing") from error
         except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{path} is no table of the paper: {error}") from error
+            raise ValueError(f"{path} is not a table of the paper: {error}") from error
         rows += [
             {"id": f"{PUBLISHED}.{name}.{number}", "table": name, "source": PUBLISHED, "timed": False, **row}
             for number, row in enumerate(found)

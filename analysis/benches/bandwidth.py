@@ -88,10 +88,10 @@ class Roofline:
         )
 
 
-def read_bytes_per_second(device: torch.device, size: int = READ_BYTES) -> float:
-    """Bytes read a second by summing a float32 tensor of `size` bytes: the median of some."""
-    source = torch.ones(size // 4, device=device)
-    return size / _median_seconds(source.sum, device)
+def read_bytes_per_second(device: torch.device) -> float:
+    """Bytes read a second by summing a large float32 tensor: the median of some."""
+    source = torch.ones(READ_BYTES // 4, device=device)
+    return READ_BYTES / _median_seconds(source.sum, device)
 
 
 def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
@@ -117,8 +117,8 @@ def _median_seconds(work: Callable[[], object], device: torch.device) -> float:
     return median(seconds[3:])
 
 
-def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float:
-    """Bytes moved per second, read and written, by copies of `size` bytes on a CUDA device: the median of some."""
-    source = torch.zeros(size, dtype=torch.uint8, device=device)
+def copy_bytes_per_second(device: torch.device) -> float:
+    """Bytes moved per second, read and written, by large copies on a CUDA device: the median of some."""
+    source = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * size / _median_seconds(lambda: target.copy_(source), device)
+    return 2 * COPY_BYTES / _median_seconds(lambda: target.copy_(source), device)

@@ -83,7 +83,7 @@ def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
 
 
 def batching_sentence(results: Sequence[Result]) -> str:
-    """Who kept the batch full, and who waited for the longest row."""
+    """The decoders that kept the batch full, and those that waited for the longest row."""
     labels = dict.fromkeys((result.continuous, result.label) for result in results)
     joined, batched = (", ".join(label for kind, label in labels if kind is wanted) for wanted in (True, False))
     parts = [

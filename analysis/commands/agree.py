@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--layouts", default="linear,quadratic,lookup,auto", metavar="A,B", help="default: linear,quadratic,lookup,auto"
     )
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add(
         "--dtype",
         default="float32",

@@ -37,12 +37,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--questions",
         type=Path,
         metavar="FILE",
-        help="hold decoders against generate of transformers, on the first turns of such a file of Spec-Bench's form",
+        help="compare decoders with generate of transformers, on the first turns of a file in Spec-Bench's format",
     )
     add("--against", metavar="SOURCE", help="with --questions: generate's checkpoint (default: that of --checkpoint)")
     add("--decoders", metavar="A,B", help=f"with --questions (default: {BASELINE} and self_speculative in each layout)")
     add("--limit", type=int, metavar="N", help="with --questions: only the first N of each category")
-    add("--journal", type=Path, metavar="DIR", help="with --questions: where an interrupted run goes on from")
+    add("--journal", type=Path, metavar="DIR", help="with --questions: folder from which an interrupted run resumes")
 
 
 def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequence[int]) -> int:

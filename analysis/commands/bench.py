@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
     add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
     add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
     add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")

@@ -9,6 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from analysis.commands.shared import command_provenance
+from analysis.decoding.decoder_specs import parse_threshold
 from analysis.evaluations.card import Row, model_card
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
 from mars import decoders
@@ -33,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--problems", type=int, default=100, metavar="N", help="held-out problems of each family (default: 100)")
     add("--seed", type=int, required=True, metavar="S", help="another seed takes other problems")
     add("--batch-size", type=int, default=16, metavar="B", help="problems in one forward pass (default: 16)")
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add("--dtype", default="float32", choices=("float32", "bfloat16"), help="default: float32")
 
 
@@ -64,12 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:
-    if not checkpoint.supports_masks:
-        return [None]
-    try:
-        return [None if word.strip() == "none" else float(word) for word in text.split(",")]
-    except ValueError:
-        raise ValueError(f"thresholds must be numbers or none, separated by commas, got {text!r}") from None
+    return [parse_threshold(word.strip()) for word in text.split(",")] if checkpoint.supports_masks else [None]
 
 
 def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: argparse.Namespace) -> Row:

@@ -1,4 +1,4 @@
-"""`python -m analysis columns`: what a pass of more columns costs, on one model, for a lesson and for the report."""
+"""`python -m analysis columns`: the cost of a pass by its columns, on one model, for a lesson and for the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.text_table import aligned
 from mars.checkpoint import load_checkpoint
 from mars.engine import ModelEngine
 
-HELP = "time passes of 1, 2, … columns of a checkpoint, and write them to a file"
+HELP = "time passes of 1, 2, … columns of a checkpoint, and write the times to a file"
 COLUMNS = "1,2,3,4,6,8,12,16,24,32"
 _UNMEASURED = Traffic(weight_bytes=0, position_bytes=0)  # its share of the bandwidth is not asked for
 

@@ -13,7 +13,7 @@ from analysis.gpu.steps import SHIPPED_AR, Setup, Step, steps_of, write_inputs
 from analysis.gpu.targets import targets
 from analysis.text_table import aligned
 
-HELP = "everything that waits for a GPU, in steps of at most ten minutes that resume"
+HELP = "all measurements that need a GPU, in steps of at most ten minutes that can be resumed"
 FAILED = 1
 
 
@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--base", metavar="SOURCE", help="the model that an adapter is trained on (default: smollm2-135m)")
     add("--step", action="append", metavar="NAME", help="only this step, even if it is done; may be given again")
     add("--minutes", type=float, metavar="N", help="start no step that may take longer than what is left of N minutes")
-    add("--list", action="store_true", help="print the steps and how each stands, and run none")
+    add("--list", action="store_true", help="print the steps and their states, and run none")
 
 
 def run(options: argparse.Namespace) -> int:

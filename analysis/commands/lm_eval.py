@@ -50,8 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="with --apply-chat-template, each example in turns of its own (the default)",
     )
-    add("--system-instruction", metavar="TEXT", help="what comes before everything else")
-    add("--metric", metavar="M[,F]", help="metric and filter that say what is right (default: the task's first)")
+    add("--system-instruction", metavar="TEXT", help="text before everything else")
+    add("--metric", metavar="M[,F]", help="metric and filter that judge an answer (default: the task's first)")
     add("--batch-size", type=int, default=16, metavar="B", help="questions that decode at once (default: 16)")
     add("--runs", type=Path, default=Path(DEFAULT_RUNS), metavar="DIR", help=f"run store (default: {DEFAULT_RUNS})")
     add("--confirm-run-unsafe-code", action="store_true", help="let tasks run the code that the model writes")
@@ -148,7 +148,7 @@ def _notes(evaluation: Evaluation, options: argparse.Namespace) -> Iterator[str]
         if finding.truncated:
             yield f"{finding.task}: {finding.truncated} prompts were too long and lost their beginnings."
         if finding.rows is None:
-            yield f"{finding.task}: nothing is written, so that there is nothing to store."
+            yield f"{finding.task}: the model writes no answers, so nothing is stored."
         elif finding.correct is None:
             yield f"{finding.task}: {finding.metric} does not say which answers are right; not stored (see --metric)."
     for task, run_id in evaluation.runs.items():

@@ -23,7 +23,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="folder that the page and the CSV files are written to")
     add("--runs", default=RUNS, metavar="DIR", help=f"folder of the run store (default: {RUNS})")
-    add("--pass-times", type=Path, metavar="FILE", help=f"what `analysis columns` wrote (default: {PASS_TIMES})")
+    add(
+        "--pass-times",
+        type=Path,
+        metavar="FILE",
+        help=f"the file that `analysis columns` wrote (default: {PASS_TIMES})",
+    )
 
 
 def run(options: argparse.Namespace) -> None:

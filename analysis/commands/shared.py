@@ -14,7 +14,7 @@ from analysis.stats.turns import drift
 from mars.provenance import hardware, provenance
 
 SURE = 0.01
-"""The p-value under which a drift is told of."""
+"""A drift with a p-value below this is reported."""
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
 
 

@@ -1,4 +1,4 @@
-"""Tasks run, from plan to run store: neither what the store has nor what a journal has is computed again."""
+"""Runs tasks, from plan to run store; what the store or a journal has is not computed again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def evaluate(
 def setting_entry(setting: Setting, plan: Planned, options: TaskOptions) -> dict[str, Any]:
     """The id and the setting of a task's run; what is missing is the provenance."""
     if plan.request is None:
-        raise ValueError(f"task {plan.name} writes nothing, so that there is no run of it")
+        raise ValueError(f"task {plan.name} writes no answers, so there is no run of it")
     settings = plan.request.settings
     if not _takes_threshold(setting):
         settings = replace(settings, threshold=None)

@@ -50,7 +50,7 @@ class TaskOptions:
         if self.fewshot_seed < 0:
             raise ValueError(f"fewshot_seed must be >= 0, got {self.fewshot_seed}")
         if self.include_path is not None and not self.include_path.is_dir():
-            raise ValueError(f"include_path {self.include_path} is no folder")
+            raise ValueError(f"include_path {self.include_path} is not a folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def check_proposals(table: pa.Table, rows: pd.DataFrame) -> pd.DataFrame:
     stray = ~pd.MultiIndex.from_frame(frame[["task", "number"]]).isin(known)
     if stray.any():
         first = frame[stray].iloc[0]
-        raise ValueError(f"column number has {first['task']} {first['number']}, which is no row of the run")
+        raise ValueError(f"column number has {first['task']} {first['number']}, which is not a row of the run")
     return frame
 
 
@@ -81,7 +81,7 @@ def _frame(table: pa.Table, schema: pa.Schema) -> pd.DataFrame:
     for field in schema:
         found = table.schema.get_all_field_indices(field.name)
         if len(found) != 1:
-            raise ValueError(f"column {field.name} is {'there twice' if found else 'missing'}")
+            raise ValueError(f"column {field.name} is {'duplicated' if found else 'missing'}")
         kind = table.schema.field(field.name).type
         if kind != field.type and not (pa.types.is_large_string(kind) and pa.types.is_string(field.type)):
             raise ValueError(f"column {field.name} must be {field.type}, got {kind}")
@@ -106,7 +106,9 @@ def _check_numbers(column: pd.Series) -> None:
 def _check_problems(frame: pd.DataFrame, entry: Mapping[str, Any]) -> None:
     counts = frame.groupby("task")["number"].nunique().to_dict()
     if stray := sorted(set(counts) - set(entry["tasks"])):
-        raise ValueError(f"column task has {stray[0]}, which is none of the run's families {', '.join(entry['tasks'])}")
+        raise ValueError(
+            f"column task has {stray[0]}, which is not one of the run's families {', '.join(entry['tasks'])}"
+        )
     for task in entry["tasks"]:
         if counts.get(task, 0) != entry["problems"]:
             raise ValueError(f"column number must have {entry['problems']} of {task}, got {counts.get(task, 0)}")

@@ -117,7 +117,7 @@ def read_plan(path: Path) -> SweepPlan:
     except OSError as error:
         raise ValueError(f"there is no plan {path}: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(f"{path} is no TOML: {error}") from error
+        raise ValueError(f"{path} is not TOML: {error}") from error
     try:
         return _plan(path.stem, data)
     except ValueError as error:
@@ -152,13 +152,13 @@ def _group(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Group:
     group = Group(**values)
     for key in (*LISTS, DRAFTS):
         if key in table and not any(group.takes(decoder, key) for decoder in group.decoders):
-            raise ValueError(f"{key} is nothing that {', '.join(group.decoders)} can be given")
+            raise ValueError(f"{key} is not a setting of {', '.join(group.decoders)}")
     return group
 
 
 def _check_keys(table: Mapping[str, Any], known: Any, where: str) -> None:
     if unknown := [key for key in table if key not in known]:
-        raise ValueError(f"{unknown[0]} is no key of {where}: choose from {', '.join(known)}")
+        raise ValueError(f"{unknown[0]} is not a key of {where}: choose from {', '.join(known)}")
 
 
 def _values(table: Mapping[str, Any]) -> dict[str, Any]:

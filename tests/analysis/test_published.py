@@ -87,8 +87,8 @@ def test_speeds(published: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda path: path.unlink(), "is no table of the paper"),
-        (lambda path: path.write_text(""), "is no table of the paper"),
+        (lambda path: path.unlink(), "is not a table of the paper"),
+        (lambda path: path.write_text(""), "is not a table of the paper"),
         (lambda path: path.write_text("method,BBH\nx,1\n"), "column base_model is missing"),
     ],
 )

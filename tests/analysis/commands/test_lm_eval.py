@@ -140,7 +140,7 @@ def test_what_writes_nothing_is_printed_and_not_stored(
     assert (colours["task"], colours["n"], colours["metric"]) == ("local_colours", 4, "acc,none")
     assert colours["score"] == colours["correct"] / 4
     assert colours["tokens_per_forward"] is colours["run"] is None
-    assert "local_colours: nothing is written, so that there is nothing to store." in output
+    assert "local_colours: the model writes no answers, so nothing is stored." in output
     assert [entry["id"] for entry in read_runs(tmp_path / "runs").entries] == [sums["run"]]
 
 
@@ -171,7 +171,7 @@ def test_a_decoder_that_knows_no_threshold_has_none_in_its_run(words: Callable[.
         ("--limit 0", "limit must be >= 1, got 0"),
         ("--num-fewshot -1", "num_fewshot must be >= 0, got -1"),
         ("--batch-size 0", "batch_size must be >= 1, got 0"),
-        ("--include-path no/such/folder", "no/such/folder is no folder"),
+        ("--include-path no/such/folder", "no/such/folder is not a folder"),
         ("--decoder beam", "decoder must be one of"),
         ("--threshold 7", "threshold must be between 0 and 1"),
         ("--temperature -1", "temperature must be a finite number >= 0"),

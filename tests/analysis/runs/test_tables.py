@@ -25,7 +25,7 @@ def _set(table: pa.Table, name: str, values: list[Any], kind: pa.DataType | None
     ("change", "words"),
     [
         (lambda table: table.drop_columns(["tokens"]), "column tokens is missing"),
-        (lambda table: table.append_column("text", table.column("text")), "column text is there twice"),
+        (lambda table: table.append_column("text", table.column("text")), "column text is duplicated"),
         (lambda table: _set(table, "tokens", [1.0] * 4, pa.float64()), "column tokens must be int64, got double"),
         (lambda table: _set(table, "correct", [1, 0, 1, 1], pa.int64()), "column correct must be bool, got int64"),
         (lambda table: _set(table, "acceptance_lengths", [[1.5]] * 4, pa.list_(pa.float64())), "must be list<"),
@@ -43,7 +43,10 @@ def _set(table: pa.Table, name: str, values: list[Any], kind: pa.DataType | None
         (lambda table: table.slice(0, 0), "column number must have 2 of logic, got 0"),
         (lambda table: pa.concat_tables([table, table]), "must have each problem once, got 8 rows for 4 problems"),
         (lambda table: _set(table, "number", [0, 0, 0, 1]), "column number must have 2 of code, got 1"),
-        (lambda table: _set(table, "task", ["code", "code", "logic", "chess"]), "column task has chess, which is none"),
+        (
+            lambda table: _set(table, "task", ["code", "code", "logic", "chess"]),
+            "column task has chess, which is not one of",
+        ),
     ],
 )
 def test_rows_that_are_off(put: Any, only_problem: Any, change: Any, words: str, tmp_path: Path) -> None:
@@ -62,7 +65,7 @@ def test_rows_that_are_off(put: Any, only_problem: Any, change: Any, words: str,
         (lambda table: _set(table, "depth", [1, 2], pa.int64()), "column depth must be int8, got int64"),
         (lambda table: _set(table, "depth", [0, 2]), "column depth must be >= 1, got 0"),
         (lambda table: _set(table, "score", [float("nan"), 0]), "column score must hold finite numbers, got nan"),
-        (lambda table: _set(table, "number", [1, 7]), "column number has logic 7, which is no row of the run"),
+        (lambda table: _set(table, "number", [1, 7]), "column number has logic 7, which is not a row of the run"),
     ],
 )
 def test_proposals_that_are_off(put: Any, only_problem: Any, change: Any, words: str, tmp_path: Path) -> None:
