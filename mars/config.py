@@ -70,6 +70,11 @@ class Setting:
             raise ValueError(f"{name} must be {self.allowed}, got {got}")
 
 
+def _field(default: Any, **described: Any) -> Any:
+    """A field of the settings with this default, which a `Setting` describes."""
+    return field(default=default, metadata={"setting": Setting(**described)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
     """The settings of proposing and accepting tokens, whatever the checkpoint and the length of the text.
@@ -88,165 +93,125 @@ class MethodSettings:
 
     __pydantic_config__ = STRICT
 
-    threshold: float | None = field(
-        default=DEFAULT_THRESHOLD,
-        metadata={
-            "setting": Setting(
-                title="Own τ",
-                about="proposals after the first are accepted while their score meets it; none is one-token mode",
-                option="threshold",
-                metavar="T",
-                control="threshold",
-                step=0.01,
-                note="τ {:.2f}",
-                figure="τ {:g}",
-                code="@",
-            )
-        },
+    threshold: float | None = _field(
+        DEFAULT_THRESHOLD,
+        title="Own τ",
+        about="proposals after the first are accepted while their score meets it; none is one-token mode",
+        option="threshold",
+        metavar="T",
+        control="threshold",
+        step=0.01,
+        note="τ {:.2f}",
+        figure="τ {:g}",
+        code="@",
     )
-    score: ScoreName = field(
-        default="probability",
-        metadata={
-            "setting": Setting(
-                title="Score",
-                about="probability (default), margin or entropy",
-                option="score",
-                metavar="NAME",
-                control="choice",
-                choices=SCORES,
-                note="by {}",
-                figure="{}",
-                code="score",
-            )
-        },
+    score: ScoreName = _field(  # noqa: RUF009 - a field, as that of dataclasses
+        "probability",
+        title="Score",
+        about="probability (default), margin or entropy",
+        option="score",
+        metavar="NAME",
+        control="choice",
+        choices=SCORES,
+        note="by {}",
+        figure="{}",
+        code="score",
     )
-    extra_proposal: bool = field(
-        default=False,
-        metadata={
-            "setting": Setting(
-                title="Offer the last mask too",
-                about="also offer the prediction of the last mask, the B+1-th",
-                option="extra-proposal",
-                control="switch",
-                note="last mask offered",
-                figure="B+1 proposals",
-                code="extra",
-            )
-        },
+    extra_proposal: bool = _field(
+        False,
+        title="Offer the last mask too",
+        about="also offer the prediction of the last mask, the B+1-th",
+        option="extra-proposal",
+        control="switch",
+        note="last mask offered",
+        figure="B+1 proposals",
+        code="extra",
     )
-    temperature: float = field(
-        default=0.0,
-        metadata={
-            "setting": Setting(
-                title="Temperature",
-                about="above 0 tokens are drawn; 0 takes the most probable one",
-                option="temperature",
-                metavar="X",
-                control="number",
-                lowest=0,
-                highest=math.inf,
-                step=0.1,
-                note="temperature {:g}",
-                figure="temperature {}",
-            )
-        },
+    temperature: float = _field(
+        0.0,
+        title="Temperature",
+        about="above 0 tokens are drawn; 0 takes the most probable one",
+        option="temperature",
+        metavar="X",
+        control="number",
+        lowest=0,
+        highest=math.inf,
+        step=0.1,
+        note="temperature {:g}",
+        figure="temperature {}",
     )
-    top_p: float = field(
-        default=1.0,
-        metadata={
-            "setting": Setting(
-                title="Top-p",
-                about="draw from the smallest set of tokens whose mass reaches P; 1 draws from all",
-                option="top-p",
-                metavar="P",
-                control="number",
-                above=0,
-                highest=1,
-                step=0.05,
-                note="top-p {:g}",
-                figure="top_p {}",
-            )
-        },
+    top_p: float = _field(
+        1.0,
+        title="Top-p",
+        about="draw from the smallest set of tokens whose mass reaches P; 1 draws from all",
+        option="top-p",
+        metavar="P",
+        control="number",
+        above=0,
+        highest=1,
+        step=0.05,
+        note="top-p {:g}",
+        figure="top_p {}",
     )
-    seed: int = field(
-        default=0,
-        metadata={
-            "setting": Setting(
-                title="Sampling seed",
-                about="the same seed draws the same text, whatever the batch",
-                option="sampling-seed",
-                metavar="S",
-                control="number",
-                lowest=0,
-                highest=MAX_SEED,
-                figure="seed {}",
-            )
-        },
+    seed: int = _field(
+        0,
+        title="Sampling seed",
+        about="the same seed draws the same text, whatever the batch",
+        option="sampling-seed",
+        metavar="S",
+        control="number",
+        lowest=0,
+        highest=MAX_SEED,
+        figure="seed {}",
     )
-    layout: LayoutName = field(
-        default="auto",
-        metadata={
-            "setting": Setting(
-                title="Layout",
-                about="where the masks stand: behind the last draft (linear), behind every prefix of the drafts "
-                "(quadratic), behind the likely ones (tree; lookup also drafts what followed the same words before), "
-                "or wherever pays most, one-token passes included (auto, the default)",
-                option="layout",
-                control="choice",
-                choices=LAYOUTS,
-                note="{} layout",
-                figure="{}",
-                code="layout",
-            )
-        },
+    layout: LayoutName = _field(  # noqa: RUF009 - a field, as that of dataclasses
+        "auto",
+        title="Layout",
+        about="where the masks stand: behind the last draft (linear), behind every prefix of the drafts "
+        "(quadratic), behind the likely ones (tree; lookup also drafts what followed the same words before), "
+        "or wherever pays most, one-token passes included (auto, the default)",
+        option="layout",
+        control="choice",
+        choices=LAYOUTS,
+        note="{} layout",
+        figure="{}",
+        code="layout",
     )
-    cache_block_size: int = field(
-        default=32,
-        metadata={
-            "setting": Setting(
-                title="Cache block",
-                about="tokens that are written before they enter the cache",
-                option="cache-block-size",
-                metavar="N",
-                control="number",
-                lowest=1,
-                highest=MAX_CACHE_BLOCK_SIZE,
-                note="cache block {}",
-                figure="cache block {}",
-                code="c",
-            )
-        },
+    cache_block_size: int = _field(
+        32,
+        title="Cache block",
+        about="tokens that are written before they enter the cache",
+        option="cache-block-size",
+        metavar="N",
+        control="number",
+        lowest=1,
+        highest=MAX_CACHE_BLOCK_SIZE,
+        note="cache block {}",
+        figure="cache block {}",
+        code="c",
     )
-    draft_tokens: int = field(
-        default=4,
-        metadata={
-            "setting": Setting(
-                title="Draft tokens",
-                about="drafts or guesses that a pass verifies",
-                option="draft-tokens",
-                metavar="K",
-                control="number",
-                lowest=1,
-                highest=MAX_DRAFT_TOKENS,
-                note="{} draft tokens",
-                figure="K {}",
-                code="k",
-            )
-        },
+    draft_tokens: int = _field(
+        4,
+        title="Draft tokens",
+        about="drafts or guesses that a pass verifies",
+        option="draft-tokens",
+        metavar="K",
+        control="number",
+        lowest=1,
+        highest=MAX_DRAFT_TOKENS,
+        note="{} draft tokens",
+        figure="K {}",
+        code="k",
     )
-    continuation: bool = field(
-        default=False,
-        metadata={
-            "setting": Setting(
-                title="Go on with masks",
-                about="after the verified tokens, accept proposals of the target's masks by --threshold",
-                option="continuation",
-                control="switch",
-                note="going on with masks",
-                figure="continuation",
-                code="continuation",
-            )
-        },
+    continuation: bool = _field(
+        False,
+        title="Go on with masks",
+        about="after the verified tokens, accept proposals of the target's masks by --threshold",
+        option="continuation",
+        control="switch",
+        note="going on with masks",
+        figure="continuation",
+        code="continuation",
     )
 
 
@@ -258,44 +223,31 @@ class DecodingSettings(MethodSettings):
     `use_cache=False` recomputes the whole prefix in every pass: the slow twin.
     """
 
-    block_size: int = field(
-        default=8,
-        metadata={
-            "setting": Setting(
-                title="Block size",
-                about="tokens proposed per pass, the first included",
-                option="block-size",
-                metavar="B",
-                control="number",
-                lowest=1,
-                highest=MAX_BLOCK_SIZE,
-                note="block size {}",
-                figure="B {}",
-                code="b",
-            )
-        },
+    block_size: int = _field(
+        8,
+        title="Block size",
+        about="tokens proposed per pass, the first included",
+        option="block-size",
+        metavar="B",
+        control="number",
+        lowest=1,
+        highest=MAX_BLOCK_SIZE,
+        note="block size {}",
+        figure="B {}",
+        code="b",
     )
-    max_new_tokens: int = field(
-        default=192,
-        metadata={
-            "setting": Setting(
-                title="Length limit",
-                about="most tokens written",
-                option="max-new-tokens",
-                metavar="N",
-                control="number",
-                lowest=1,
-                figure="max_new_tokens {}",
-            )
-        },
+    max_new_tokens: int = _field(
+        192,
+        title="Length limit",
+        about="most tokens written",
+        option="max-new-tokens",
+        metavar="N",
+        control="number",
+        lowest=1,
+        figure="max_new_tokens {}",
     )
-    alternatives: int = field(
-        default=0,
-        metadata={
-            "setting": Setting(title="Alternatives", lowest=0, highest=MAX_ALTERNATIVES, figure="alternatives {}")
-        },
-    )
-    use_cache: bool = field(default=True, metadata={"setting": Setting(title="Cache", figure="no cache")})
+    alternatives: int = _field(0, title="Alternatives", lowest=0, highest=MAX_ALTERNATIVES, figure="alternatives {}")
+    use_cache: bool = _field(True, title="Cache", figure="no cache")
 
     def __post_init__(self) -> None:
         for name, setting in SETTINGS.items():
