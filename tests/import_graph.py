@@ -33,7 +33,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
         {"engine": "engine"},
         {"decoding": "decoding", "scripted": "scripted scripted_diffusion"},
         {"checkpoint": "checkpoint"},
-        {"training": "training", "generate": "generate", "hub": "hub hub_arguments", "serve": "serve"},
+        {"training": "training", "generate": "generate", "hub": "hub", "serve": "serve"},
     ],
     "analysis": [
         {

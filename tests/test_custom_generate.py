@@ -17,7 +17,7 @@ from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoders import TABLE
 from mars.decoding import DECODERS
-from mars.hub_arguments import find_engine
+from mars.hub import find_engine
 from mars.metrics import output_ids
 
 ROOT = Path(__file__).parent.parent

@@ -16,8 +16,7 @@ from mars.checkpoint.errors import CheckpointError
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine
-from mars.hub import MarsOutput, generate
-from mars.hub_arguments import find_engine
+from mars.hub import MarsOutput, find_engine, generate
 from mars.metrics import output_ids
 
 pytestmark = pytest.mark.usefixtures("one_thread")
