@@ -1,7 +1,7 @@
 """The decoders, each described once: what it is called, what it needs, what it reads, where it is. No torch here.
 
 The command line, `custom_generate`, the page and its scripts, the API, benchmarks and figures look facts up here, so
-that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `mars.decoding.DECODERS` are the functions.
+that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `mars.decoding.DECODERS` are the decoders.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class DecoderInfo:
     `continues`: with the setting `continuation` it goes on with the model's masks, which the threshold accepts; without
     it the threshold, block size and score decide nothing that the model itself writes.
 
-    `function` and `method` are "module:name", imported late: the `Decoder`, and the function that makes its `Method`.
-    Rows of a decoder without a method never share passes with those of other runs; `alone` is the reason.
+    `function` is "module:name", imported late: what makes its `Method`. `alone` is the reason why its rows never share
+    passes with those of other runs; then `function` is the `Decoder` itself.
 
     `phases` are those of its passes. `guesses` says that its first drafts are random tokens, those of the seed.
     """
@@ -73,7 +73,6 @@ class DecoderInfo:
     exact: bool = False
     continues: bool = False
     function: str
-    method: str = ""
     alone: str = ""
     phases: tuple[Phase, ...]
     guesses: bool = False
@@ -81,8 +80,6 @@ class DecoderInfo:
     def __post_init__(self) -> None:
         if unknown := [name for name in self.settings if name not in SETTINGS]:
             raise ValueError(f"settings of {self.name} must be fields of DecodingSettings, got {unknown[0]!r}")
-        if bool(self.method) == bool(self.alone):
-            raise ValueError(f"{self.name} must have a method, or a reason why its rows decode alone, and not both")
 
     @property
     def heeds_threshold(self) -> bool:
@@ -142,8 +139,7 @@ TABLE = _table(
         family="ar",
         settings=SAMPLING,
         exact=True,
-        function="mars.decoding.autoregressive:autoregressive",
-        method="mars.decoding.autoregressive:method_of",
+        function="mars.decoding.autoregressive:method_of",
         phases=("prefill", "decode"),
     ),
     DecoderInfo(
@@ -154,8 +150,7 @@ TABLE = _table(
         family="masks",
         settings=(*WINDOW, *SAMPLING),
         needs="masks",
-        function="mars.decoding.sliding_window:sliding_window",
-        method="mars.decoding.sliding_window:method_of",
+        function="mars.decoding.sliding_window:method_of",
         phases=("prefill", "decode"),
     ),
     DecoderInfo(
@@ -167,8 +162,7 @@ TABLE = _table(
         settings=("block_size", "extra_proposal", "layout", *SAMPLING),
         needs="masks",
         exact=True,
-        function="mars.decoding.exact:self_speculative",
-        method="mars.decoding.exact:method_of",
+        function="mars.decoding.controller:method_of",
         phases=("prefill", "verify"),
     ),
     DecoderInfo(
@@ -179,8 +173,7 @@ TABLE = _table(
         family="exact",
         settings=("draft_tokens", *SAMPLING),
         exact=True,
-        function="mars.decoding.jacobi:jacobi",
-        method="mars.decoding.jacobi:method_of",
+        function="mars.decoding.jacobi:method_of",
         phases=("prefill", "verify"),
         guesses=True,
     ),
@@ -192,8 +185,7 @@ TABLE = _table(
         family="exact",
         settings=("draft_tokens", *SAMPLING),
         exact=True,
-        function="mars.decoding.prompt_lookup:prompt_lookup",
-        method="mars.decoding.prompt_lookup:method_of",
+        function="mars.decoding.prompt_lookup:method_of",
         phases=("prefill", "verify"),
     ),
     DecoderInfo(
@@ -281,4 +273,4 @@ def as_json() -> str:
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:
     """Without what only Python needs."""
-    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "method", "alone")}
+    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone")}

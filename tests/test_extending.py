@@ -64,7 +64,7 @@ def test_it_shares_passes_with_others(decoder: ModuleType) -> None:
 
 def test_it_says_what_it_cannot_do(decoder: ModuleType) -> None:
     with pytest.raises(ValueError, match="score must be probability, got entropy"):
-        decoder.joint_window(ScriptedModel([[5]]), [[3]], DecodingSettings(score="entropy"))
+        decoding.DECODERS["joint_window"](ScriptedModel([[5]]), [[3]], DecodingSettings(score="entropy"))
 
 
 def test_the_command_line_helps_with_it_and_runs_it(
@@ -100,7 +100,7 @@ def test_transformers_generates_with_it(
     options = {"decoder": "joint_window", "threshold": 0.3, "max_new_tokens": 8}
     ids = model.generate(torch.tensor([prompt]), custom_generate=str(ROOT), trust_remote_code=True, **options)
     settings = DecodingSettings(block_size=4, threshold=0.3, max_new_tokens=8)
-    assert ids[0].tolist() == prompt + output_ids(decoder.joint_window(tiny.engine, [prompt], settings))
+    assert ids[0].tolist() == prompt + output_ids(decoding.DECODERS["joint_window"](tiny.engine, [prompt], settings))
 
 
 def test_benchmarks_and_sweeps_take_it(decoder: ModuleType, tiny_folder: Path) -> None:

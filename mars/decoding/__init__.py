@@ -1,15 +1,16 @@
 """The decoders, by name. Each yields one `ForwardPass` per call of the model; mars/decoders.py describes them.
 
-`METHODS` are those whose rows may share passes with rows of other runs (mars/decoding/service.py). A decoder's module
-is imported when it is asked for.
+`METHODS` make the methods of those whose rows may share passes with rows of other runs (mars/decoding/service.py). A
+decoder's module is imported when it is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mars import decoders
+from mars.decoders import DecoderInfo
 
 if TYPE_CHECKING:
     from mars.config import DecodingSettings
@@ -21,32 +22,39 @@ _T = TypeVar("_T")
 
 
 class _Loaded(Mapping[str, _T]):
-    """The objects that a field of each `DecoderInfo` names, for those decoders that fill it in."""
+    """What `load` gives for a decoder; without `alone`, of those that can share passes."""
 
-    def __init__(self, field: Literal["function", "method"]) -> None:
-        self._field = field
-
-    def _place(self, name: str) -> str:
-        place: str = getattr(decoders.TABLE[name], self._field)
-        return place
+    def __init__(self, load: Callable[[DecoderInfo], _T], *, alone: bool) -> None:
+        self._load = load
+        self._alone = alone
 
     def __getitem__(self, name: str) -> _T:
         if name not in self:
             raise KeyError(name)
-        found: _T = decoders.load(self._place(name))
-        return found
+        return self._load(decoders.TABLE[name])
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in decoders.TABLE and bool(self._place(name))
+        return any(name == known for known in self)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in decoders.TABLE if self._place(name))
+        return (name for name, info in decoders.TABLE.items() if self._alone or not info.alone)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-DECODERS: Mapping[str, Decoder] = _Loaded("function")
-METHODS: Mapping[str, Callable[[Engine, DecodingSettings], Method]] = _Loaded("method")
+def _decoder(info: DecoderInfo) -> Decoder:
+    found = decoders.load(info.function)
+    if info.alone:
+        return found
+    from mars.decoding.pool import decoder_of
+
+    return decoder_of(found)
+
+
+DECODERS: Mapping[str, Decoder] = _Loaded(_decoder, alone=True)
+METHODS: Mapping[str, Callable[[Engine, DecodingSettings], Method]] = _Loaded(
+    lambda info: decoders.load(info.function), alone=False
+)
 
 __all__ = ["DECODERS", "METHODS"]

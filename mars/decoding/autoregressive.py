@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding.base import Prompts, check
 from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
-from mars.decoding.pool import decode
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import ForwardPass, Source
+from mars.records import Source
 
 
 @dataclass(frozen=True, kw_only=True)
 class Autoregressive(Method):
-    """The last token is read, the next one is written."""
+    """The last token is read, the next one is written; any checkpoint."""
 
     @property
     def lookahead(self) -> int:
@@ -34,18 +31,6 @@ class Autoregressive(Method):
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         return ("clean",)
-
-
-def autoregressive(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
-) -> Iterator[ForwardPass]:
-    """One token a row and pass; any checkpoint. Thresholds are ignored: every record carries None.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context.
-    """
-    check(engine, prompts, settings)
-    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Autoregressive:

@@ -28,9 +28,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from mars.decoding.costs import TRIALS, Profile, curve
+from mars.config import DecodingSettings
+from mars.decoding.costs import TRIALS, Kind, PassTimes
 from mars.decoding.layouts import (
     EXPECTED,
     MASKLESS,
@@ -42,7 +42,7 @@ from mars.decoding.layouts import (
     usual_columns,
 )
 from mars.decoding.method import Method, Row
-from mars.decoding.self_speculative import SelfSpeculative
+from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
 from mars.decoding.sliding_window import SlidingWindow
 from mars.decoding.trees import MOST_COLUMNS, PRICE
 from mars.engine import Engine
@@ -65,16 +65,6 @@ PATIENCE = 20  # passes in which requests wait, or places are free, before the t
 FORGET = 0.95  # what counts of a row's tokens a pass later
 PRIOR = 2.0  # passes of a row for which counts what was expected of a choice
 USUAL = 20.0  # further tokens for which a row is taken to gain as much as others do: it varies from pass to pass
-
-
-Kind = Literal["plain", "line", "tree"]
-"""Of a pass: without masks, with masks in one causal line, or with groups of masks behind several prefixes."""
-_LIKE: Mapping[Kind, Sequence[Kind]] = {
-    "plain": ("plain", "line", "tree"),
-    "line": ("line", "tree", "plain"),
-    "tree": ("tree", "line", "plain"),
-}
-"""Which kinds say what one takes, itself first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,37 +171,6 @@ class Goodput:
     spending: set[int]
 
 
-class PassTimes:
-    """T: seconds of a pass by its columns, apart for each kind.
-
-    At the same number of columns masks take longer, on a CPU by a third, and trees longer than lines. Where a kind was
-    not seen yet, others say what it takes: too little rather than too much, so that it is tried.
-    """
-
-    def __init__(self) -> None:
-        self._profiles = {kind: Profile() for kind in _LIKE}
-
-    def took(self, columns: int, seconds: float, kind: Kind) -> None:
-        """A pass of so many columns took so long."""
-        self._profiles[kind].took(columns, seconds)
-
-    def seconds(self, columns: float, kind: Kind) -> float | None:
-        """What a pass of so many columns takes; None before anything is known."""
-        plain = self._profiles["plain"].points
-        with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
-        spent = next(filter(None, with_masks), ())
-        narrower = [point for point in plain if not spent or point[0] < spent[0][0]]
-        mixed = curve([*narrower, *spent], columns)
-        if kind != "plain" or not plain or mixed is None:
-            return mixed
-        return min(mixed, curve(plain, columns) or mixed)
-
-    def price(self, columns: float, rate: float, kind: Kind) -> float | None:
-        """What one more column costs in a pass of this kind, else of the next that is known; as `Profile.price`."""
-        prices = (self._profiles[like].price(columns, rate) for like in _LIKE[kind])
-        return next((price for price in prices if price is not None), None)
-
-
 def _reads_masks(row: Row) -> bool:
     """Whether it had masks in its last pass, in which it spent a choice that may have them."""
     return row.plan is None or any(row.plan.masks)
@@ -241,6 +200,15 @@ class Experience:
 
 
 _EXPERIENCES: weakref.WeakKeyDictionary[Engine, Experience] = weakref.WeakKeyDictionary()
+
+
+def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
+    """Exact decoding as these settings ask for it: with layout `auto` a controller chooses what each row spends.
+
+    Raises:
+        ValueError: the model was not trained to fill masks, or there is no room for a draft.
+    """
+    return replace(uncontrolled(engine, settings), chosen_by=controller_of if settings.layout == "auto" else None)
 
 
 def controller_of(engine: Engine, thresholds: Sequence[float] = ()) -> Controller:
@@ -285,50 +253,44 @@ class Controller:
         Returns: the rows to `Method.begin` with: past their last token there are no drafts.
         """
         with self._seen.lock:
-            return self._plan(rows, reading, waiting, places)
-
-    def _plan(self, rows: Sequence[Row], reading: int, waiting: int, places: int) -> list[Row]:
-        moved = self._watch(waiting, len(rows) + reading, places)
-        accounts = {row.number: account for row in rows if (account := self._account(row)) is not None}
-        changed = moved or accounts.keys() != self._accounts.keys()
-        self._accounts = accounts
-        steered = [row for row in rows if row.number in accounts]
-        if not steered:
-            return []
-        self._seen.now += 1
-        if changed or self._seen.now % REVIEW == 0:
-            self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
-        spending = self._expected.spending
-        rest = self.choice if self.choice in BASES else self._base
-        return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
+            moved = self._watch(waiting, len(rows) + reading, places)
+            accounts = {row.number: account for row in rows if (account := self._account(row)) is not None}
+            changed = moved or accounts.keys() != self._accounts.keys()
+            self._accounts = accounts
+            steered = [row for row in rows if row.number in accounts]
+            if not steered:
+                return []
+            self._seen.now += 1
+            if changed or self._seen.now % REVIEW == 0:
+                self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
+            spending = self._expected.spending
+            rest = self.choice if self.choice in BASES else self._base
+            return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
 
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
         with self._seen.lock:
-            self._observe(rows, columns, seconds)
-
-    def _observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
-        pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
-        if not pairs:
-            return
-        spent = [(row, account) for row, account in pairs if account.spends not in BASES]
-        known = self._of(self.choice if spent or self.choice in BASES else self._base)
-        known.passes += 1
-        known.last = self._seen.now
-        total = sum(columns.values())
-        kind = self.choice.kind if spent else "plain"
-        self._seen.times.took(total, seconds, kind if any(_reads_masks(row) for row, _ in spent) else "plain")
-        if kind != "plain" and known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
-            known.timed(seconds, usual)
-        for choice in {self._base, self.choice}:
-            rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
-            settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice in BASES]
-            if settled:  # rows that gain more than others say less of what others would
-                tokens = sum(row.gained - 1 for row, _ in settled)
-                weight = sum(1.0 if choice in BASES else account.factor for _, account in settled)
-                self._of(choice).learn(tokens, weight, statistics.fmean(columns[row.number] for row, _ in settled))
-        for row, account in pairs:
-            account.passed(row.gained, known.gain)
+            pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
+            if not pairs:
+                return
+            spent = [(row, account) for row, account in pairs if account.spends not in BASES]
+            known = self._of(self.choice if spent or self.choice in BASES else self._base)
+            known.passes += 1
+            known.last = self._seen.now
+            total = sum(columns.values())
+            kind = self.choice.kind if spent else "plain"
+            self._seen.times.took(total, seconds, kind if any(_reads_masks(row) for row, _ in spent) else "plain")
+            if kind != "plain" and known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
+                known.timed(seconds, usual)
+            for choice in {self._base, self.choice}:
+                rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
+                settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice in BASES]
+                if settled:  # rows that gain more than others say less of what others would
+                    tokens = sum(row.gained - 1 for row, _ in settled)
+                    weight = sum(1.0 if choice in BASES else account.factor for _, account in settled)
+                    self._of(choice).learn(tokens, weight, statistics.fmean(columns[row.number] for row, _ in settled))
+            for row, account in pairs:
+                account.passed(row.gained, known.gain)
 
     def price(self, *, masked: bool) -> float:
         """What one more column costs in a pass with or without masks, in tokens that all rows would write meanwhile."""

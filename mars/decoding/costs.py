@@ -10,10 +10,19 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 Points = Sequence[tuple[float, float]]
 """Columns and seconds, ascending."""
+Kind = Literal["plain", "line", "tree"]
+"""Of a pass: without masks, with masks in one causal line, or with groups of masks behind several prefixes."""
+_LIKE: Mapping[Kind, Sequence[Kind]] = {
+    "plain": ("plain", "line", "tree"),
+    "line": ("line", "tree", "plain"),
+    "tree": ("tree", "line", "plain"),
+}
+"""Which kinds say what one takes, itself first."""
 
 TRIALS = 3  # passes after which a time counts as known
 KEPT = 9  # passes that a time is the lower quartile of
@@ -27,11 +36,12 @@ class Profile:
 
     The quartile, since what disturbs a pass only makes it longer, and the first ones of a shape take several times as
     long. More columns take no less time: sizes that say otherwise, by noise, have one quartile of all their passes.
+    `points` are the mean columns and the seconds of each size that is known, ascending in both.
     """
 
     def __init__(self) -> None:
         self._times: dict[int, deque[tuple[int, float]]] = {}
-        self._curve: list[tuple[float, float]] = []
+        self.points: Points = ()
 
     def took(self, columns: int, seconds: float) -> None:
         """A pass of so many columns took so long."""
@@ -42,20 +52,38 @@ class Profile:
         known = [times for _, times in sorted(self._times.items()) if len(times) >= TRIALS]
         widths = [statistics.fmean(columns for columns, _ in times) for times in known]
         seconds_each = ascending([[seconds for _, seconds in times] for times in known])
-        self._curve = list(zip(widths, seconds_each, strict=True))
+        self.points = list(zip(widths, seconds_each, strict=True))
 
-    @property
-    def points(self) -> Points:
-        """Mean columns and seconds of each size that is known, ascending in both."""
-        return self._curve
 
-    def seconds(self, columns: float) -> float | None:
-        """Seconds of a pass of so many columns; None before anything is known."""
-        return curve(self._curve, columns)
+class PassTimes:
+    """T: seconds of a pass by its columns, apart for each kind.
 
-    def price(self, columns: float, rate: float) -> float | None:
-        """What one more column costs in a pass of so many, in tokens that are written at this rate; None if unknown."""
-        return price(self._curve, columns, rate)
+    At the same number of columns masks take longer, on a CPU by a third, and trees longer than lines. Where a kind was
+    not seen yet, others say what it takes: too little rather than too much, so that it is tried.
+    """
+
+    def __init__(self) -> None:
+        self._profiles = {kind: Profile() for kind in _LIKE}
+
+    def took(self, columns: int, seconds: float, kind: Kind) -> None:
+        """A pass of so many columns took so long."""
+        self._profiles[kind].took(columns, seconds)
+
+    def seconds(self, columns: float, kind: Kind) -> float | None:
+        """What a pass of so many columns takes; None before anything is known."""
+        plain = self._profiles["plain"].points
+        with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
+        spent = next(filter(None, with_masks), ())
+        narrower = [point for point in plain if not spent or point[0] < spent[0][0]]
+        mixed = curve([*narrower, *spent], columns)
+        if kind != "plain" or not plain or mixed is None:
+            return mixed
+        return min(mixed, curve(plain, columns) or mixed)
+
+    def price(self, columns: float, rate: float, kind: Kind) -> float | None:
+        """What one more column costs in a pass of this kind, else of the next that is known (`price`)."""
+        prices = (price(self._profiles[like].points, columns, rate) for like in _LIKE[kind])
+        return next((found for found in prices if found is not None), None)
 
 
 def ascending(samples: Sequence[Sequence[float]]) -> list[float]:

@@ -14,7 +14,7 @@ Shapes: K guesses, W = K + 1 proposals, V vocabulary.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,13 +22,10 @@ import torch
 
 from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding.base import Prompts, check
 from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
-from mars.decoding.pool import decode
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import ForwardPass, Phase, Source
+from mars.records import Phase, Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,20 +84,8 @@ class Jacobi(Method):
         return ("clean", *guesses[: min(columns, row.room) - 1])
 
 
-def jacobi(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
-) -> Iterator[ForwardPass]:
-    """Exactly the text of `autoregressive`; K is `draft_tokens`. Thresholds are ignored: every record carries None.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context.
-    """
-    check(engine, prompts, settings)
-    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
-
-
 def method_of(engine: Engine, settings: DecodingSettings) -> Jacobi:
-    """The method that these settings ask for."""
+    """The method that these settings ask for; K is `draft_tokens`."""
     # The mask of an adapter is no token of the vocabulary: nothing is to be left out for it.
     mask = engine.mask_token_id
     masks = () if mask is None or mask >= engine.vocab_size else (mask,)

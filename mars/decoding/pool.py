@@ -12,7 +12,7 @@ itself; what another prompt that begins alike has cached is copied instead.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 from mars.acceptance import HostAcceptResult, to_host
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.base import Prompts
+from mars.decoding.base import Decoder, Prompts, check
 from mars.decoding.method import Batch, Method, Policy, Row
 from mars.decoding.sequences import Sequences
 from mars.decoding.trace import reasons_of, trace
@@ -396,3 +396,16 @@ def decode(
         pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
     while (record := pool.step()) is not None:
         yield record
+
+
+def decoder_of(method_of: Callable[[Engine, DecodingSettings], Method]) -> Decoder:
+    """The decoder whose rows run in a pool of their own, by the method that the settings of each run ask for."""
+
+    def decoder(
+        engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
+    ) -> Iterator[ForwardPass]:
+        check(engine, prompts, settings)
+        control = control or Control(settings.threshold, settings.score)
+        return decode(engine, prompts, settings, control, method_of(engine, settings))
+
+    return decoder

@@ -11,7 +11,7 @@ Shapes: R rows, D drafts, Q columns, W = D + 1 proposals, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,15 +19,12 @@ import torch
 
 from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding.base import Prompts, check
 from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
 from mars.decoding.paths import drafts_of, taken
-from mars.decoding.pool import decode
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import ForwardPass, Phase, Source
+from mars.records import Phase, Source
 
 USUAL = Expectation(0)  # it learns nothing, so that a row's passes do not depend on other rows
 ALL = 1e-12  # the price at which every draft that is found is verified
@@ -80,23 +77,6 @@ class PromptLookup(Method):
         return columns if row.plan is None else row.plan.columns
 
 
-def prompt_lookup(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
-) -> Iterator[ForwardPass]:
-    """Exactly the text of `autoregressive`; K is `draft_tokens`. Thresholds are ignored: every record carries None.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context.
-    """
-    check(engine, prompts, settings)
-    return decode(engine, prompts, settings, control or Control(None), method_of(engine, settings))
-
-
 def method_of(engine: Engine, settings: DecodingSettings) -> PromptLookup:
-    """The method that these settings ask for."""
-    del engine
-    return PromptLookup(
-        drafts=settings.draft_tokens,
-        score=settings.score,
-        alternatives=settings.alternatives,
-    )
+    """The method that these settings ask for; K is `draft_tokens`."""
+    return PromptLookup(drafts=settings.draft_tokens, score=settings.score, alternatives=settings.alternatives)

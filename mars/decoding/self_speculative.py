@@ -59,6 +59,9 @@ class SelfSpeculative(Method):
 
     Trees, and a choice that has them, need an `expectation`; `price(masked=…)` is that of a column in a pass with masks
     or without. Of the linear layout's drafts those are verified, from the left, whose probability is at least `sure`.
+
+    The proposals past the accepted prefix are those of the masks behind it, from which the next pass takes its drafts;
+    after a miss in a linear layout there are none, and they are what the model predicts behind the wrong draft.
     """
 
     phase: ClassVar[Phase] = "verify"
@@ -312,7 +315,9 @@ class SelfSpeculative(Method):
 
 
 def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
-    """The method that these settings ask for; with layout `auto` nobody chooses yet (mars/decoding/exact.py).
+    """The method that these settings ask for; with layout `auto` nobody chooses yet (mars/decoding/controller.py).
+
+    K is `block_size` - 1, or `block_size` with `extra_proposal`.
 
     Raises:
         ValueError: the model was not trained to fill masks, or there is no room for a draft.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
@@ -11,18 +11,20 @@ import torch
 
 from mars.acceptance import threshold_prefix, thresholds
 from mars.config import DecodingSettings
-from mars.control import Control
-from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.base import trained_mask
 from mars.decoding.method import MASK, AcceptResult, Batch, Method, Row, slots_of
-from mars.decoding.pool import decode
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import ForwardPass, Source
+from mars.records import Source
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow(Method):
-    """The tokens accepted last are read, then `masks` masks; the last real token and each mask make a proposal."""
+    """The tokens accepted last are read, then `masks` masks; the last real token and each mask make a proposal.
+
+    The prediction of the last mask of a block is the extra proposal: without it that mask is not forwarded, which under
+    a causal mask changes nothing for the others. The threshold is the control's at each pass; None is one-token mode.
+    """
 
     uses_threshold: ClassVar[bool] = True
 
@@ -65,23 +67,6 @@ class SlidingWindow(Method):
 
     def layout_name(self, row: Row) -> str:
         return "window"
-
-
-def sliding_window(
-    engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
-) -> Iterator[ForwardPass]:
-    """Each pass proposes `block_size` tokens a row (one more with `extra_proposal`) and accepts a prefix of them.
-
-    The prediction of the last mask is the extra proposal: without it that mask is not forwarded, which under a causal
-    mask changes nothing for the others. The threshold is the control's at each pass; None is one-token mode. Rows have
-    cursors of their own: none waits for another.
-
-    Raises:
-        ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
-    """
-    check(engine, prompts, settings)
-    control = control or Control(settings.threshold, settings.score)
-    return decode(engine, prompts, settings, control, method_of(engine, settings))
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> SlidingWindow:

@@ -20,7 +20,7 @@ each_decoder = pytest.mark.parametrize("info", TABLE.values(), ids=TABLE)
 @each_decoder
 def test_what_an_entry_names_is_there(info: DecoderInfo) -> None:
     assert TABLE[info.name] is info
-    assert DECODERS[info.name].__name__ == info.name  # type: ignore[attr-defined]
+    assert callable(DECODERS[info.name])
     assert (info.name in METHODS) == (not info.alone)
     assert info.line.endswith(".")
     assert {"temperature", "top_p", "seed"} <= set(info.settings)
@@ -41,8 +41,6 @@ def test_it_needs_no_torch() -> None:
 def test_a_wrong_entry_is_refused() -> None:
     with pytest.raises(ValueError, match="fields of DecodingSettings, got 'width'"):
         replace(TABLE["jacobi"], settings=("width",))
-    with pytest.raises(ValueError, match="jacobi must have a method, or a reason"):
-        replace(TABLE["jacobi"], method="")
 
 
 def test_without_a_continuation_a_draft_model_leaves_the_window_nothing_to_decide() -> None:

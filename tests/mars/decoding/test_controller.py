@@ -26,9 +26,8 @@ from mars.decoding.controller import (
     Choice,
     Controller,
     Experience,
-    PassTimes,
 )
-from mars.decoding.costs import TRIALS, Profile, ascending, curve
+from mars.decoding.costs import TRIALS, PassTimes, Profile, ascending, curve
 from mars.decoding.layouts import MASKLESS, TREES, columns_of
 from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative
@@ -348,7 +347,7 @@ def test_an_interruption_counts_for_nothing_beside_larger_passes() -> None:
     for columns, seconds in ((8, 9.0), (16, 2.0), (4, 1.0)):
         for _ in range(TRIALS):
             profile.took(columns, seconds)
-    assert [profile.seconds(columns) for columns in (4, 8, 16)] == [1.0, 2.0, 2.0]
+    assert [curve(profile.points, columns) for columns in (4, 8, 16)] == [1.0, 2.0, 2.0]
 
 
 def test_where_medians_fall_their_samples_are_pooled() -> None:

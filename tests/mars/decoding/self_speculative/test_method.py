@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mars.config import DecodingSettings
-from mars.decoding.exact import method_of, self_speculative
+from mars.decoding import DECODERS
+from mars.decoding.controller import method_of
 from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -61,7 +62,8 @@ def test_auto_learns_of_passes_and_settles(run: Run, windows: Read) -> None:
 def test_runs_of_one_engine_at_a_time_choose_each_for_itself(run: Run) -> None:
     model = ScriptedModel(lambda row, position, masks: (5, 0.9), seconds_per_pass=0.5)
     first, second = (
-        self_speculative(model, [[3, 4]] * rows, DecodingSettings(block_size=3, max_new_tokens=60)) for rows in (1, 3)
+        DECODERS["self_speculative"](model, [[3, 4]] * rows, DecodingSettings(block_size=3, max_new_tokens=60))
+        for rows in (1, 3)
     )
     pairs = list(zip(first, second, strict=False))
     assert {len(record.rows) for record, _ in pairs} == {1}
