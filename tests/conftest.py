@@ -98,7 +98,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
     """Our kind of tokenizer, trained on two sentences."""
-    from mars.training.tokenizer import train_tokenizer
+    from mars.training.start import train_tokenizer
 
     return train_tokenizer(TINY_TEXT * 4, 320, 384)
 

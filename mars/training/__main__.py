@@ -11,6 +11,7 @@ from typing import Any
 from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, TrainingSettings
 
+Settings = TrainingSettings | DistillSettings | AdapterSettings
 DESCRIPTION = """\
 Train in two stages (MARS, arXiv 2604.07023).
 
@@ -60,12 +61,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars,block-diffusion,distill,adapter}")
-    sft = stages.add_parser("sft", help="stage 1: AR SFT", epilog=EXAMPLES, formatter_class=_Help)
-    mars = stages.add_parser(
-        "mars", help="stage 2: MARS, from an SFT checkpoint", epilog=EXAMPLES, formatter_class=_Help
-    )
-    diffusion = stages.add_parser(
-        "block-diffusion", help="to compare with, from an SFT checkpoint", epilog=EXAMPLES, formatter_class=_Help
+    sft, mars, diffusion = (
+        stages.add_parser(name, help=text, epilog=EXAMPLES, formatter_class=_Help)
+        for name, text in (
+            ("sft", "stage 1: AR SFT"),
+            ("mars", "stage 2: MARS, from an SFT checkpoint"),
+            ("block-diffusion", "to compare with, from an SFT checkpoint"),
+        )
     )
     for stage in (sft, mars, diffusion):
         _add_common(stage)
@@ -90,43 +92,48 @@ def parser() -> argparse.ArgumentParser:
     return main
 
 
+def _add(stage: argparse.ArgumentParser, settings: Settings, *options: tuple[str, type | tuple[str, ...], str]) -> None:
+    """Add options, each with its type or choices and its help, whose defaults are those of the settings."""
+    for option, kind, text in options:
+        allowed: Any = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
+        default = getattr(settings, option[2:].replace("-", "_"))
+        stage.add_argument(option, default=default, help=text, **allowed)
+
+
 def _add_distill(stages: Any) -> None:
-    defaults = DistillSettings(output="", self_prompts=1)
     stage = stages.add_parser("distill", help="write conversations to train an adapter on", formatter_class=_Help)
     add = stage.add_argument
     add("--checkpoint", required=True, help=f"{SOURCES}: the model that writes")
     add("--output", required=True, help="JSONL file; the same command goes on after an interruption")
-    add(
-        "--prompts",
-        nargs="*",
-        default=(),
-        metavar="FILE",
-        help="JSONL (FILE:FIELD names the text's field) or plain text",
-    )
+    about = "JSONL (FILE:FIELD names the text's field) or plain text"
+    add("--prompts", nargs="*", default=(), metavar="FILE", help=about)
     add("--self-prompts", type=int, default=0, help="prompts that the model writes itself (Magpie)")
-    add("--second-turns", type=float, default=defaults.second_turns, help="share of conversations with a second turn")
-    add("--places", type=int, default=defaults.places, help="conversations written at once")
-    add("--max-prompt-tokens", type=int, default=defaults.max_prompt_tokens, help="longer prompts are left out")
-    add("--max-new-tokens", type=int, default=defaults.max_new_tokens, help="limit of an answer")
-    add(
-        "--temperature", type=float, default=defaults.temperature, help="of the model's own prompts; answers are greedy"
+    _add(
+        stage,
+        DistillSettings(output="", self_prompts=1),
+        ("--second-turns", float, "share of conversations with a second turn"),
+        ("--places", int, "conversations written at once"),
+        ("--max-prompt-tokens", int, "longer prompts are left out"),
+        ("--max-new-tokens", int, "limit of an answer"),
+        ("--temperature", float, "of the model's own prompts; answers are greedy"),
+        ("--top-p", float, "of the model's own prompts"),
+        ("--seed", int, "of the model's own prompts"),
     )
-    add("--top-p", type=float, default=defaults.top_p, help="of the model's own prompts")
-    add("--seed", type=int, default=defaults.seed, help="of the model's own prompts")
     add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="of the weights")
 
 
 def _add_adapter(stages: Any) -> None:
-    defaults = AdapterSettings(base="", data=(), output="")
     stage = stages.add_parser("adapter", help="train a MARS adapter on a base model", formatter_class=_Help)
     add = stage.add_argument
     add("--base", required=True, help=f"{SOURCES}: the model, which stays as it is")
     add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
     add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
-    add("--mode", choices=("gated", "merged"), default=defaults.mode, help="masks only, or one model for everything")
+    add("--mode", choices=("gated", "merged"), default="gated", help="masks only, or one model for everything")
     add("--start", metavar="DIR", help="a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule")
     add("--no-head", dest="head", action="store_false", help="without the conditional head")
-    for option, kind, text in (
+    _add(
+        stage,
+        AdapterSettings(base="", data=(), output=""),
         ("--masks", int, "masks of a group"),
         ("--block-size", int, "what decoders take unless told otherwise; one more than the masks if not given"),
         ("--rank", int, "rank of the LoRA on all seven linears"),
@@ -142,8 +149,7 @@ def _add_adapter(stages: Any) -> None:
         ("--max-length", int, "tokens of a conversation that are read; the rest is left out"),
         ("--seed", int, "of the weights, the order of the data and the anchors"),
         ("--save-steps", int, "optimizer steps between saves to resume from"),
-    ):
-        add(option, type=kind, default=getattr(defaults, option[2:].replace("-", "_")), help=text)
+    )
     add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
 
 
@@ -159,20 +165,24 @@ def _add_common(stage: argparse.ArgumentParser) -> None:
     add = stage.add_argument
     add("--output", required=True, help="folder of the checkpoint; steps to resume from go to OUTPUT/work")
     add("--data", help="chat JSONL, each line ending with an assistant turn; without it, synthetic problems")
-    add("--examples", type=int, default=100_000, help="synthetic problems to generate")
-    add("--data-seed", type=int, default=0, help="which synthetic problems")
-    add("--drill-share", type=float, default=0.0, help="share of the synthetic data that drills recall from the prompt")
-    add("--epochs", type=float, default=1.0, help="passes over the data (5 a stage in the paper)")
-    add("--batch-size", type=int, default=48, help="sequences per device and forward pass")
-    add("--gradient-accumulation", type=int, default=1, help="forward passes per optimizer step")
-    add("--optimizer", choices=("adamw", "muon"), default="adamw", help="muon: fewer steps from scratch")
-    add("--learning-rate", type=float, default=5e-6, help="peak; cosine to 0 (paper: 5e-6; from scratch: 2e-3)")
-    add("--warmup-share", type=float, default=0.03, help="share of the steps in which the rate rises")
-    add("--weight-decay", type=float, default=0.0, help="decoupled weight decay")
-    add("--max-length", type=int, default=512, help="limit of a sequence in tokens; a longer one is an error")
-    add("--precision", choices=("bf16", "fp32"), default="bf16", help="bf16 autocast over float32 weights, or float32")
-    add("--seed", type=int, default=0, help="of the weights and the order of the data")
-    add("--save-steps", type=int, default=500, help="optimizer steps between saves to resume from")
+    _add(
+        stage,
+        TrainingSettings(stage="sft", output=""),
+        ("--examples", int, "synthetic problems to generate"),
+        ("--data-seed", int, "which synthetic problems"),
+        ("--drill-share", float, "share of the synthetic data that drills recall from the prompt"),
+        ("--epochs", float, "passes over the data (5 a stage in the paper)"),
+        ("--batch-size", int, "sequences per device and forward pass"),
+        ("--gradient-accumulation", int, "forward passes per optimizer step"),
+        ("--optimizer", ("adamw", "muon"), "muon: fewer steps from scratch"),
+        ("--learning-rate", float, "peak; cosine to 0 (paper: 5e-6; from scratch: 2e-3)"),
+        ("--warmup-share", float, "share of the steps in which the rate rises"),
+        ("--weight-decay", float, "decoupled weight decay"),
+        ("--max-length", int, "limit of a sequence in tokens; a longer one is an error"),
+        ("--precision", ("bf16", "fp32"), "bf16 autocast over float32 weights, or float32"),
+        ("--seed", int, "of the weights and the order of the data"),
+        ("--save-steps", int, "optimizer steps between saves to resume from"),
+    )
     add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
 
 

@@ -77,17 +77,17 @@ class AnchorCollator:
     anchors: int
     keep: float
 
-    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        length = max(len(example["input_ids"]) for example in examples)
+    def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
+        length = max(len(example.ids) for example in examples)
         input_ids = torch.full((len(examples), length), self.pad_id)
         anchors = torch.zeros(len(examples), self.anchors, dtype=torch.long)
         counts = torch.zeros(len(examples), self.anchors, dtype=torch.long)
         for row, example in enumerate(examples):
-            ids = torch.tensor(example["input_ids"])
+            ids = torch.tensor(example.ids)
             input_ids[row, : len(ids)] = ids
             # Mask 0 stands at anchor + 1 and predicts the token at anchor + 2, which must belong to the same answer.
-            places = torch.cat([torch.arange(first - 1, end - 2) for first, end in example["answers"]])
-            ends = torch.cat([torch.full((max(end - 1 - first, 0),), end) for first, end in example["answers"]])
+            places = torch.cat([torch.arange(first - 1, end - 2) for first, end in example.answers])
+            ends = torch.cat([torch.full((max(end - 1 - first, 0),), end) for first, end in example.answers])
             chosen = torch.randperm(len(places))[: self.anchors].sort().values
             more = (torch.rand(len(chosen), self.masks - 1) < self.keep).long().cumprod(1).sum(1)
             anchors[row, : len(chosen)] = places[chosen]

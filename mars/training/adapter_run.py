@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from mars.checkpoint.adapter import MASKS_FILE, RECORD_FILE, WEIGHTS_FILE
 from mars.checkpoint.converted import known_fingerprint
@@ -23,38 +20,18 @@ from mars.checkpoint.sources import locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.provenance import provenance
 from mars.training.adapter import AdapterModel, AnchorCollator, Conversation, encode_conversation
-from mars.training.pace import ENDLESS_EPOCHS, Pace
-from mars.training.run import last_saved_step
-from mars.training.sampler import MixedLengthBatches
 from mars.training.settings import AdapterSettings
+from mars.training.trainer import BETAS, ENDLESS_EPOCHS, MixedLengthTrainer, Pace, last_saved_step, training_arguments
 
 LEAST_ANSWER = 4
 
 
-class Conversations(Dataset[dict[str, Any]]):
-    """Tokenized conversations, in order."""
-
-    def __init__(self, conversations: Sequence[Conversation]) -> None:
-        self._conversations = conversations
-
-    def __len__(self) -> int:
-        return len(self._conversations)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        conversation = self._conversations[index]
-        return {"input_ids": conversation.ids, "answers": conversation.answers}
-
-
-class AdapterTrainer(Trainer):
+class AdapterTrainer(MixedLengthTrainer):
     """Trainer that saves what is trained and logs how often each mask of a group is right."""
 
-    def __init__(self, lengths: list[int], pace: Pace | None = None, **arguments: Any) -> None:
+    def __init__(self, pace: Pace | None = None, **arguments: Any) -> None:
         super().__init__(**arguments, callbacks=[] if pace is None else [pace])
-        self._lengths = lengths
         self._pace = pace
-
-    def _get_train_sampler(self, train_dataset: Dataset[dict[str, Any]] | None = None) -> MixedLengthBatches:
-        return MixedLengthBatches(self._lengths, self.args.per_device_train_batch_size, self.args.seed)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """The Trainer's own, or that of the clock."""
@@ -105,13 +82,19 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
         load_trained(model, Path(settings.start))
     work = Path(settings.output) / "work"
     last = last_saved_step(work) if settings.resume else None
-    pace = settings.minutes and Pace(settings.minutes, settings.warmup_share, settings.pause_after)
+    pace = Pace(settings.minutes, settings.warmup_share, settings.pause_after) if settings.minutes else None
     trainer = AdapterTrainer(
-        [len(conversation.ids) for conversation in conversations],
-        pace or None,
+        pace,
         model=model,
-        args=arguments(settings, work),
-        train_dataset=Conversations(conversations),
+        args=training_arguments(
+            settings,
+            work,
+            num_train_epochs=ENDLESS_EPOCHS if pace else settings.epochs,
+            ignore_data_skip=pace is not None,  # or a call begins with reading what earlier ones have read
+            adam_beta2=BETAS[1],
+            logging_steps=10,
+        ),
+        train_dataset=conversations,
         data_collator=AnchorCollator(
             pad_id=int(tokenizer.eos_token_id), masks=settings.masks, anchors=settings.anchors, keep=settings.keep
         ),
@@ -165,32 +148,6 @@ def read_data(settings: AdapterSettings, tokenizer: PreTrainedTokenizerBase) -> 
     if not found:
         raise ValueError("the data files hold no answer of at least four tokens: nothing can be learnt from them")
     return found
-
-
-def arguments(settings: AdapterSettings, work: Path) -> TrainingArguments:
-    """The Trainer's arguments: AdamW, cosine to 0 after a warm-up."""
-    cpu = not torch.cuda.is_available()
-    return TrainingArguments(
-        output_dir=str(work),
-        num_train_epochs=settings.epochs if settings.minutes is None else ENDLESS_EPOCHS,
-        ignore_data_skip=settings.minutes is not None,  # or a call begins with reading what earlier ones have read
-        per_device_train_batch_size=settings.batch_size,
-        gradient_accumulation_steps=settings.gradient_accumulation,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=settings.warmup_share,
-        adam_beta2=0.98,
-        max_grad_norm=1.0,
-        use_cpu=cpu,
-        ddp_backend="gloo" if cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else None,
-        seed=settings.seed,
-        save_steps=settings.save_steps,
-        save_total_limit=2,
-        logging_steps=10,
-        report_to="none",
-        remove_unused_columns=False,
-        dataloader_pin_memory=not cpu,
-    )
 
 
 def load_trained(model: AdapterModel, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Conversations to token sequences: synthetic problems, or any chat JSONL."""
+"""Conversations to token sequences: synthetic problems and recall drills, or any chat JSONL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -14,9 +15,11 @@ from transformers import PreTrainedTokenizerBase
 
 from mars.chat import encode_messages, encode_text
 from mars.tasks import TASKS, sample
-from mars.training.drills import drill
+from mars.tasks.vocabulary import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
 
 IGNORED = -100
+_WORDS = (*PEOPLE, *CITIES, *ITEMS, *COLORS, *ANIMALS, *PLACES, *FRUITS, *VEGETABLES, *TOOLS)
+_LETTERS = "ABCDEFGH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,38 @@ def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0
         problem = sample(families[problems % len(families)], seed, split="train")
         problems += 1
         yield [{"role": "user", "content": problem.prompt}, {"role": "assistant", "content": problem.solution}]
+
+
+def drill(seed: int) -> list[dict[str, str]]:
+    """A recall drill, the same for a seed on any machine: rows of words, numbers and letters, to be said again.
+
+    A model trained from scratch on the tasks alone learns arithmetic and wording long before it learns to look a word
+    up in the prompt, for few tokens of a solution need it. In a drill almost all do (docs/log.md).
+    """
+    rng = Random(f"drill/{seed}")
+    count, width = rng.randint(3, 7), rng.randint(1, 2)
+    rows = [[key, *(_cell(rng, index) for _ in range(width))] for index, key in enumerate(_keys(rng, count))]
+    lines = [" ".join(row) for row in rows]
+    listed = "\n".join(f"- {line}" for line in lines) if rng.random() < 0.5 else f"Options: {', '.join(lines)}"
+    order = rng.sample(range(count), rng.randint(2, count))
+    wanted = ", ".join(rows[index][0] for index in order)
+    return [
+        {"role": "user", "content": f"{listed}\nSay again: {wanted}"},
+        {"role": "assistant", "content": ", ".join(lines[index] for index in order)},
+    ]
+
+
+def _keys(rng: Random, count: int) -> list[str]:
+    if rng.random() < 0.3:
+        return [str(10 * rng.randint(1, 9) + ones) for ones in rng.sample(range(10), count)]
+    return rng.sample(_WORDS, count)
+
+
+def _cell(rng: Random, index: int) -> str:
+    kind = rng.random()
+    if kind < 0.3:
+        return _LETTERS[index]
+    return str(rng.randint(10, 99)) if kind < 0.55 else rng.choice(_WORDS)
 
 
 def read_conversations(path: Path) -> Iterator[list[dict[str, str]]]:
@@ -116,15 +151,15 @@ class Collator:
     block_size: int = 1
     shift: int = 1
 
-    def __call__(self, examples: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        blocks = [-(-len(example["input_ids"]) // self.block_size) for example in examples]
+    def __call__(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        blocks = [-(-len(example.ids) // self.block_size) for example in examples]
         length = max(blocks) * self.block_size
         input_ids = torch.full((len(examples), length), self.end_id)
         labels = torch.full((len(examples), length), IGNORED)
         for row, example in enumerate(examples):
-            ids = torch.tensor(example["input_ids"])
+            ids = torch.tensor(example.ids)
             input_ids[row, : len(ids)] = ids
-            first = len(ids) - example["response_length"]
+            first = len(ids) - example.response_length
             last = blocks[row] * self.block_size
             labels[row, first - self.shift : last - self.shift] = input_ids[row, first:last]
         return {"input_ids": input_ids, "labels": labels}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from mars.provenance import provenance
 from mars.training.data import (
@@ -23,42 +21,21 @@ from mars.training.data import (
     synthetic_conversations,
 )
 from mars.training.objective import Losses, block_diffusion_losses, mars_losses, sft_losses
-from mars.training.optimizer import make_optimizer
-from mars.training.sampler import MixedLengthBatches
 from mars.training.settings import TrainingSettings
 from mars.training.start import start
+from mars.training.trainer import MixedLengthTrainer, last_saved_step, make_optimizer, training_arguments
 
 RECORD_FILE = "mars.json"
 
 
-class Examples(Dataset[dict[str, Any]]):
-    """Tokenized conversations, in order."""
-
-    def __init__(self, examples: list[Example]) -> None:
-        self._examples = examples
-
-    def __len__(self) -> int:
-        return len(self._examples)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        example = self._examples[index]
-        return {"input_ids": example.ids, "response_length": example.response_length}
-
-
-class StageTrainer(Trainer):
+class StageTrainer(MixedLengthTrainer):
     """Trainer whose loss is that of the stage; L_mask alone where that is mars without the SFT loss."""
 
-    def __init__(
-        self, settings: TrainingSettings, mask_token_id: int | None, lengths: list[int], **arguments: Any
-    ) -> None:
+    def __init__(self, settings: TrainingSettings, mask_token_id: int | None, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._settings = settings
         self._mask_token_id = mask_token_id
-        self._lengths = lengths
         self._parts: dict[str, list[float]] = {"loss_ar": [], "loss_mask": []}
-
-    def _get_train_sampler(self, train_dataset: Dataset[dict[str, Any]] | None = None) -> MixedLengthBatches:
-        return MixedLengthBatches(self._lengths, self.args.per_device_train_batch_size, self.args.seed)
 
     def compute_loss(
         self,
@@ -112,14 +89,16 @@ def train(settings: TrainingSettings, command: str) -> Path:
     trainer = StageTrainer(
         settings,
         mask_token_id,
-        [len(example.ids) for example in examples],
         model=model,
-        args=arguments(settings, work),
-        train_dataset=Examples(examples),
-        optimizers=(
-            make_optimizer(settings.optimizer, model, settings.learning_rate, settings.weight_decay),
-            None,
+        args=training_arguments(
+            settings,
+            work,
+            num_train_epochs=settings.epochs,
+            bf16=settings.precision == "bf16",
+            logging_steps=50,
         ),
+        train_dataset=examples,
+        optimizers=(make_optimizer(settings.optimizer, model, settings.learning_rate, settings.weight_decay), None),
         data_collator=Collator(
             end_of_turn(tokenizer),
             settings.block_size if settings.masks else 1,
@@ -147,22 +126,6 @@ def train(settings: TrainingSettings, command: str) -> Path:
     return output
 
 
-def last_saved_step(work: Path) -> str:
-    """The newest folder that the Trainer finished writing: its state file comes last, so a kill cannot fake it.
-
-    Raises:
-        ValueError: there is none.
-    """
-    saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
-    for step in sorted(saved, reverse=True):
-        try:
-            json.loads(saved[step].read_text())
-        except ValueError:
-            continue
-        return str(saved[step].parent)
-    raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
-
-
 def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase, context: int) -> list[Example]:
     """Tokenize the data of a stage.
 
@@ -182,30 +145,6 @@ def load_examples(settings: TrainingSettings, tokenizer: PreTrainedTokenizerBase
     if not examples:
         raise ValueError(f"data file {settings.data} holds no conversation; at least one is needed")
     return examples
-
-
-def arguments(settings: TrainingSettings, work: Path) -> TrainingArguments:
-    """The Trainer's arguments: AdamW, cosine, warm-up as in the paper unless the settings say otherwise."""
-    cpu = not torch.cuda.is_available()
-    return TrainingArguments(
-        output_dir=str(work),
-        num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch_size,
-        gradient_accumulation_steps=settings.gradient_accumulation,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=settings.warmup_share,
-        bf16=settings.precision == "bf16",
-        use_cpu=cpu,
-        ddp_backend="gloo" if cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else None,
-        seed=settings.seed,
-        save_steps=settings.save_steps,
-        save_total_limit=2,
-        logging_steps=50,
-        report_to="none",
-        remove_unused_columns=False,
-        dataloader_pin_memory=not cpu,
-    )
 
 
 def save(

@@ -11,16 +11,21 @@ Mode = Literal["gated", "merged"]
 
 HEAD_SIZE = 32
 
-_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
-    (
-        ("block_size", "examples", "batch_size", "gradient_accumulation", "max_length", "save_steps"),
-        ">= 1",
-        lambda value: value >= 1,
-    ),
-    (("learning_rate", "epochs"), "> 0", lambda value: value > 0),
-    (("seed", "data_seed"), f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20),
-    (("drill_share", "warmup_share"), ">= 0 and < 1", lambda value: 0 <= value < 1),
-)
+
+def _check(settings: object, rule: str, holds: Callable[[float], bool], *names: str) -> None:
+    """Raise ValueError, with the rule and the value, unless it holds for these settings; None is left to the run."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not holds(value):
+            raise ValueError(f"{name} must be {rule}, got {value}")
+
+
+def _at_least(settings: object, lowest: int, *names: str) -> None:
+    _check(settings, f">= {lowest}", lambda value: value >= lowest, *names)
+
+
+def _positive(settings: object, *names: str) -> None:
+    _check(settings, "> 0", lambda value: value > 0, *names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,11 @@ class TrainingSettings:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        self._check_ranges()
+        counts = ("batch_size", "gradient_accumulation", "max_length", "save_steps")
+        _at_least(self, 1, "block_size", "examples", *counts, "layers")
+        _positive(self, "learning_rate", "epochs")
+        _check(self, f"between 0 and {2**20 - 1}", lambda value: 0 <= value < 2**20, "seed", "data_seed")
+        _check(self, ">= 0 and < 1", lambda value: 0 <= value < 1, "drill_share", "warmup_share")
         self._check_scratch()
         if self.masks and self.checkpoint is None:
             raise ValueError(f"stage {self.stage} starts from an SFT checkpoint: give --checkpoint DIR_OR_ID")
@@ -81,16 +90,8 @@ class TrainingSettings:
                     f"{name} is for a model from scratch, got {getattr(self, name)} with checkpoint {self.checkpoint}: "
                     "give one or the other"
                 )
-        if self.layers is not None and self.layers < 1:
-            raise ValueError(f"layers must be >= 1, got {self.layers}")
-        if self.hidden_size is not None and (self.hidden_size < HEAD_SIZE or self.hidden_size % HEAD_SIZE):
-            raise ValueError(f"hidden_size must be a multiple of {HEAD_SIZE}, the head size, got {self.hidden_size}")
-
-    def _check_ranges(self) -> None:
-        for names, rule, holds in _RANGES:
-            for name in names:
-                if not holds(getattr(self, name)):
-                    raise ValueError(f"{name} must be {rule}, got {getattr(self, name)}")
+        rule = f"a multiple of {HEAD_SIZE}, the head size"
+        _check(self, rule, lambda value: value >= HEAD_SIZE and not value % HEAD_SIZE, "hidden_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +116,9 @@ class DistillSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("places", "max_prompt_tokens", "max_new_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
-        if self.self_prompts < 0:
-            raise ValueError(f"self_prompts must be >= 0, got {self.self_prompts}")
-        if not 0 <= self.second_turns <= 1:
-            raise ValueError(f"second_turns must be between 0 and 1, got {self.second_turns}")
+        _at_least(self, 1, "places", "max_prompt_tokens", "max_new_tokens")
+        _at_least(self, 0, "self_prompts")
+        _check(self, "between 0 and 1", lambda value: 0 <= value <= 1, "second_turns")
         if not self.prompts and not self.self_prompts:
             raise ValueError("there is nothing to write: give --prompts FILE, or --self-prompts N")
 
@@ -162,24 +159,13 @@ class AdapterSettings:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("masks", "rank", "anchors", "batch_size", "gradient_accumulation", "save_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        _at_least(self, 1, "masks", "rank", "anchors", "batch_size", "gradient_accumulation", "save_steps")
+        _at_least(self, 16, "max_length")
+        _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
+        _check(self, "above 0 and at most 1", lambda value: 0 < value <= 1, "keep")
         if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:
             raise ValueError(f"block_size must be between 2 and masks + 1 = {self.masks + 1}, got {self.block_size}")
         if self.mode not in ("gated", "merged"):
             raise ValueError(f"mode must be gated or merged, got {self.mode!r}")
-        if not 0 < self.keep <= 1:
-            raise ValueError(f"keep must be above 0 and at most 1, got {self.keep}")
-        if not self.learning_rate > 0 or not self.epochs > 0:
-            raise ValueError("learning_rate and epochs must be > 0")
-        self._check_clock()
-        if self.max_length < 16:
-            raise ValueError(f"max_length must be >= 16, got {self.max_length}")
-
-    def _check_clock(self) -> None:
-        for name in ("minutes", "pause_after"):
-            if (value := getattr(self, name)) is not None and not value > 0:
-                raise ValueError(f"{name} must be > 0, got {value}")
         if self.pause_after is not None and self.minutes is None:
             raise ValueError("pause_after is for training by the clock: give minutes too")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -14,21 +15,24 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
 )
 
-from mars.chat import MASK_TOKEN
+from mars.chat import CHAT_TEMPLATE, MASK_TOKEN, PAD_TOKEN, TURN_END, TURN_START
 from mars.checkpoint.sources import as_folder
 from mars.training.data import synthetic_conversations
 from mars.training.settings import HEAD_SIZE, TrainingSettings
-from mars.training.tokenizer import train_tokenizer
 
 _VOCABULARY = 2048
 _CONTEXT = 1024
 _LAYERS = 4
 _HIDDEN_SIZE = 256
 _TOKENIZER_PROBLEMS = 20_000
+_QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def start(settings: TrainingSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -75,6 +79,40 @@ def _vocabulary(settings: TrainingSettings) -> tuple[PreTrainedTokenizerBase, in
         for conversation in synthetic_conversations(_TOKENIZER_PROBLEMS, settings.data_seed)
     )
     return train_tokenizer(texts, _VOCABULARY, _CONTEXT), _VOCABULARY
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> PreTrainedTokenizerFast:
+    """Byte-level BPE with Qwen's splitting (each digit alone), ChatML and `<|mask|>`.
+
+    `vocab_size` counts the 256 bytes and the special tokens; `max_length` is the model's context in tokens.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_QWEN_SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [PAD_TOKEN, TURN_START, TURN_END, MASK_TOKEN]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=special,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=TURN_END,
+        pad_token=PAD_TOKEN,
+        mask_token=MASK_TOKEN,
+        additional_special_tokens=[TURN_START],
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=max_length,
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def add_mask_token(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

@@ -27,7 +27,7 @@ from mars.checkpoint import Checkpoint
 from mars.records import to_json
 from mars.scripted import ScriptedModel
 from mars.tasks import TASKS, sample
-from mars.training.tokenizer import train_tokenizer
+from mars.training.start import train_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -20,8 +20,8 @@ from mars.training.adapter import (
     accepted_lengths,
     encode_conversation,
 )
-from mars.training.pace import Pace
 from mars.training.settings import AdapterSettings
+from mars.training.trainer import Pace
 
 
 def _llama(vocabulary: int) -> LlamaForCausalLM:
@@ -75,8 +75,8 @@ def test_masks_stay_within_their_answer() -> None:
     answers = ((6, 14), (20, 23))
     batch = collate(
         [
-            {"input_ids": tuple(range(30)), "answers": answers},
-            {"input_ids": (1, 2, 3, 4, 5, 6, 7, 8), "answers": ((3, 8),)},
+            Conversation(tuple(range(30)), answers),
+            Conversation((1, 2, 3, 4, 5, 6, 7, 8), ((3, 8),)),
         ]
     )
     assert batch["input_ids"].shape == (2, 30)

@@ -3,7 +3,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Qwen2ForCausalLM
 
-from mars.training.optimizer import MuonAdamW, make_optimizer
+from mars.training.trainer import MuonAdamW, make_optimizer
 
 RATE = 0.01
 

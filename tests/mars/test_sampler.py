@@ -1,6 +1,6 @@
 from random import Random
 
-from mars.training.sampler import BATCHES_PER_BUCKET, MixedLengthBatches
+from mars.training.trainer import BATCHES_PER_BUCKET, MixedLengthBatches
 
 LENGTHS = [Random(index).randint(10, 200) for index in range(1003)]
 

@@ -13,8 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2C
 from mars.chat import MASK_TOKEN, encode_messages, encode_prompt
 from mars.training.__main__ import main, parser
 from mars.training.data import encode_example, read_conversations, synthetic_conversations
-from mars.training.start import add_mask_token
-from mars.training.tokenizer import train_tokenizer
+from mars.training.start import add_mask_token, train_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--precision", "fp32", "--batch-size", "2", "--learning-rate", "1e-3", "--max-length", "48"]

@@ -1,0 +1,216 @@
+"""Our parts of the Hugging Face Trainer: the order of the examples, the optimizers, the clock, and what it is told."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Muon, Optimizer
+from torch.utils.data import Sampler
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from mars.training.settings import AdapterSettings, TrainingSettings
+
+BATCHES_PER_BUCKET = 80
+BETAS = (0.9, 0.98)
+PACE_FILE = "pace.json"
+"""In the folder of a saved step: the seconds trained until then."""
+ENDLESS_EPOCHS = 100_000.0
+"""What the Trainer is told where the clock decides."""
+_LEAST = 1e-3
+
+
+class MixedLengthBatches(Sampler[int]):
+    """Neighbouring `batch_size` indices have similar lengths, so that little is padded; the batches come shuffled.
+
+    Sorting by length sorts by family, and steps in which all examples are of one family learn slower
+    (docs/log.md): that is why the Trainer's own grouping, which keeps neighbouring batches alike, is not used.
+    The order depends on the seed and the epoch alone.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of this epoch."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        rng = Random(f"{self._seed}/{self._epoch}")
+        order = list(range(len(self._lengths)))
+        rng.shuffle(order)
+        size = self._batch_size * BATCHES_PER_BUCKET
+        for first in range(0, len(order), size):
+            bucket = sorted(order[first : first + size], key=lambda index: self._lengths[index])
+            batches = [bucket[start : start + self._batch_size] for start in range(0, len(bucket), self._batch_size)]
+            last = batches.pop() if len(batches[-1]) < self._batch_size else []
+            rng.shuffle(batches)
+            yield from (index for batch in [*batches, last] for index in batch)
+
+
+class MixedLengthTrainer(Trainer):
+    """A Trainer that reads its examples, each with `ids`, in batches of similar lengths."""
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> MixedLengthBatches:
+        lengths = [len(example.ids) for example in self.train_dataset]
+        return MixedLengthBatches(lengths, self.args.per_device_train_batch_size, self.args.seed)
+
+
+def training_arguments(settings: TrainingSettings | AdapterSettings, work: Path, **others: Any) -> TrainingArguments:
+    """What the Trainer is told: a cosine to 0 after a warm-up, as in the paper, and whatever else the run needs."""
+    cpu = not torch.cuda.is_available()
+    return TrainingArguments(
+        output_dir=str(work),
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=settings.warmup_share,
+        use_cpu=cpu,
+        ddp_backend="gloo" if cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else None,
+        seed=settings.seed,
+        save_steps=settings.save_steps,
+        save_total_limit=2,
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=not cpu,
+        **others,
+    )
+
+
+def last_saved_step(work: Path) -> str:
+    """The newest folder that the Trainer finished writing: its state file comes last, so a kill cannot fake it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    saved = {int(state.parent.name.rpartition("-")[2]): state for state in work.glob("checkpoint-*/trainer_state.json")}
+    for step in sorted(saved, reverse=True):
+        try:
+            json.loads(saved[step].read_text())
+        except ValueError:
+            continue
+        return str(saved[step].parent)
+    raise ValueError(f"nothing to resume: {work} holds no saved step; run without --resume")
+
+
+class MuonAdamW(Optimizer):
+    """Two optimizers that step as one and share their parameter groups with the learning-rate schedule."""
+
+    def __init__(self, muon: Muon, adamw: AdamW) -> None:
+        self._parts: tuple[Optimizer, Optimizer] = (muon, adamw)
+        super().__init__([*muon.param_groups, *adamw.param_groups], {})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One step of both; a closure is evaluated once, before."""
+        loss = closure() if closure is not None else None
+        for part in self._parts:
+            part.step()
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of both, in order."""
+        return {"parts": [part.state_dict() for part in self._parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore both; the groups are shared again afterwards."""
+        for part, state in zip(self._parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self.param_groups = [group for part in self._parts for group in part.param_groups]
+
+
+def make_optimizer(name: str, model: nn.Module, learning_rate: float, weight_decay: float) -> Optimizer:
+    """AdamW, or Muon for the matrices inside the layers and AdamW for the rest (docs/log.md compares them).
+
+    Muon's updates are scaled to AdamW's size, so that one rate serves both.
+    """
+    if name == "adamw":
+        return AdamW(model.parameters(), lr=learning_rate, betas=BETAS, weight_decay=weight_decay)
+    inner = {id(p) for layer in model.modules() if isinstance(layer, nn.ModuleList) for p in layer.parameters()}
+    matrices = [p for p in model.parameters() if p.ndim == 2 and id(p) in inner]
+    rest = [p for p in model.parameters() if p.ndim != 2 or id(p) not in inner]
+    return MuonAdamW(
+        Muon(matrices, lr=learning_rate, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"),
+        AdamW(rest, lr=learning_rate, betas=BETAS, weight_decay=weight_decay),
+    )
+
+
+class Pace(TrainerCallback):
+    """Training by the clock, for a machine that is lent for minutes at a time, where steps cannot be counted before.
+
+    It ends training after `minutes`, those of earlier calls included, or a call, saved, after `pause_after` of its own.
+    `factor` is what the peak learning rate is multiplied by now: it rises over `warmup_share` of the time, then falls
+    to 0 as a cosine.
+    """
+
+    def __init__(
+        self,
+        minutes: float,
+        warmup_share: float,
+        pause_after: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ):
+        self._total = 60 * minutes
+        self._warmup_share = warmup_share
+        self._own = math.inf if pause_after is None else 60 * pause_after
+        self._now = now
+        self._before = 0.0
+        self._start = now()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds trained, those of earlier calls included."""
+        return self._before + self._now() - self._start
+
+    @property
+    def factor(self) -> float:
+        """Of the peak learning rate."""
+        share = min(1.0, self.seconds / self._total)
+        if share < self._warmup_share:
+            return max(_LEAST, share / self._warmup_share)
+        return 0.5 * (1 + math.cos(math.pi * (share - self._warmup_share) / (1 - self._warmup_share)))
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> TrainerControl:
+        """Take over the seconds of the step that training goes on from."""
+        file = _folder(args, state) / PACE_FILE
+        self._before = float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else 0.0
+        self._start = self._now()
+        return control
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> TrainerControl:
+        """Save and stop when the time is up."""
+        if self.seconds >= self._total or self.seconds - self._before >= self._own:
+            control.should_save = control.should_training_stop = True
+        return control
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> TrainerControl:
+        """Note the seconds beside the step."""
+        if state.is_world_process_zero:
+            text = json.dumps({"seconds": round(self.seconds, 3)}) + "\n"
+            (_folder(args, state) / PACE_FILE).write_text(text, encoding="utf-8")
+        return control
+
+
+def _folder(args: TrainingArguments, state: TrainerState) -> Path:
+    return Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
