@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import secrets
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from mars.metrics import Tally
 from mars.records import ForwardPass, Proposal
@@ -20,7 +23,6 @@ from mars.serve.schema import (
     Candidate,
     ChatLogprobs,
     CompletionLogprobs,
-    Heading,
     StreamOptions,
     TokenLogprob,
     Usage,
@@ -132,7 +134,7 @@ class Candidates:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._byte_of = byte_characters()
+        self._byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
 
     def of(self, token_id: int, probability: float) -> Candidate:
         """The token with this probability."""
@@ -147,19 +149,18 @@ class Candidates:
         return list(text.encode())
 
 
-def byte_characters() -> dict[str, int]:
-    """The byte behind each character of a byte-level vocabulary (GPT-2's): printable ones stand for themselves."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
 class Bodies:
-    """The bodies of one request's answer: of the whole, or of each event."""
+    """The bodies of the answer to one request, by the call `chat` or the other one: of the whole, or of each event."""
 
-    def __init__(self, heading: Heading, prompt_tokens: int, *, logprobs: bool, records: bool) -> None:
-        self._heading = heading
+    def __init__(self, model: str, prompt_tokens: int, *, chat: bool, logprobs: bool, records: bool) -> None:
+        self._heading = {
+            "id": f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(12)}",
+            "object": "chat.completion" if chat else "text_completion",
+            "created": int(time.time()),
+            "model": model,
+        }
         self._prompt_tokens = prompt_tokens
+        self._chat = chat
         self._logprobs = logprobs
         self._records = records
         self._offset = 0
@@ -175,7 +176,7 @@ class Bodies:
             finish=last.finish,
         )
         choice = self._choice(joined, {"role": "assistant", "content": joined.text, "refusal": None}, "message")
-        body = {**self._heading.fields(event=False), "choices": [choice], "usage": self.usage(joined.tokens)}
+        body = {**self._heading, "choices": [choice], "usage": self.usage(joined.tokens)}
         if self._records:
             body["mars"] = {
                 "passes": tally.passes,
@@ -188,7 +189,7 @@ class Bodies:
     async def stream(self, pieces: AsyncGenerator[Piece], options: StreamOptions) -> AsyncGenerator[dict[str, Any]]:
         """The bodies of the events: one for each pass that adds something, and first one that says whose turn it is."""
         counted = options.include_usage or options.continuous_usage_stats
-        opened, tokens = not self._heading.chat, 0
+        opened, tokens = not self._chat, 0
         async with aclosing(pieces):
             async for piece in pieces:
                 tokens = piece.tokens
@@ -207,20 +208,20 @@ class Bodies:
     def usage(self, tokens: int) -> dict[str, Any]:
         """Tokens of the prompt, of the answer so far, and of both."""
         total = self._prompt_tokens + tokens
-        found = Usage(prompt_tokens=self._prompt_tokens, completion_tokens=tokens, total_tokens=total)
-        return found.model_dump()
+        return Usage(prompt_tokens=self._prompt_tokens, completion_tokens=tokens, total_tokens=total).model_dump()
 
     def _event(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return {**self._heading.fields(event=True), "choices": choices}
+        kind = {"object": "chat.completion.chunk"} if self._chat else {}
+        return {**self._heading, **kind, "choices": choices}
 
     def _choice(self, piece: Piece, said: dict[str, Any], under: str = "delta") -> dict[str, Any]:
-        content = {under: said} if self._heading.chat else {"text": piece.text}
+        content = {under: said} if self._chat else {"text": piece.text}
         return {"index": 0, **content, "logprobs": self._said_logprobs(piece), "finish_reason": piece.finish}
 
     def _said_logprobs(self, piece: Piece) -> dict[str, Any] | None:
         if not self._logprobs:
             return None
-        if self._heading.chat:
+        if self._chat:
             return ChatLogprobs(content=piece.logprobs).model_dump()
         offsets = []
         for found in piece.logprobs:

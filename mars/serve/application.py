@@ -86,5 +86,5 @@ def _controller(options: argparse.Namespace, checkpoint: Checkpoint) -> Controll
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
         )
     block_size = options.block_size or checkpoint.block_size or DEFAULT_BLOCK_SIZE
-    thresholds = within(options.accuracy_budget, options.checkpoint, block_size, options.runs).thresholds
+    thresholds = within(options.accuracy_budget, options.checkpoint, block_size, options.runs)
     return controller_of(checkpoint.engine, thresholds)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,8 @@ ONE_SIDED = 1.645
 _SAME = ("batch_size", "tasks", "problems", "seed", "dtype", "device")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
-    """The thresholds, descending, and for each the loss in points that it may have; `problems` were compared."""
-
-    thresholds: tuple[float, ...]
-    losses: tuple[float, ...]
-    problems: int
-
-
-def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> Allowed:
-    """The thresholds whose loss against one-token mode is surely at most `points`, in percentage points.
+def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> tuple[float, ...]:
+    """The thresholds, descending, whose loss against one-token mode is surely at most `points`, in percentage points.
 
     Raises:
         ValueError: one sentence: there are no such runs of these weights with this block size, they cannot be read, or
@@ -41,7 +31,9 @@ def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> Al
     """
     if not (math.isfinite(points) and 0 < points <= 100):
         raise ValueError(f"--accuracy-budget must be above 0 and at most 100 points, got {points:g}")
-    found = _comparable(_entries(runs), fingerprint_of(source), block_size)
+    entries = _entries(runs)
+    weights = weights_digest(sorted(locate(source)[0].glob("*.safetensors")))
+    found = _comparable(entries, weights, block_size)
     if found is None:
         raise ValueError(
             f"{runs} has no runs of {source} with sliding windows of {block_size} tokens at several thresholds and in "
@@ -51,19 +43,17 @@ def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> Al
     right = {threshold: _right(runs / f"{run}.parquet") for threshold, run in found.items()}
     base = right.pop(None)
     thresholds: list[float] = []
-    losses: list[float] = []
     for threshold in sorted((key for key in right if key is not None), reverse=True):
         loss = loss_at_most(base, right[threshold])
         if loss > points:
             break
         thresholds.append(threshold)
-        losses.append(loss)
     if not thresholds:
         raise ValueError(
             f"the highest threshold of the cached runs, {max(key for key in right if key is not None)}, may lose "
             f"{loss:.2f} points: --accuracy-budget must be at least that, got {points:g}"
         )
-    return Allowed(thresholds=tuple(thresholds), losses=tuple(losses), problems=len(base))
+    return tuple(thresholds)
 
 
 def loss_at_most(base: Mapping[Any, bool], other: Mapping[Any, bool]) -> float:
@@ -79,16 +69,6 @@ def loss_at_most(base: Mapping[Any, bool], other: Mapping[Any, bool]) -> float:
     gained = 0.5 + sum(other[key] and not base[key] for key in base)
     error = math.sqrt(lost + gained - (lost - gained) ** 2 / count) / count
     return 100 * ((lost - gained) / count + ONE_SIDED * error)
-
-
-def fingerprint_of(source: str) -> str:
-    """The fingerprint by which cached runs name the weights of a checkpoint (docs/runs.md).
-
-    Raises:
-        ValueError: the checkpoint cannot be found.
-    """
-    folder, _ = locate(source)
-    return weights_digest(sorted(folder.glob("*.safetensors")))
 
 
 def _entries(runs: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -55,6 +55,11 @@ class ApiError(HTTPException):
         super().__init__(status, message, dict(headers or {}))
         kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
         self.body = error_body(message, kind, param, code)
+
+    @property
+    def response(self) -> JSONResponse:
+        """The error as it is sent."""
+        return JSONResponse(self.body, status_code=self.status_code, headers=dict(self.headers or {}))
 
 
 class Keys:
@@ -122,7 +127,7 @@ class Guard:
             self._check(scope)
             await self._app(scope, body.receive, counted)
         except ApiError as error:
-            await send_error(error, counted)
+            await error.response(scope, receive, counted)
         finally:
             self._busy -= 1
 
@@ -173,8 +178,7 @@ class Body:
             self._complete = True
             seconds = self._limits.body_seconds
             raise ApiError(408, f"the body did not arrive within {seconds:g} seconds", code="timeout") from None
-        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
-        self._left -= len(message.get("body", b""))
+        self._left -= self._take(message)
         if self._left < 0:
             raise too_large(self._limits)
         return message
@@ -185,23 +189,17 @@ class Body:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 while not self._complete and left > 0:
-                    message = await self._receive()
-                    left -= len(message.get("body", b""))
-                    self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+                    left -= self._take(await self._receive())
+
+    def _take(self, message: Message) -> int:
+        """The number of bytes in a part; notes whether it is the last one."""
+        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+        return len(message.get("body", b""))
 
 
 def too_large(limits: Limits) -> ApiError:
     """The error for a body beyond the limit."""
     return ApiError(413, f"the body is larger than the {limits.body_bytes:,} bytes that are read", code="too_large")
-
-
-async def send_error(error: ApiError, send: Send) -> None:
-    """Answer with the error."""
-    content = json.dumps(error.body).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(content)), **(error.headers or {})}
-    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": error.status_code, "headers": raw})
-    await send({"type": "http.response.body", "body": content})
 
 
 async def until_gone(receive: Receive, work: Awaitable[Any]) -> bool:

@@ -17,12 +17,16 @@ _ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
 
 class Metrics:
-    """Counters of one server, in a registry of their own. Threads may count at the same time."""
+    """Counters of one server, in a registry of their own. Threads may count at the same time.
+
+    `requests` counts answers that have begun, by route and status, `left` clients that have gone; `first` takes the
+    seconds from a request to its first token.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = self._counter("mars_requests", "Requests answered", "route", "status")
-        self._left = self._counter("mars_requests_left", "Requests whose client left before the end")
+        self.requests = self._counter("mars_requests", "Requests answered", "route", "status")
+        self.left = self._counter("mars_requests_left", "Requests whose client left before the end")
         self._prompt = self._counter("mars_prompt_tokens", "Tokens of prompts")
         self._completion = self._counter("mars_completion_tokens", "Tokens of answers")
         self._passes = self._counter("mars_passes", "Forward passes with rows of each layout", "layout")
@@ -30,7 +34,7 @@ class Metrics:
         self._running = self._gauge("mars_requests_running", "Requests that hold a row")
         self._waiting = self._gauge("mars_requests_waiting", "Requests in the queue")
         self._threshold = self._gauge("mars_threshold", "Threshold of the policy knob; 1 while it decodes exactly")
-        self._first = self._histogram("mars_time_to_first_token_seconds", "From the request to its first token", _FIRST)
+        self.first = self._histogram("mars_time_to_first_token_seconds", "From the request to its first token", _FIRST)
         self._each = self._histogram("mars_time_per_output_token_seconds", "Between tokens after the first", _EACH)
         self._whole = self._histogram("mars_request_seconds", "From the request to its last token", _WHOLE)
         self._forward = self._histogram(
@@ -52,18 +56,6 @@ class Metrics:
             return 1.0 if found is None else found
 
         self._threshold.labels(model).set_function(shown)
-
-    def answered(self, route: str, status: int) -> None:
-        """A response has begun."""
-        self._requests.labels(route, str(status)).inc()
-
-    def left(self) -> None:
-        """A client has gone."""
-        self._left.inc()
-
-    def first_token(self, seconds: float) -> None:
-        """An answer has its first token, so long after the request."""
-        self._first.observe(seconds)
 
     def finished(
         self, *, decoder: str, prompt: int, completion: int, passes: int, seconds: float, writing_seconds: float

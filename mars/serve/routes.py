@@ -29,7 +29,6 @@ from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import (
     ChatRequest,
     CompletionRequest,
-    Heading,
     ModelCard,
     ModelList,
     Request,
@@ -87,10 +86,8 @@ class LoadedModels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRequest:
-    """A request that runs: what it asked for, and what its answer is made with."""
+    """A request that runs: how it is decoded, and what its answer is made with."""
 
-    served: Served
-    params: Request
     info: DecoderInfo
     records: AsyncStream
     writer: Writer
@@ -108,9 +105,13 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
         yield
         await run_in_threadpool(catalogue.close)
 
+    def answered(path: str, status: int) -> None:
+        """Count by route; addresses that do not exist are one."""
+        metrics.requests.labels(path if path in PATHS else "other", str(status)).inc()
+
     app = FastAPI(title="MARS", openapi_url=None, lifespan=lifespan, redirect_slashes=False)
     app.state.catalogue = catalogue
-    app.add_middleware(Guard, limits=limits, keys=keys, answered=_counting(metrics))
+    app.add_middleware(Guard, limits=limits, keys=keys, answered=answered)
     app.add_exception_handler(HTTPException, _refusal)
     app.add_exception_handler(Exception, _failure)
     endpoint = Endpoint(catalogue, limits, metrics)
@@ -226,14 +227,10 @@ class Endpoint:
         chat = isinstance(params, ChatRequest)
         logprobs = params.alternatives is not None
         return RunningRequest(
-            served=served,
-            params=params,
             info=info,
             records=records,
             writer=Writer(served.checkpoint, params.stops, params.alternatives),
-            bodies=Bodies(
-                Heading(served.name, chat=chat), len(prompt), logprobs=logprobs, records=bool(params.records)
-            ),
+            bodies=Bodies(served.name, len(prompt), chat=chat, logprobs=logprobs, records=bool(params.records)),
             prompt_tokens=len(prompt),
             headers={IGNORED_HEADER: ", ".join(names)} if names else {},
             began=began,
@@ -248,7 +245,7 @@ class Endpoint:
                 last = time.monotonic()
                 if piece.tokens and not first:
                     first = last
-                    self._metrics.first_token(first - running.began)
+                    self._metrics.first.observe(first - running.began)
                 yield piece
                 if piece.finish is not None:
                     return
@@ -265,7 +262,7 @@ class Endpoint:
                 writing_seconds=last - first,
             )
             if writer.finish is None:
-                self._metrics.left()
+                self._metrics.left.inc()
 
     async def _ready(self, params: Request) -> Served:
         """The model of a request, if there is room in its queue."""
@@ -384,17 +381,8 @@ async def _refusal(_: HttpRequest, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         says = {404: "there is nothing at this address", 405: "this address takes no such method"}
         error = ApiError(status, says.get(status, "the request cannot be answered"))
-    return JSONResponse(error.body, status_code=error.status_code, headers=dict(error.headers or {}))
+    return error.response
 
 
 async def _failure(_: HttpRequest, error: Exception) -> Response:
     return JSONResponse(error_body(FAILED, "server_error"), status_code=500)
-
-
-def _counting(metrics: Metrics) -> Callable[[str, int], None]:
-    """Counts answers by route; addresses that do not exist are one."""
-
-    def answered(path: str, status: int) -> None:
-        metrics.answered(path if path in PATHS else "other", status)
-
-    return answered

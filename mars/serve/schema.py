@@ -5,8 +5,6 @@ Values are strict: "4" is no number and 1 is no yes. What OpenAI's calls take be
 
 from __future__ import annotations
 
-import secrets
-import time
 from abc import ABC, abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -204,21 +202,6 @@ class ModelList(Strict):
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
-
-
-class Heading:
-    """The first fields of the answer to one request, or of each event of it."""
-
-    def __init__(self, model: str, *, chat: bool) -> None:
-        self.chat = chat
-        self._model = model
-        self._id = f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(12)}"
-        self._created = int(time.time())
-
-    def fields(self, *, event: bool) -> dict[str, Any]:
-        """Id, kind, time and model."""
-        kind = ("chat.completion.chunk" if event else "chat.completion") if self.chat else "text_completion"
-        return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
 
 def error_body(message: str, kind: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:

@@ -67,4 +67,4 @@ def thresholds_for(source: str, checkpoint: Checkpoint, budget: float | None, ru
     Raises:
         ValueError: the cached runs allow none.
     """
-    return () if budget is None else within(budget, source, checkpoint.block_size or 8, runs).thresholds
+    return () if budget is None else within(budget, source, checkpoint.block_size or 8, runs)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mars.checkpoint import Checkpoint
 from mars.records import ForwardPass, Proposal, RowPass
-from mars.serve.answers import LOWEST_LOGPROB, Candidates, StopStrings, Writer, byte_characters
+from mars.serve.answers import LOWEST_LOGPROB, Candidates, StopStrings, Writer
 
 LETTERS = st.text("ab", max_size=12)
 
@@ -42,10 +42,6 @@ def test_only_what_may_begin_a_stop_string_is_held_back() -> None:
     assert found.add("#x") == ""
     assert found.found
     assert found.add("more") == ""
-
-
-def test_every_byte_has_a_character() -> None:
-    assert sorted(byte_characters().values()) == list(range(256))
 
 
 def test_a_token_that_is_part_of_a_character_has_its_own_bytes(checkpoint: Checkpoint) -> None:
