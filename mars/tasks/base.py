@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
@@ -86,11 +86,6 @@ def vary(rng: Random, text: str) -> str:
     while match := _CHOICE.search(text):
         text = text[: match.start()] + rng.choice(match[1].split("|")) + text[match.end() :]
     return text
-
-
-def names(rng: Random, count: int, pool: Sequence[str]) -> list[str]:
-    """`count` different entries of `pool`."""
-    return rng.sample(pool, count)
 
 
 def last_match(pattern: re.Pattern[str], text: str) -> str | None:

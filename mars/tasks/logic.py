@@ -6,7 +6,7 @@ import itertools
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, names, vary
+from mars.tasks.base import Draft, Task, last_match, vary
 from mars.tasks.vocabulary import COLORS, DAYS, FRUITS, MONTHS, PEOPLE, VEGETABLES
 
 _ANSWER = re.compile(r"Answer:\s*([^\n]+)")
@@ -45,12 +45,12 @@ def booleans(rng: Random) -> Draft:
 
 
 def swaps(rng: Random) -> Draft:
-    people, colors = names(rng, 3, PEOPLE), names(rng, 3, COLORS)
+    people, colors = rng.sample(PEOPLE, 3), rng.sample(COLORS, 3)
     held = dict(zip(people, colors, strict=True))
     told, steps = [], []
     pairs = []
     for _ in range(2):
-        a, b = names(rng, 2, people)
+        a, b = rng.sample(people, 2)
         pairs.append((a, b))
         held[a], held[b] = held[b], held[a]
         told.append(f"{a} and {b} swap balls.")
@@ -67,7 +67,7 @@ def swaps(rng: Random) -> Draft:
 
 
 def ordering(rng: Random) -> Draft:
-    a, b, c = names(rng, 3, PEOPLE)
+    a, b, c = rng.sample(PEOPLE, 3)
     more, most, least = rng.choice((("taller", "tallest", "shortest"), ("older", "oldest", "youngest")))
     facts = [f"{a} is {more} than {b}.", f"{b} is {more} than {c}."]
     flipped = rng.random() < 0.5
@@ -147,7 +147,7 @@ def walking(rng: Random) -> Draft:
 
 
 def counting(rng: Random) -> Draft:
-    fruits, others = names(rng, rng.randint(1, 3), FRUITS), names(rng, rng.randint(1, 2), VEGETABLES)
+    fruits, others = rng.sample(FRUITS, rng.randint(1, 3)), rng.sample(VEGETABLES, rng.randint(1, 2))
     things = [(name, rng.randint(2, 6), True) for name in fruits] + [
         (name, rng.randint(2, 6), False) for name in others
     ]
@@ -171,7 +171,7 @@ def counting(rng: Random) -> Draft:
 
 
 def liars(rng: Random) -> Draft:
-    people = names(rng, 3, PEOPLE)
+    people = rng.sample(PEOPLE, 3)
     truth = rng.random() < 0.5
     told = [f"{people[0]} always {'tells the truth' if truth else 'lies'}."]
     steps, parameters = [], [truth]

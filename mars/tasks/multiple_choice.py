@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, names, vary
+from mars.tasks.base import Draft, Task, last_match, vary
 from mars.tasks.vocabulary import ANIMALS, COLORS, DAYS, FRUITS, MONTHS, PEOPLE, PLACES, TOOLS, VEGETABLES
 
 _ANSWER = re.compile(r"answer is \(?([A-D])\)?")
@@ -124,7 +124,7 @@ def sequence(rng: Random) -> Draft:
 
 
 def odd_one(rng: Random) -> Draft:
-    kind, other = names(rng, 2, list(_CLASSES))
+    kind, other = rng.sample(list(_CLASSES), 2)
     members = rng.sample(_CLASSES[kind], 3)
     odd = rng.choice([word for word in _CLASSES[other] if word not in members])
     return _draft(

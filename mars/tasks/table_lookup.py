@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from mars.tasks.base import Draft, Task, names, vary
+from mars.tasks.base import Draft, Task, vary
 from mars.tasks.logic import check_text
 from mars.tasks.vocabulary import CITIES, COLORS, FRUITS, PEOPLE, TOOLS
 
@@ -52,7 +52,7 @@ def _table(rng: Random, *columns: str) -> Table:
     """3 or 4 rows whose numbers end in different digits; the column to search stands first."""
     key, number, count = rng.choice(list(_KEYS)), rng.choice(_NUMBERS), rng.randint(3, 4)
     values = [10 * rng.randint(1, 5) + ones for ones in rng.sample(range(10), count)]
-    rows = zip(names(rng, count, _KEYS[key]), values, names(rng, count, COLORS), strict=True)
+    rows = zip(rng.sample(_KEYS[key], count), values, rng.sample(COLORS, count), strict=True)
     return Table(key, number, columns or ("key", "color", "number"), tuple(Row(*row) for row in rows))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, names, vary
+from mars.tasks.base import Draft, Task, last_match, vary
 from mars.tasks.vocabulary import CITIES, ITEMS, PEOPLE, TIMES
 
 _ANSWER = re.compile(r"####\s*(-?\d+)")
@@ -41,7 +41,7 @@ def _draft(rng: Random, parameters: tuple[object, ...], prompt: str, steps: list
 
 def sheep(rng: Random) -> Draft:
     """The family of the paper's Figure 1."""
-    a, b, c = names(rng, 3, CITIES)
+    a, b, c = rng.sample(CITIES, 3)
     first, second, count = rng.choice(list(TIMES)), rng.choice(list(TIMES)), rng.randint(2, 9)
     b_count = second * count
     a_count = first * b_count
@@ -61,7 +61,7 @@ def sheep(rng: Random) -> Draft:
 
 
 def shopping(rng: Random) -> Draft:
-    (who,), (x, y) = names(rng, 1, PEOPLE), names(rng, 2, ITEMS)
+    (who,), (x, y) = rng.sample(PEOPLE, 1), rng.sample(ITEMS, 2)
     a, p, b, q = (rng.randint(2, 9) for _ in range(4))
     return _draft(
         rng,
@@ -77,7 +77,7 @@ def shopping(rng: Random) -> Draft:
 
 
 def bus(rng: Random) -> Draft:
-    (where,) = names(rng, 1, CITIES)
+    (where,) = rng.sample(CITIES, 1)
     start = rng.randint(20, 60)
     off, on, last = rng.randint(3, 15), rng.randint(3, 20), rng.randint(2, 12)
     return _draft(
@@ -94,7 +94,7 @@ def bus(rng: Random) -> Draft:
 
 
 def savings(rng: Random) -> Draft:
-    (who,), (x,) = names(rng, 1, PEOPLE), names(rng, 1, ITEMS)
+    (who,), (x,) = rng.sample(PEOPLE, 1), rng.sample(ITEMS, 1)
     weekly, weeks = rng.randint(3, 12), rng.randint(3, 9)
     spent = rng.randint(2, weekly * weeks - 1)
     return _draft(
@@ -110,7 +110,7 @@ def savings(rng: Random) -> Draft:
 
 
 def sharing(rng: Random) -> Draft:
-    (who,), (x,) = names(rng, 1, PEOPLE), names(rng, 1, ITEMS)
+    (who,), (x,) = rng.sample(PEOPLE, 1), rng.sample(ITEMS, 1)
     friends, each = rng.randint(2, 6), rng.randint(2, 9)
     total = friends * each
     kept = rng.randint(1, 9)
@@ -129,7 +129,7 @@ def sharing(rng: Random) -> Draft:
 
 
 def baking(rng: Random) -> Draft:
-    (who,) = names(rng, 1, PEOPLE)
+    (who,) = rng.sample(PEOPLE, 1)
     cups, cakes = rng.randint(2, 6), rng.randint(3, 9)
     have = rng.randint(1, cups * cakes - 1)
     thing = rng.choice(("cake", "pie", "loaf", "tart"))
@@ -146,7 +146,7 @@ def baking(rng: Random) -> Draft:
 
 
 def reading(rng: Random) -> Draft:
-    (who,) = names(rng, 1, PEOPLE)
+    (who,) = rng.sample(PEOPLE, 1)
     daily, days = rng.randint(4, 12), rng.randint(2, 7)
     pages = rng.randint(daily * days + 1, 99)
     return _draft(
@@ -162,7 +162,7 @@ def reading(rng: Random) -> Draft:
 
 
 def ages(rng: Random) -> Draft:
-    a, b, c = names(rng, 3, PEOPLE)
+    a, b, c = rng.sample(PEOPLE, 3)
     first, second, age = rng.randint(2, 9), rng.randint(2, 9), rng.randint(3, 20)
     middle = age + second
     return _draft(
@@ -179,7 +179,7 @@ def ages(rng: Random) -> Draft:
 
 
 def collecting(rng: Random) -> Draft:
-    (a, b), (x,) = names(rng, 2, PEOPLE), names(rng, 1, ITEMS)
+    (a, b), (x,) = rng.sample(PEOPLE, 2), rng.sample(ITEMS, 1)
     count, times, given, more = rng.randint(4, 12), rng.choice(list(TIMES)), rng.randint(1, 7), rng.randint(2, 15)
     owned = times * count
     return _draft(
