@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from mars.config import ScoreName
+from mars.records import Proposal, Source
 from mars.sampling import Sampling, pick
 
 Alternatives = tuple[tuple[int, float], ...]
@@ -68,6 +69,11 @@ class HostAcceptResult:
     ids: list[list[int]]
     scores: list[list[float]]
     alternatives: list[list[Alternatives]]
+
+    def proposals(self, place: int, sources: Sequence[Source]) -> tuple[Proposal, ...]:
+        """The first proposals of a row, as many as there are sources."""
+        columns = zip(self.ids[place], self.scores[place], sources, self.alternatives[place], strict=False)
+        return tuple(Proposal(*column) for column in columns)
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ from analysis.benches.bench import BenchCase, Decode
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec
 from analysis.decoding.llama_cpp import LLAMA_CPP, LlamaCpp
 from analysis.decoding.timed import Generate, Stopwatch, decode_timed, is_continuous, run
-from mars.checkpoint.adapted import weights_folder
+from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.checkpoint import DTYPES, Checkpoint
 from mars.checkpoint.loading import load_source
 from mars.checkpoint.sources import NAMED_BASES

@@ -11,7 +11,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from mars.checkpoint.adapted import weights_folder
+from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, mask_training, read_record
 from mars.checkpoint.sources import locate, weights_digest
 from mars.checkpoint.weights import read_config

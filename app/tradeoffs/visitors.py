@@ -30,8 +30,7 @@ from mars.schema import STRICT, between
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
-    from mars.decoding.service import Service
-    from mars.decoding.stream import Stream
+    from mars.decoding.service import Service, Stream
 
 LEAST, MOST, USUAL = 0.1, 5.0, 0.5
 """Visitors a second."""

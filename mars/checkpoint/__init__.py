@@ -1,7 +1,7 @@
 """Checkpoints: from a source to an engine and a tokenizer.
 
 `sources` finds the folder, `converted` and `gguf_file` make one of a GGUF file, `weights` and `adapter` read the files,
-`adapted` and `fingerprint` find an adapter's base, `checkpoint` puts an engine on top, `loading` follows a command's
+`fingerprint` tells whether a base is the adapter's, `checkpoint` puts an engine on top, `loading` follows a command's
 options. Torch is not read before `Checkpoint` or `load_checkpoint` is asked for.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mars.checkpoint.errors import CheckpointError
+from mars.checkpoint.sources import CheckpointError
 
 if TYPE_CHECKING:
     from mars.checkpoint.checkpoint import Checkpoint, load_checkpoint

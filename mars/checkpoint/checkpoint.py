@@ -1,7 +1,7 @@
 """A source in (mars/checkpoint/sources.py), an engine and a tokenizer out. No code from a checkpoint is ever run.
 
 Four kinds are read: ours (a Hugging Face folder with the training record `mars.json`), our adapters
-(mars/checkpoint/adapted.py), any Qwen2 or Llama checkpoint, and the published MARS format: `a2d-qwen2` weights are
+(mars/checkpoint/adapter.py), any Qwen2 or Llama checkpoint, and the published MARS format: `a2d-qwen2` weights are
 plain Qwen2 ones under a causal mask. A model trained by block diffusion is no causal model, and its engine says so; the
 published one is not read.
 """
@@ -20,16 +20,13 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from mars import decoders
 from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, encode_text
-from mars.checkpoint.adapted import find_base, is_adapter, merge
-from mars.checkpoint.adapter import load_adapter
-from mars.checkpoint.errors import CheckpointError, Progress
-from mars.checkpoint.sources import locate
+from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
+from mars.checkpoint.sources import RECORD_FILE, CheckpointError, Progress, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
-from mars.decoding.service import service_of
-from mars.decoding.stream import Stream
+from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
 from mars.engine.linear import bfloat16_is_faster
 
@@ -38,7 +35,6 @@ __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 DEVICES = ("auto", "cpu", "cuda")
 SMALL = 2**24  # weights of a model that float32 serves as well on a CPU, and that may be held twice
-RECORD_FILE = "mars.json"
 STAGES = ("sft", "mars", "block_diffusion", "adapter")
 _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 
@@ -227,16 +223,17 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
     Raises:
         CheckpointError: there is no such dtype.
     """
-    wanted = os.environ.get("MARS_CPU_DTYPE") or dtype
-    large = config is not None and _weights(config) > SMALL
-    if dtype == "auto" and (device.type == "cuda" or not large):
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    if dtype == "auto" and wanted == "auto":
+    if dtype == "auto":
+        if device.type == "cuda":
+            return torch.bfloat16
+        if config is None or _weights(config) <= SMALL:
+            return torch.float32
+        dtype = os.environ.get("MARS_CPU_DTYPE") or "auto"
+    if dtype == "auto":
         return torch.bfloat16 if bfloat16_is_faster(torch.get_num_threads()) else torch.float32
-    wanted = wanted if dtype == "auto" else dtype
-    if wanted not in DTYPES:
-        raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {wanted!r}")
-    return DTYPES[wanted]
+    if dtype not in DTYPES:
+        raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
+    return DTYPES[dtype]
 
 
 def _weights(config: PreTrainedConfig) -> int:

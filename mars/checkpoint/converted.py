@@ -20,17 +20,16 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.fingerprint import folder_fingerprint
 from mars.checkpoint.gguf_file import convert
+from mars.checkpoint.sources import CheckpointError, Progress
+from mars.checkpoint.weights import Stamp, stamp_of
 
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # to be raised when `convert` writes something else: folders of another format are made again
 _ONE_THREAD = threading.Lock()
 
-Stamp = tuple[tuple[str, int, int], ...]
-"""Name, size and time of change of each file: while they stand, hashes need not be taken again."""
 _checked: dict[Path, Stamp] = {}
 
 
@@ -71,10 +70,8 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
 
 def known_fingerprint(folder: Path) -> str:
     """The fingerprint of the weights in a folder: a converted one has it in its manifest."""
-    manifest = _read(folder / MANIFEST)
-    if manifest and _checked.get(folder) == _stamp(folder):
-        return str(manifest["fingerprint"])
-    return _fingerprint(folder, _stamp(folder))
+    manifest, stamp = _read(folder / MANIFEST), stamp_of(folder.iterdir())
+    return str(manifest["fingerprint"]) if manifest and _checked.get(folder) == stamp else _fingerprint(folder, stamp)
 
 
 def file_hash(file: Path) -> str:
@@ -116,7 +113,7 @@ def _make(file: Path, folder: Path, digest: str, tell: Progress) -> None:
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    _checked[folder] = _stamp(folder)
+    _checked[folder] = stamp_of(folder.iterdir())
 
 
 def _is_whole(folder: Path) -> bool:
@@ -124,7 +121,7 @@ def _is_whole(folder: Path) -> bool:
     manifest = _read(folder / MANIFEST)
     if not manifest or manifest["format"] != _FORMAT:
         return False
-    stamp = _stamp(folder)
+    stamp = stamp_of(folder.iterdir())
     if _checked.get(folder) == stamp:
         return True
     files = [file for file in folder.iterdir() if file.name != MANIFEST]
@@ -141,11 +138,6 @@ def _read(path: Path) -> dict[str, object] | None:
         return found if {"format", "source", "fingerprint", "files"} <= found.keys() else None
     except (OSError, ValueError, AttributeError):
         return None
-
-
-def _stamp(folder: Path) -> Stamp:
-    stats = ((file.name, file.stat()) for file in sorted(folder.iterdir()))
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 @contextmanager

@@ -9,18 +9,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mars.checkpoint.errors import CheckpointError, Progress
-
-ADAPTER_CONFIG, ADAPTER_RECORD = "adapter_config.json", "mars.json"
+RECORD_FILE = "mars.json"
+"""The training record of a checkpoint or an adapter, in its folder."""
+ADAPTER_CONFIG = "adapter_config.json"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
 _GGUF = ".gguf"
+
+Progress = Callable[[str, float], None]
+"""Called while a checkpoint is loaded, with a short sentence and the share that is done, 0 to 1."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; the message is one sentence that names the file and the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,7 @@ def unavailable(source: str) -> str | None:
 
 def adapter_base(folder: Path) -> str | None:
     """The source of the base that the adapter in a folder was trained on; None if it names none, or is no adapter's."""
-    named = _read(folder / ADAPTER_RECORD).get("base")
+    named = _read(folder / RECORD_FILE).get("base")
     configured = _read(folder / ADAPTER_CONFIG)
     source = named.get("name") if isinstance(named, dict) else None
     source = source or configured.get("base_model_name_or_path")
@@ -121,8 +128,7 @@ def weights_digest(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as opened:
-            while part := opened.read(1 << 20):
-                digest.update(part)
+            hashlib.file_digest(opened, lambda: digest)
     return digest.hexdigest()[:16]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,15 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from mars.checkpoint.errors import CheckpointError
+from mars.checkpoint.sources import CheckpointError
 
 MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "llama": (LlamaConfig, LlamaForCausalLM),
     "a2d-qwen2": (Qwen2Config, Qwen2ForCausalLM),
 }
+Stamp = tuple[tuple[str, int, int], ...]
+"""Name, size and time of change of each file: while they stand, nothing needs to be read again."""
 _models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
 _loading = threading.Lock()
 
@@ -118,14 +120,18 @@ def shared_model(
     Nobody but its engines may hold on to it, and nobody may change it. A folder whose weights have been written again
     is another one.
     """
-    stats = [(file.name, file.stat()) for file in sorted(folder.glob("*.safetensors"))]
-    stamp = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
-    key = (folder.resolve(), stamp, dtype, str(device))
+    key = (folder.resolve(), stamp_of(folder.glob("*.safetensors")), dtype, str(device))
     with _loading:
         model = _models.get(key)
         if model is None:
             model = _models[key] = load().to(device)
         return model
+
+
+def stamp_of(files: Iterable[Path]) -> Stamp:
+    """The stamp of these files."""
+    stats = ((file.name, file.stat()) for file in sorted(files))
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 def _check_weights(file: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Source
@@ -23,8 +23,7 @@ class Autoregressive(Method):
         return 1
 
     def window(self, batch: Batch) -> Window:
-        slots_RQ = slots_of(batch, 0)
-        return Window(ids_RQ=batch.tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=batch.extent, keep=1)
+        return window_of(batch, 0)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         return AcceptResult(self.read(batch, logits_RWV), torch.ones_like(batch.length_R))

@@ -28,6 +28,7 @@ from mars.acceptance import Read, passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
+from mars.decoding.method import MASK
 from mars.decoding.pool import PREFILL_CHUNK
 from mars.decoding.trace import meets_threshold, trace
 from mars.engine import Engine
@@ -175,8 +176,7 @@ class _Blocks:
             judged, chosen = to_host(chosen_RB.sum(1), found), chosen_RB.tolist()
         active = [(place, row) for place, row in enumerate(self.rows) if not row.full]
         for place, row in active:
-            columns = zip(judged.ids[place], judged.scores[place], judged.alternatives[place], strict=True)
-            row.take([Proposal(token, value, "mask", others) for token, value, others in columns], chosen[place])
+            row.take(judged.proposals(place, [MASK] * self.size), chosen[place])
         parts = sorted(
             (self.part(place, window, threshold, accepts=row.full) for place, row in active), key=lambda part: part.row
         )

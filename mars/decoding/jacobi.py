@@ -22,7 +22,7 @@ import torch
 
 from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Phase, Source
@@ -61,14 +61,7 @@ class Jacobi(Method):
         return token
 
     def window(self, batch: Batch) -> Window:
-        guesses = min(self.guesses, batch.room - 1)
-        slots_RQ = slots_of(batch, guesses)
-        return Window(
-            ids_RQ=batch.tokens_RK.gather(1, slots_RQ),
-            slots_RQ=slots_RQ,
-            extent=batch.extent + guesses,
-            keep=1 + guesses,
-        )
+        return window_of(batch, min(self.guesses, batch.room - 1))
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)

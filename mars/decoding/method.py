@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
@@ -24,8 +24,9 @@ from mars.decoding.copies import Copies
 from mars.decoding.layouts import Layout
 from mars.decoding.trees import Plan
 from mars.engine.conditional import States
+from mars.engine.masks import verification_tree
 from mars.engine.window import Window
-from mars.records import Phase, Source
+from mars.records import FinishReason, Phase, Source
 from mars.sampling import Sampling, pick
 
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ class Row:
     def threshold(self) -> float | None:
         """The threshold in force now; None where the method knows none."""
         return self.control.threshold if self.method.uses_threshold else None
+
+    def ending(self, last_id: int, stop_ids: frozenset[int]) -> FinishReason | None:
+        """Why it ends with the token `last_id`, which is counted already; None where it goes on."""
+        if last_id in stop_ids:
+            return "stop"
+        if self.written == self.settings.max_new_tokens:
+            return "length"
+        return "cancelled" if self.control.stopped else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -293,6 +302,22 @@ class Policy(Protocol):
 
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from a pass in which these rows wrote."""
+
+
+def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> Window:
+    """The causal window of these slots (`slots_of`) and the tokens in them; the last 1 + `extra` columns predict."""
+    slots_RQ = slots_of(batch, extra, shift_R)
+    ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+    return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+
+
+def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
+    """The window of so many drafts, with a group of masks behind each of their prefixes (`masks.verification_tree`)."""
+    window = window_of(batch, drafts + (drafts + 1) * masks)
+    window.ids_RQ[:, batch.pending + drafts :] = mask_token_id
+    depths_Q, sees_QQ = verification_tree(batch.pending, drafts, masks, window.ids_RQ.device)
+    positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
+    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 
 
 def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:

@@ -27,7 +27,7 @@ from mars.decoding.sequences import Sequences
 from mars.decoding.trace import reasons_of, trace
 from mars.engine import Engine
 from mars.engine.window import Window, merge
-from mars.records import FinishReason, ForwardPass, Phase, Proposal, RowPass, Trace
+from mars.records import ForwardPass, Phase, Proposal, RowPass, Trace
 
 PREFILL_CHUNK = 512
 BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes
@@ -309,9 +309,8 @@ class Pool:
         row, threshold = group.batch.rows[position], group.batch.thresholds[position]
         accepted, ids = result.accepted[position], result.ids[position]
         sources = group.method.sources(row, threshold, accepted, group.window.keep)
-        columns = zip(ids, result.scores[position], sources, result.alternatives[position], strict=False)
-        proposals = tuple(Proposal(*column) for column in columns)
-        start, room = row.written, row.room
+        proposals = result.proposals(position, sources)
+        start = row.written
         traced = self._traced(group, position, proposals, result) if row.control.trace else None
         row.written += accepted
         row.gained = accepted
@@ -320,13 +319,7 @@ class Pool:
         row.proposed = ids[accepted : accepted + row.drafted]
         row.scores = result.scores[position][accepted : accepted + row.drafted]
         row.pending = 1 if group.method.caches_accepted else accepted
-        reason: FinishReason | None = None
-        if ids[accepted - 1] in self._engine.stop_token_ids:
-            reason = "stop"
-        elif accepted == room:
-            reason = "length"
-        elif row.control.stopped:
-            reason = "cancelled"
+        reason = row.ending(ids[accepted - 1], self._engine.stop_token_ids)
         return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
     def _traced(self, group: Group, position: int, proposals: tuple[Proposal, ...], result: HostAcceptResult) -> Trace:

@@ -19,7 +19,7 @@ import torch
 
 from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
 from mars.decoding.paths import drafts_of, taken
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
 from mars.engine import Engine
@@ -48,11 +48,10 @@ class PromptLookup(Method):
         extra = self.drafts if batch.static else max(plan.drafts for plan in plans)
         drafts_RD = drafts_of(plans, extra, batch.length_R.device, on_the_right=True)
         alone = len(plans) == 1 and not batch.static
-        slots_RQ = slots_of(batch, extra, None if alone else (drafts_RD < 0).sum(1))
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+        window = window_of(batch, extra, None if alone else (drafts_RD < 0).sum(1))
         if extra:
-            ids_RQ[:, -extra:] = torch.where(drafts_RD < 0, ids_RQ[:, -extra:], drafts_RD)
-        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+            window.ids_RQ[:, -extra:] = torch.where(drafts_RD < 0, window.ids_RQ[:, -extra:], drafts_RD)
+        return window
 
     def _plan(self, row: Row, *, static: bool) -> Plan:
         most = min(self.drafts, MOST_COLUMNS - 1)

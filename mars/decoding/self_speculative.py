@@ -37,11 +37,11 @@ from mars.acceptance import Read, match_prefix, read
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
 from mars.decoding.layouts import LINEAR, MASKLESS, TREES, Layout, columns_of, layout_of, reach_of
-from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, tree_window, window_of
 from mars.decoding.paths import drafts_of, group_of, joined, spread, taken
 from mars.decoding.trees import MOST_COLUMNS, NO_DRAFTS, PRICE, Draft, Expectation, Plan
 from mars.engine import Engine
-from mars.engine.masks import tree_of, verification_tree
+from mars.engine.masks import tree_of
 from mars.engine.window import Window
 from mars.records import Phase, Source
 
@@ -93,16 +93,11 @@ class SelfSpeculative(Method):
             return self._tree(batch)
         if layout in LINEAR:
             return self._linear(batch, reach_of(layout, self.drafts))
-        columns = columns_of(layout, self.drafts)
-        slots_RQ = slots_of(batch, columns - 1)
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + columns - 1, keep=columns)
-        if layout == "none":
-            return window
-        ids_RQ[:, batch.pending + self.drafts :] = self.mask_token_id
-        depths_Q, sees_QQ = verification_tree(batch.pending, self.drafts, self.drafts, slots_RQ.device)
-        positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
-        return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+        return (
+            window_of(batch, 0)
+            if layout == "none"
+            else tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
+        )
 
     def _plan(self, batch: Batch, expected: Expectation, layout: Layout) -> None:
         """Learn from the last pass of each row, and plan its columns of the next one if it is to have a tree."""
@@ -134,21 +129,19 @@ class SelfSpeculative(Method):
         device = batch.length_R.device
         extra = max(plan.columns for plan in plans) - 1
         columns_R = torch.tensor([plan.columns for plan in plans], device=device)
-        slots_RQ = slots_of(batch, extra, None if len(plans) == 1 else extra + 1 - columns_R)
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
+        window = window_of(batch, extra, None if len(plans) == 1 else extra + 1 - columns_R)
         if extra:
             behind_RC = self._behind(plans, extra, device)
-            ids_RQ[:, -extra:] = torch.where(behind_RC < 0, ids_RQ[:, -extra:], behind_RC)
-        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+            window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
         if not any(any(plan.masks) for plan in plans):
             return window
         trees = [tree_of(batch.pending, plan.masks, device) for plan in plans]
-        missing = [slots_RQ.shape[1] - len(depths_Q) for depths_Q, _ in trees]
+        missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
         pairs = list(zip(trees, missing, strict=True))
         depths_RQ = torch.stack([functional.pad(depths_Q, (left, 0)) for (depths_Q, _), left in pairs])
         sees_RQQ = torch.stack([functional.pad(sees_QQ, (left, 0, left, 0)) for (_, sees_QQ), left in pairs])
         if any(missing):
-            sees_RQQ |= torch.eye(slots_RQ.shape[1], dtype=torch.bool, device=device)
+            sees_RQQ |= torch.eye(window.columns, dtype=torch.bool, device=device)
         positions_RQ = (batch.length_R[:, None] - 1 + depths_RQ).clamp_min_(0)
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_RQQ)
 
@@ -166,11 +159,9 @@ class SelfSpeculative(Method):
         most = min(reach, batch.drafts)
         drafts_R = self._drafts(batch, reach)[1]
         alone = len(batch.rows) == 1 and not batch.static
-        slots_RQ = slots_of(batch, most + reach, None if alone else most - drafts_R)
-        past_drafts_RQ = slots_RQ > (batch.length_R + drafts_R)[:, None]
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ).masked_fill_(past_drafts_RQ, self.mask_token_id)
-        extra = most + reach
-        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+        window = window_of(batch, most + reach, None if alone else most - drafts_R)
+        window.ids_RQ.masked_fill_(window.slots_RQ > (batch.length_R + drafts_R)[:, None], self.mask_token_id)
+        return window
 
     def _drafts(self, batch: Batch, reach: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The first of what the last pass left to verify [R, D], masks where nothing is, and how many that is [R]."""

@@ -12,7 +12,7 @@ import torch
 from mars.acceptance import threshold_prefix, thresholds
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
-from mars.decoding.method import MASK, AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import MASK, AcceptResult, Batch, Method, Row, window_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import Source
@@ -42,10 +42,9 @@ class SlidingWindow(Method):
     def window(self, batch: Batch) -> Window:
         # One-token mode reads no mask, and no mask is forwarded whose proposal has no room in any row.
         masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
-        slots_RQ = slots_of(batch, masks)
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-        ids_RQ[:, batch.pending :] = self.mask_token_id
-        return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + masks, keep=1 + masks)
+        window = window_of(batch, masks)
+        window.ids_RQ[:, batch.pending :] = self.mask_token_id
+        return window
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)

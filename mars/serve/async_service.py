@@ -16,14 +16,13 @@ from mars.config import DEFAULT_THRESHOLD, DecodingSettings
 from mars.control import Control
 from mars.decoders import DecoderInfo
 from mars.decoding.controller import Controller
-from mars.decoding.service import LONGEST, LOOKAHEAD, Service
+from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
 from mars.options import DEFAULT_BLOCK_SIZE
 from mars.records import ForwardPass
 from mars.serve.metrics import Metrics
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
-    from mars.decoding.stream import Stream
 
 PLACES, QUEUE = 8, 64
 LONGEST_WAIT_SECONDS = 60

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
-from mars.checkpoint.adapter import MASKS_FILE, RECORD_FILE, WEIGHTS_FILE
+from mars.checkpoint.adapter import MASKS_FILE, WEIGHTS_FILE
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.sources import locate
+from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.provenance import provenance
 from mars.training.adapter import AdapterModel, AnchorCollator, Conversation, encode_conversation

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
+from mars.checkpoint.sources import RECORD_FILE
 from mars.provenance import provenance
 from mars.training.data import (
     Collator,
@@ -24,8 +25,6 @@ from mars.training.objective import Losses, block_diffusion_losses, mars_losses,
 from mars.training.settings import TrainingSettings
 from mars.training.start import start
 from mars.training.trainer import MixedLengthTrainer, last_saved_step, make_optimizer, training_arguments
-
-RECORD_FILE = "mars.json"
 
 
 class StageTrainer(MixedLengthTrainer):

@@ -20,7 +20,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_mask
 from mars.decoding.method import slots_of
-from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded
 from mars.decoding.sliding_window import SlidingWindow
 from mars.engine import Engine
 from mars.records import ForwardPass, RowPass
@@ -88,11 +88,11 @@ def _inner(lockstep: LockstepBatch, size: int) -> ForwardPass:
 def _advance(lockstep: LockstepBatch, row: LockstepRow, place: int, step: Step, size: int) -> RowPass:
     """Count in what a row accepted: none of it is cached, and it joins what the block has so far."""
     accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
-    proposals = step.proposals(place, lockstep.method.sources(row, threshold, accepted, step.columns))
+    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, accepted, step.columns))
     traced = lockstep.traced(step, place, proposals, accepted)
     row.pending = accepted if start == row.limit - size else row.pending + accepted
     row.written += accepted
-    reason = ending(row, proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
+    reason = row.ending(proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
     return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
 

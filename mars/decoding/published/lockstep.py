@@ -21,7 +21,7 @@ from mars.decoding.sequences import Sequences
 from mars.decoding.trace import reasons_of, trace
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import FinishReason, ForwardPass, Proposal, RowPass, Source, Trace
+from mars.records import FinishReason, ForwardPass, Proposal, RowPass, Trace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,12 +54,6 @@ class Step:
     def columns(self) -> int:
         """The number of predictions that it asked for in each row."""
         return self.window.keep
-
-    def proposals(self, place: int, sources: Sequence[Source]) -> tuple[Proposal, ...]:
-        """The first proposals of a row, as many as there are sources."""
-        found = self.result
-        columns = zip(found.ids[place], found.scores[place], sources, found.alternatives[place], strict=False)
-        return tuple(Proposal(*column) for column in columns)
 
 
 class LockstepBatch:
@@ -194,15 +188,6 @@ class LockstepBatch:
                 self._cache.move(last, place)
                 self.sequences.move(last, place)
             self.sequences.drop_last()
-
-
-def ending(row: Row, last_id: int, stop_ids: frozenset[int]) -> FinishReason | None:
-    """Why a row ends whose last token is `last_id`, which is counted already; None where it goes on."""
-    if last_id in stop_ids:
-        return "stop"
-    if row.written == row.settings.max_new_tokens:
-        return "length"
-    return "cancelled" if row.control.stopped else None
 
 
 def recorded(passes: Iterable[ForwardPass]) -> Iterator[ForwardPass]:

@@ -28,7 +28,7 @@ from mars.decoding.autoregressive import Autoregressive
 from mars.decoding.base import Prompts, check, trained_mask
 from mars.decoding.method import Method
 from mars.decoding.pair import Pair
-from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, ending, recorded
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded
 from mars.decoding.published.verify import Verify, VerifyAndContinue
 from mars.decoding.sliding_window import SlidingWindow
 from mars.engine import Engine
@@ -137,7 +137,7 @@ def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow
     sources = lockstep.method.sources(drafting, threshold, accepted, step.columns)
     if row.drafts:
         sources = ("draft", *sources[1:])
-    proposals = step.proposals(place, sources)
+    proposals = step.result.proposals(place, sources)
     traced = lockstep.traced(step, place, proposals, accepted, text=row.length)
     row.drafts += step.result.ids[place][:accepted]
     drafting.written += accepted
@@ -168,12 +168,12 @@ def _advance(lockstep: LockstepBatch, row: LockstepRow, drafting: LockstepRow, p
     accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
     matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
     verified = min(accepted, 1 + [*matches, False].index(False))
-    proposals = step.proposals(place, lockstep.method.sources(row, threshold, verified, step.columns))
+    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, verified, step.columns))
     traced = lockstep.traced(step, place, proposals, accepted)
     cached = min(drafting.length - drafting.pending, row.length + verified - 1)
     row.written += accepted
     row.pending = accepted - verified + 1
     drafting.written = row.written
     drafting.pending = drafting.length - cached
-    reason = ending(row, proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
+    reason = row.ending(proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
     return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)

@@ -19,10 +19,9 @@ from typing import ClassVar
 import torch
 
 from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
-from mars.decoding.method import AcceptResult, Batch, Method, Row, slots_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, tree_window, window_of
 from mars.decoding.paths import group_of, joined
 from mars.decoding.published.lockstep import LockstepRow
-from mars.engine.masks import verification_tree
 from mars.engine.window import Window
 from mars.records import Phase, Source
 
@@ -44,11 +43,7 @@ class Verify(Method):
         return min(self.drafts, batch.room - 1), 0
 
     def window(self, batch: Batch) -> Window:
-        drafts = self.shape(batch)[0]
-        slots_RQ = slots_of(batch, drafts)
-        return Window(
-            ids_RQ=batch.tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=batch.extent + drafts, keep=1 + drafts
-        )
+        return window_of(batch, self.shape(batch)[0])
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)
@@ -93,19 +88,7 @@ class VerifyAndContinue(Verify):
 
     def window(self, batch: Batch) -> Window:
         drafts, masks = self.shape(batch)
-        extra = drafts + (drafts + 1) * masks
-        slots_RQ = slots_of(batch, extra)
-        ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-        ids_RQ[:, batch.pending + drafts :] = self.mask_token_id
-        depths_Q, sees_QQ = verification_tree(batch.pending, drafts, masks, slots_RQ.device)
-        return Window(
-            ids_RQ=ids_RQ,
-            slots_RQ=slots_RQ,
-            extent=batch.extent + extra,
-            keep=1 + extra,
-            positions_RQ=(batch.length_R[:, None] - 1 + depths_Q).clamp_min(0),
-            sees_RQQ=sees_QQ[None],
-        )
+        return tree_window(batch, drafts, masks, self.mask_token_id)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         drafts, masks = self.shape(batch)

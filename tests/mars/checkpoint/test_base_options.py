@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from analysis.sweeps.models import describe
-from mars.checkpoint.adapted import weights_folder
+from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.fingerprint import fingerprint
 from mars.checkpoint.sources import as_folder
 from mars.generate import main

@@ -9,8 +9,7 @@ import pytest
 
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.service import Service
-from mars.decoding.stream import Stream
+from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
