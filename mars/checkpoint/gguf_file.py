@@ -6,8 +6,7 @@ tokenizer; its own reading of the weights, which tells nobody how far it is, is 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,11 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 
-from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.sources import CheckpointError, Progress
 from mars.checkpoint.weights import MODELS, quiet, reason
 
 ARCHITECTURES = ("llama", "qwen2")
 _BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError)
-_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
-_WHOLE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-_IN_LAYER = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 _READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
 """Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
 
@@ -48,12 +34,16 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
     _check(file, reader)
     progress(f"reading the configuration of {file.name}", _READ / 2)
     config = _config(file)
+    with torch.device("meta"):
+        wanted = {name: weight.shape for name, weight in MODELS[config.model_type][1](config).state_dict().items()}
     state = {}
-    for number, (name, weight) in enumerate(_weights(file, reader, config)):
+    for number, (name, weight) in enumerate(_weights(file, reader, config, _names(config, wanted))):
         state[name] = weight
         share = _READ + (_WEIGHTS - _READ) * number / len(reader.tensors)
         progress(f"converting the weights of {file.name}", share)
-    _check_complete(file, state, config)
+    if config.tie_word_embeddings:
+        wanted.pop("lm_head.weight", None)
+    _check_complete(file, state, wanted)
     progress(f"reading the tokenizer of {file.name}", _WEIGHTS)
     tokenizer = _tokenizer(file)
     progress(f"saving {file.name}", _TOKENIZER)
@@ -109,12 +99,14 @@ def _config(file: Path) -> PreTrainedConfig:
     return config
 
 
-def _weights(file: Path, reader: Any, config: PreTrainedConfig) -> Iterator[tuple[str, torch.Tensor]]:
+def _weights(
+    file: Path, reader: Any, config: PreTrainedConfig, names: dict[str, str]
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and bfloat16 values of each weight, as `transformers` calls and orders them."""
     from gguf import dequantize
 
     for tensor in reader.tensors:
-        name = _name(tensor.name)
+        name = names.get(tensor.name)
         if name is None:
             raise CheckpointError(f"{file} has a weight {tensor.name} that no {config.model_type} model has")
         try:
@@ -128,13 +120,13 @@ def _weights(file: Path, reader: Any, config: PreTrainedConfig) -> Iterator[tupl
         yield name, weight.to(torch.bfloat16).contiguous()
 
 
-def _name(name: str) -> str | None:
-    """What `transformers` calls the weight `name` of a GGUF file; None where it has none such."""
-    found = _LAYER.fullmatch(name)
-    if found and found[2] in _IN_LAYER:
-        return f"model.layers.{found[1]}.{_IN_LAYER[found[2]]}.{found[3]}"
-    stem, _, kind = name.rpartition(".")
-    return f"{_WHOLE[stem]}.{kind}" if stem in _WHOLE else None
+def _names(config: PreTrainedConfig, wanted: Iterable[str]) -> dict[str, str]:
+    """What `transformers` calls each weight of a GGUF file, of those that the model has."""
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+    architecture = next(number for number, name in MODEL_ARCH_NAMES.items() if name == config.model_type)
+    known = get_tensor_name_map(architecture, config.num_hidden_layers)
+    return {str(known.get_name(name, (".weight", ".bias"))): name for name in wanted}
 
 
 def _in_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
@@ -143,12 +135,7 @@ def _in_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
     return weight.view(heads, size // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
-def _check_complete(file: Path, state: dict[str, torch.Tensor], config: PreTrainedConfig) -> None:
-    with torch.device("meta"):
-        model = MODELS[config.model_type][1](config)
-    wanted = {name: weight.shape for name, weight in model.state_dict().items()}
-    if config.tie_word_embeddings:
-        wanted.pop("lm_head.weight", None)
+def _check_complete(file: Path, state: dict[str, torch.Tensor], wanted: dict[str, torch.Size]) -> None:
     wrong = sorted(name for name, shape in wanted.items() if name not in state or state[name].shape != shape)
     wrong += sorted(state.keys() - wanted.keys())
     if wrong:
