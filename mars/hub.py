@@ -22,7 +22,7 @@ from mars import decoders
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.adapter import load_adapter
 from mars.checkpoint.checkpoint import by_block_diffusion, mask_training, read_record
-from mars.checkpoint.weights import load_tokenizer
+from mars.checkpoint.weights import Stamp, load_tokenizer, stamp_of
 from mars.config import MAX_SEED, SETTINGS, DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import Engine, ModelEngine
@@ -138,8 +138,8 @@ def _pad_token(config: GenerationConfig, stops: frozenset[int], rows: int) -> in
 def _with_assistant(engine: Engine, decoder: str, assistant: PreTrainedModel | None, stops: frozenset[int]) -> Engine:
     if not decoders.TABLE[decoder].draft:
         if assistant is not None:
-            drafted = " or ".join(repr(found.name) for found in decoders.drafted())
-            raise ValueError(f"assistant_model is for decoder={drafted}, got decoder={decoder!r}")
+            drafted = decoders.names(decoders.drafted())
+            raise ValueError(f"assistant_model is for decoder={drafted!r}, got decoder={decoder!r}")
         return engine
     if assistant is None:
         raise ValueError(f"decoder={decoder!r} needs assistant_model: a smaller model with the same vocabulary")
@@ -158,7 +158,7 @@ class _Known:
 
 
 _engines: weakref.WeakKeyDictionary[PreTrainedModel, _Known] = weakref.WeakKeyDictionary()
-_adapters: dict[Path, tuple[tuple[tuple[str, int], ...], Adapter]] = {}
+_adapters: dict[Path, tuple[Stamp, Adapter]] = {}
 
 
 def read_config(
@@ -244,14 +244,11 @@ def refuse_block_diffusion(model: PreTrainedModel, decoder: str) -> None:
     """Raise ValueError for its decoder, which is not offered here, and for models trained by it: none is causal."""
     folder = Path(model.name_or_path)
     if decoders.TABLE[decoder].needs == "diffusion" or by_block_diffusion(read_record(folder), folder.name):
+        diffusing = decoders.names(info for info in decoders.TABLE.values() if info.needs == "diffusion")
         raise ValueError(
             "custom_generate of MARS is for causal models: decode one trained by block diffusion with "
-            f"python -m mars.generate --decoder {_diffusing()}"
+            f"python -m mars.generate --decoder {diffusing}"
         )
-
-
-def _diffusing() -> str:
-    return " or ".join(decoder.name for decoder in decoders.TABLE.values() if decoder.needs == "diffusion")
 
 
 def find_mask(model: PreTrainedModel, config: GenerationConfig, tokenizer: Any, decoder: str) -> int | None:
@@ -289,7 +286,7 @@ def find_adapter(adapter: str | Path | Adapter | None, options: Mapping[str, Any
         found = adapter
     else:
         folder = Path(adapter).expanduser().resolve()
-        stamp = tuple(sorted((str(file), file.stat().st_mtime_ns) for file in folder.glob("*.*")))
+        stamp = stamp_of(folder.glob("*.*"))
         if _adapters.get(folder, ((), None))[0] != stamp or not stamp:
             _adapters[folder] = stamp, load_adapter(folder)
         found = _adapters[folder][1]

@@ -37,22 +37,15 @@ def hardware(device: str = "cpu") -> str:
 
 def commit() -> str | None:
     """The commit of the source tree, with "+changes" when files differ from it; None outside a repository."""
-    root = Path(__file__).resolve().parent
     git = shutil.which("git")
     if git is None:
         return None
+    described = [git, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
+    root = Path(__file__).resolve().parent
     try:
-        head = subprocess.run([git, "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
-        changed = subprocess.run(
-            [git, "status", "--porcelain", "--untracked-files=no"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        return subprocess.run(described, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return head.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
 
 
 def bfloat16_units(information: Mapping[str, str]) -> str:

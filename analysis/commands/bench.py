@@ -22,8 +22,8 @@ from analysis.decoding.decoder_specs import (
     parse_decoder_specs,
     parse_threshold,
 )
+from mars import decoders
 from mars.checkpoint.checkpoint import DTYPES
-from mars.checkpoint.loading import drafted_names
 from mars.config import DecodingSettings
 from mars.options import DEFAULT_BLOCK_SIZE, SOURCES, add_base_options, add_invariant_option
 
@@ -37,7 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_base_options(parser)
     add_invariant_option(parser)
     add("--ar", metavar="SOURCE", help="another checkpoint, decoded autoregressively as one more decoder")
-    add("--draft", metavar="DIR", help=f"a smaller checkpoint with the same vocabulary, for {drafted_names()}")
+    drafted = decoders.names(decoders.drafted())
+    add("--draft", metavar="DIR", help=f"a smaller checkpoint with the same vocabulary, for {drafted}")
     add(
         "--decoders",
         action="append",

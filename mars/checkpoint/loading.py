@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mars import decoders
 from mars.checkpoint.checkpoint import Checkpoint, load_checkpoint
-from mars.checkpoint.errors import CheckpointError
+from mars.checkpoint.sources import CheckpointError
 
 
 def check_draft(options: argparse.Namespace) -> None:
@@ -17,12 +17,7 @@ def check_draft(options: argparse.Namespace) -> None:
     if needed and options.draft is None:
         raise ValueError(f"--decoder {name} needs --draft DIR: a smaller checkpoint with the same vocabulary")
     if not needed and options.draft is not None:
-        raise ValueError(f"--draft is for --decoder {drafted_names()}, got --decoder {name}")
-
-
-def drafted_names() -> str:
-    """The decoders that take a draft model, as a sentence lists them."""
-    return " or ".join(decoder.name for decoder in decoders.drafted())
+        raise ValueError(f"--draft is for --decoder {decoders.names(decoders.drafted())}, got --decoder {name}")
 
 
 def load(options: argparse.Namespace) -> Checkpoint:

@@ -16,7 +16,22 @@ from mars.engine.engine import Clock, Engine, Rows
 from mars.engine.window import Window
 
 
-class Pair:
+class _Facts:
+    """What an engine says of itself, as another engine says it."""
+
+    diffusion_mask_id: int | None = None
+
+    def __init__(self, engine: Engine):
+        self.mask_token_id = engine.mask_token_id
+        self.stop_token_ids = engine.stop_token_ids
+        self.template_ids = engine.template_ids
+        self.context_length = engine.context_length
+        self.vocab_size = engine.vocab_size
+        self.device = engine.device
+        self.static_shapes = engine.static_shapes
+
+
+class Pair(_Facts):
     """The target as an engine, with its draft in `draft`; any decoder but `speculative` sees the target alone.
 
     `same_tokens` says that the ids which both know mean the same tokens although the vocabularies differ in size, as
@@ -27,9 +42,8 @@ class Pair:
             trained by block diffusion.
     """
 
-    diffusion_mask_id: int | None = None
-
     def __init__(self, target: Engine, draft: Engine, *, same_tokens: bool = False):
+        super().__init__(target)
         check_causal(target)
         check_causal(draft)
         if target.vocab_size != draft.vocab_size and not same_tokens:
@@ -39,13 +53,6 @@ class Pair:
             )
         if target.device != draft.device:
             raise ValueError(f"draft and target must be on one device, got {draft.device} and {target.device}")
-        self.mask_token_id = target.mask_token_id
-        self.stop_token_ids = target.stop_token_ids
-        self.template_ids = target.template_ids
-        self.context_length = target.context_length
-        self.vocab_size = target.vocab_size
-        self.device = target.device
-        self.static_shapes = target.static_shapes
         self.target = target
         self.draft: Engine = Draft(draft, target)
 
@@ -58,23 +65,18 @@ class Pair:
         return self.target.clock()
 
 
-class Draft:
+class Draft(_Facts):
     """A draft as its target needs it: it proposes no id that the target does not know, and not the target's mask."""
 
-    diffusion_mask_id: int | None = None
-
     def __init__(self, draft: Engine, target: Engine):
-        self.mask_token_id = draft.mask_token_id
+        super().__init__(draft)
         self.stop_token_ids = target.stop_token_ids
         self.template_ids = target.template_ids
-        self.context_length = draft.context_length
         self.vocab_size = target.vocab_size
-        self.device = draft.device
-        self.static_shapes = draft.static_shapes
         self._draft = draft
         self._known = min(draft.vocab_size, target.vocab_size)
         self._mask_may_be_written = target.mask_token_id != draft.mask_token_id
-        self._mask = target.mask_token_id if target.mask_token_id != draft.mask_token_id else None
+        self._mask = target.mask_token_id if self._mask_may_be_written else None
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
         """Rows of the draft."""

@@ -128,15 +128,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         wrong=("yes", 3),
     ),
     _supported("top_logprobs", "0 to 20; needs `logprobs`", 2, routes=CHAT, wrong=(-1, 21)),
-    _supported(
-        "logprobs",
-        "0 to 5, in the form of that call",
-        0,
-        2,
-        None,
-        routes=COMPLETIONS,
-        wrong=(-1, 6, True),
-    ),
+    _supported("logprobs", "0 to 5, in the form of that call", 0, 2, None, routes=COMPLETIONS, wrong=(-1, 6, True)),
     _supported(
         "decoder",
         "ours: a decoder that can share passes; default: that of `--decoder`",
