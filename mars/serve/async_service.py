@@ -19,6 +19,7 @@ from mars.decoding.controller import Controller
 from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
 from mars.options import DEFAULT_BLOCK_SIZE
 from mars.records import ForwardPass
+from mars.serve.guard import ApiError
 from mars.serve.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -30,14 +31,6 @@ _log = logging.getLogger(__name__)
 
 Turn = Callable[[], AbstractContextManager[object]]
 """Held for each pass, where others use the same device."""
-
-
-class BusyError(Exception):
-    """All places and the queue are taken; `seconds` is when to try again."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__("the queue is full")
-        self.seconds = seconds
 
 
 class AsyncStream:
@@ -69,7 +62,7 @@ class AsyncStream:
         """From the thread of the passes; None ends the records."""
         try:
             self._loop.call_soon_threadsafe(self._put, found)
-        except RuntimeError:  # the event loop has ended, and nobody reads
+        except RuntimeError:  # the event loop has ended, so there is no reader
             self.close()
 
     def _put(self, found: Sequence[ForwardPass | Exception | None]) -> None:
@@ -123,10 +116,16 @@ class AsyncService:
         return not self._closed and (self._thread is None or self._thread.is_alive())
 
     def check_room(self) -> None:
-        """Raise BusyError if no further request can wait here."""
+        """Raise ApiError, which says when to try again, if no further request can wait here."""
         if len(self._requests) >= self._most:
             wait = self._seconds * (1 + self.waiting / self.places)
-            raise BusyError(max(1, min(LONGEST_WAIT_SECONDS, round(wait))))
+            seconds = max(1, min(LONGEST_WAIT_SECONDS, round(wait)))
+            raise ApiError(
+                429,
+                f"all places are taken and the queue is full: try again in {seconds} seconds",
+                code="rate_limit_exceeded",
+                headers={"retry-after": str(seconds)},
+            )
 
     def submit(
         self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, *, free: bool = False
@@ -135,14 +134,14 @@ class AsyncService:
 
         Raises:
             ValueError: one sentence: the decoder cannot share passes, or the prompt does not fit.
-            BusyError: the queue is full.
+            ApiError: the queue is full.
         """
         control = Control(settings.threshold, settings.score, free=free)
         request = AsyncStream(self._service.submit(decoder, prompt, settings, control))
         with self._changed:
             try:
                 self.check_room()
-            except BusyError:
+            except ApiError:
                 request.close()
                 raise
             self._requests.append(request)

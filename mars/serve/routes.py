@@ -22,7 +22,7 @@ from mars.decoders import DecoderInfo
 from mars.schema import as_json
 from mars.serve import conformance, remote
 from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
-from mars.serve.async_service import AsyncStream, BusyError, Served
+from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
 from mars.serve.guard import ApiError, Guard, Keys, Limits, until_gone
 from mars.serve.metrics import CONTENT_TYPE, Metrics
@@ -198,7 +198,7 @@ class Endpoint:
 
         try:
             if not await until_gone(request.receive, write()):
-                return Response(status_code=499)  # nobody reads it
+                return Response(status_code=499)  # the client has left
         except Exception as error:
             _log.exception("a request failed")
             raise ApiError(500, FAILED) from error
@@ -209,7 +209,7 @@ class Endpoint:
     def _submit(
         self, params: Request, served: Served, prompt: list[int], ignored: Sequence[str], began: float
     ) -> RunningRequest:
-        """Have it decoded; whatever is wrong is said before an answer begins."""
+        """Start decoding; every error is raised before an answer begins."""
         length = self._length(served, params, len(prompt))
         try:
             info = served.info(params.decoder)
@@ -218,8 +218,6 @@ class Endpoint:
         try:
             free = not params.model_fields_set.intersection(("decoder", *_OWN))
             records = served.service.submit(info.name, prompt, _settings(params, served, length), free=free)
-        except BusyError as error:
-            raise _busy(error) from None
         except ValueError as error:
             raise ApiError(400, str(error)) from None
         unread = [name for name in _OWN if name in params.model_fields_set and name not in info.settings]
@@ -267,10 +265,7 @@ class Endpoint:
     async def _ready(self, params: Request) -> Served:
         """The model of a request, if there is room in its queue."""
         served = await self._served(self._known(self._catalogue.names[0] if params.model is None else params.model))
-        try:
-            served.service.check_room()
-        except BusyError as error:
-            raise _busy(error) from None
+        served.service.check_room()
         return served
 
     def _known(self, name: str) -> str:
@@ -365,15 +360,6 @@ async def _encoded(encode: Callable[[], list[int]]) -> list[int]:
     if not prompt:
         raise ApiError(400, "the prompt has no tokens", param="prompt")
     return prompt
-
-
-def _busy(error: BusyError) -> ApiError:
-    return ApiError(
-        429,
-        f"all places are taken and the queue is full: try again in {error.seconds} seconds",
-        code="rate_limit_exceeded",
-        headers={"retry-after": str(error.seconds)},
-    )
 
 
 async def _refusal(_: HttpRequest, error: Exception) -> Response:
