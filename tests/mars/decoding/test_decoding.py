@@ -1,4 +1,5 @@
-"""The contract between decoders and their readers: what holds for each of them, on a scripted model.
+"""The contract between decoders and their readers: what holds for each of them, on a scripted model,
+how decoding ends before its time, and what it refuses to begin with.
 
 Decoders join these tests by their entry in the table.
 """
@@ -18,8 +19,7 @@ from mars.decoding.pair import Pair
 from mars.engine import Engine
 from mars.metrics import COUNTED, GAINING, output_ids
 from mars.records import ForwardPass, RowPass, from_json, to_json
-from mars.scripted import ReadingModel, ScriptedModel
-from mars.scripted_diffusion import Diffusing
+from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 
 STOP, MASK = 2, 31
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, STOP]
@@ -27,6 +27,9 @@ PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10], [10, 3]]
 EXACT = [info.name for info in TABLE.values() if info.exact and not info.draft]
 
 each_decoder = pytest.mark.parametrize("decoder", DECODERS)
+# Between two passes that write, these make drafts: the folders of their names have what happens.
+DRAFTING = ("speculative", "block_diffusion")
+each_but_drafting = pytest.mark.parametrize("decoder", [name for name in DECODERS if name not in DRAFTING])
 
 
 def run(
@@ -215,3 +218,91 @@ def test_autoregressive_ignores_thresholds_and_needs_no_mask_token() -> None:
     records = run("autoregressive", model, [[3]], Control(0.5), threshold=0.0)
     assert {(part.threshold, part.accepted) for part in parts(records)} == {(None, 1)}
     assert output_ids(records) == REPLY
+
+
+@each_decoder
+def test_stop_before_the_first_pass_calls_nothing(decoder: str) -> None:
+    model, control = ScriptedModel([REPLY]), Control(0.9)
+    control.stop()
+    assert run(decoder, model, [[3, 4]], control) == []
+    assert model.calls == []
+
+
+@each_but_drafting
+def test_stop_between_passes_ends_the_run_before_the_next_call(decoder: str) -> None:
+    model, control = ScriptedModel([REPLY]), Control(None)
+    stream = DECODERS[decoder](model, [[3, 4]], DecodingSettings(threshold=None), control)
+    assert [next(stream).phase, next(stream).phase != "prefill"] == ["prefill", True]
+    control.stop()
+    assert list(stream) == []
+    assert len(model.calls) == 2
+
+
+@each_decoder
+def test_stop_during_prefill_cancels_every_row(decoder: str) -> None:
+    class Stopping(ScriptedModel):
+        def record(self, call: object) -> None:
+            super().record(call)
+            control.stop()
+
+    control, model = Control(None), Stopping([REPLY, REPLY])
+    records = run(decoder, model, [[3, 4], [3, 4]], control)
+    assert [part.finish_reason for part in records[0].rows] == ["cancelled", "cancelled"]
+    assert len(records) == len(model.calls) == 1
+
+
+@each_but_drafting
+def test_stop_during_a_pass_cancels_the_rows_that_did_not_finish_in_it(decoder: str) -> None:
+    class Stopping(ScriptedModel):
+        def record(self, call: object) -> None:
+            super().record(call)
+            if len(self.calls) == 2:
+                control.stop()
+
+    control, model = Control(None), Stopping([REPLY, [5, STOP]])
+    records = run(decoder, model, [[3], [4]], control, threshold=None)
+    assert [part.finish_reason for part in records[-1].rows] == ["cancelled", "stop"]
+    assert len(records) == len(model.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "sentence"),
+    [
+        ([], {}, "prompts must hold at least one prompt"),
+        ([[3], []], {"max_new_tokens": 4}, "prompt 1 is empty"),
+        ([[3] * 33], {"max_new_tokens": 32}, "the prompt has 33 tokens, at most 32 fit with max_new_tokens=32"),
+        ([[3]], {"max_new_tokens": 64}, "max_new_tokens must be < the context length of 64, got 64"),
+        ([[3, 32]], {"max_new_tokens": 4}, "token ids must be between 0 and 31, got 32"),
+        ([[-1, 3]], {"max_new_tokens": 4}, "token ids must be between 0 and 31, got -1"),
+    ],
+)
+@each_decoder
+def test_bad_prompts_are_refused_at_the_call(
+    decoder: str, prompts: list[list[int]], options: dict[str, int], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        run(decoder, ScriptedModel([REPLY], context_length=64), prompts, **options)
+
+
+@each_decoder
+@pytest.mark.parametrize("layout", ["auto", "linear", "quadratic", "tree", "lookup"])
+def test_a_prompt_that_just_fits_is_decoded(decoder: str, layout: str) -> None:
+    model = ScriptedModel(lambda row, position, masks: (5, 1.0), context_length=64)
+    records = run(decoder, model, [[3] * 32], max_new_tokens=32, extra_proposal=True, layout=layout)
+    assert len(output_ids(records)) == 32
+
+
+@pytest.mark.parametrize("decoder", ["sliding_window", "self_speculative"])
+def test_masks_need_a_model_that_was_trained_to_fill_them(decoder: str) -> None:
+    with pytest.raises(ValueError, match=rf"was not trained to fill masks: {decoder}.*mars.training mars.*published"):
+        DECODERS[decoder](ScriptedModel([REPLY], mask_token_id=None), [[3]], DecodingSettings())
+
+
+@each_decoder
+def test_logits_that_are_not_numbers_are_refused(decoder: str) -> None:
+    class Broken(ScriptedModel):
+        def logits(self, row: int, position: int, masks_read: int) -> list[float]:
+            return [float("nan")] * self.vocab_size
+
+    with pytest.raises(ValueError, match="not numbers"):
+        run(decoder, Broken([REPLY]), [[3]])
