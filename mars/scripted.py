@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -90,6 +90,19 @@ class ScriptedModel:
         self.calls.append(call)
         self._seconds += self._seconds_per_pass
 
+    def called(self, window: Window, capacity: int) -> tuple[list[list[int]], list[list[int]], list[list[list[bool]]]]:
+        """Record a call: its ids, its slots, and which slots each column sees.
+
+        Raises:
+            ValueError: the extent does not fit the slots, or rows of this capacity.
+        """
+        ids, slots = window.ids_RQ.tolist(), window.slots_RQ.tolist()
+        self.record(Call(ids, slots, window.keep))
+        furthest = max(map(max, slots))
+        if not furthest < window.extent <= capacity + 1:
+            raise ValueError(f"extent must be > {furthest} and <= {capacity + 1}, got {window.extent}")
+        return ids, slots, window.visible(torch.arange(window.extent)).tolist()
+
     def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
         """Logits [V] after `tokens`, which end in `masks_read` masks: those for `position` in the response of `row`."""
         return self.logits(row, position, masks_read)
@@ -147,14 +160,10 @@ class ScriptedRows:
 
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V]; the contract is that of `engine.Rows`."""
-        ids, slots, positions = window.ids_RQ.tolist(), window.slots_RQ.tolist(), window.positions.tolist()
-        self._model.record(Call(ids, slots, window.keep))
         if not 0 <= window.first <= window.first + window.rows <= len(self._rows):
             raise ValueError(f"the window reaches row {window.first + window.rows - 1} of {len(self._rows)}")
-        furthest = max(map(max, slots))
-        if not furthest < window.extent <= self._capacity + 1:
-            raise ValueError(f"extent must be > {furthest} and <= {self._capacity + 1}, got {window.extent}")
-        visible = window.visible(torch.arange(window.extent)).tolist()
+        ids, slots, visible = self._model.called(window, self._capacity)
+        positions = window.positions.tolist()
         logits = []
         for index in range(window.rows):
             kept = range(window.columns - window.keep, window.columns)
@@ -213,3 +222,93 @@ class ScriptedRows:
         if any(read[: len(read) - masks_read]):
             raise ValueError(f"row {row.number} reads a real token behind a mask at position {read.index(True)}")
         return self._model.predict(row.number or 0, position + 1 - (row.prompt_length or 0), tokens, masks_read)
+
+
+class Diffusing:
+    """A scripted model as one that block diffusion trained, in blocks of `block_size`: it predicts each position there.
+
+        engine = Diffusing(ScriptedModel([[5, 6, 7, 2]]), block_size=4)
+        list(block_diffusion(engine, [[3, 4]], DecodingSettings(block_size=4)))
+
+    The script hears how many positions lie between the real text and the one that is predicted. What columns see is
+    checked: their own block and those before it, all of them written, and nothing else. Calls and seconds are those of
+    `model`.
+    """
+
+    mask_token_id: int | None = None
+
+    def __init__(self, model: ScriptedModel, block_size: int):
+        self.model = model
+        self.block_size = block_size
+        self.diffusion_mask_id = model.mask_token_id
+        self.static_shapes = model.static_shapes
+        self.stop_token_ids = model.stop_token_ids
+        self.template_ids = model.template_ids
+        self.context_length = model.context_length
+        self.vocab_size = model.vocab_size
+        self.device = model.device
+
+    def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
+        """Rows of up to `capacity` tokens; a script knows no difference between cached and recomputed."""
+        return DiffusingRows(self, rows, capacity)
+
+    def clock(self) -> Clock:
+        """A clock that only calls of this model move."""
+        return self.model.clock()
+
+
+class DiffusingRows:
+    """The rows of one run, numbered by the places in which they begin; a prompt ends where the first mask stands."""
+
+    states: None = None
+
+    def __init__(self, engine: Diffusing, rows: int, capacity: int):
+        self._engine = engine
+        self._capacity = capacity
+        self._numbers = list(range(rows))
+        self._tokens: list[dict[int, int]] = [{} for _ in range(rows)]
+        self._prompt_lengths: dict[int, int] = {}
+
+    def forward(self, window: Window) -> torch.Tensor:
+        """Logits [R, keep, V]; the contract is that of `engine.Rows`."""
+        model = self._engine.model
+        ids, slots, visible = model.called(window, self._capacity)
+        logits = []
+        for row in range(window.rows):
+            columns = zip(slots[row], ids[row], visible[row], strict=True)
+            real = [(slot, token, sees) for slot, token, sees in columns if slot]
+            self._tokens[row].update((slot, token) for slot, token, _ in real)
+            for slot, _, sees in real:
+                self._check(row, slot, [number for number, seen in enumerate(sees) if seen])
+            kept = slots[row][window.columns - window.keep :]
+            logits.append([self._predict(row, slot) if slot else [math.nan] * model.vocab_size for slot in kept])
+        return torch.tensor(logits).reshape(window.rows, window.keep, model.vocab_size)
+
+    def move(self, source: int, target: int) -> None:
+        """Put what row `source` has cached into row `target`."""
+        self._numbers[target] = self._numbers[source]
+        self._tokens[target], self._tokens[source] = self._tokens[source], {}
+
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        """Put the first tokens that row `source` has cached into row `target` as well."""
+        self._numbers[target] = self._numbers[source]
+        self._tokens[target] = {slot: token for slot, token in self._tokens[source].items() if slot <= tokens}
+
+    def _check(self, row: int, slot: int, seen: Sequence[int]) -> None:
+        size, number = self._engine.block_size, self._numbers[row]
+        if list(seen) != list(range(1, ((slot - 1) // size + 1) * size + 1)):
+            raise ValueError(f"row {number} sees the slots {list(seen)} from slot {slot}, with blocks of {size}")
+        absent = [place for place in seen if place not in self._tokens[row]]
+        if absent:
+            raise ValueError(f"row {number} reads slot {absent[0]}, which was never written")
+
+    def _predict(self, row: int, slot: int) -> list[float]:
+        mask = cast(int, self._engine.diffusion_mask_id)
+        number = self._numbers[row]
+        text = [self._tokens[row][place] for place in sorted(self._tokens[row])]
+        real = text.index(mask) if mask in text else len(text)
+        start = self._prompt_lengths.setdefault(number, real)
+        position = slot - 1
+        masks = max(position - real, 0)
+        tokens = (*text[: min(real, position)], *[mask] * masks)
+        return self._engine.model.predict(number, max(position - start, 0), tokens, masks)

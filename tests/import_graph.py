@@ -31,7 +31,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
             "cluster": "cluster",
         },
         {"engine": "engine"},
-        {"decoding": "decoding", "scripted": "scripted scripted_diffusion"},
+        {"decoding": "decoding", "scripted": "scripted"},
         {"checkpoint": "checkpoint"},
         {"training": "training", "generate": "generate", "hub": "hub", "serve": "serve"},
     ],

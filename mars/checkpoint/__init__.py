@@ -1,8 +1,8 @@
 """Checkpoints: from a source to an engine and a tokenizer.
 
 `sources` finds the folder, `converted` and `gguf_file` make one of a GGUF file, `weights` and `adapter` read the files,
-`fingerprint` tells whether a base is the adapter's, `checkpoint` puts an engine on top, `loading` follows a command's
-options. Torch is not read before `Checkpoint` or `load_checkpoint` is asked for.
+`checkpoint` puts an engine on top, `loading` follows a command's options. Torch is not read before `Checkpoint` or
+`load_checkpoint` is asked for.
 """
 
 from __future__ import annotations

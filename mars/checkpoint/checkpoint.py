@@ -120,7 +120,7 @@ def load_checkpoint(
 
     `dtype` is auto, float32 or bfloat16; auto is as `choose_dtype` says. `device` is auto, cpu or cuda; auto is CUDA
     where there is one. `base` is the source of an adapter's base, by default the one it was trained on; one with other
-    weights is refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` is told how far it
+    weights is refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` reports how far it
     is.
 
     Checkpoints with the same weights, dtype and device share one `engine.model` as long as one of them is there: it is
@@ -186,7 +186,7 @@ def _load_adapted(
 
 
 def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:
-    """The engine on a model that nobody else changes, compact unless it is small."""
+    """The engine on a model that nothing else changes; compact unless the model is small."""
     try:
         return ModelEngine(model, compact=_weights(model.config) > SMALL, **settings)
     except ValueError as error:
@@ -285,7 +285,7 @@ def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
 
 
 def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, frozenset[int]]:
-    """The tokens that an engine is told of: those that end a turn, and the other special ones."""
+    """The special tokens that an engine needs to know: those that end a turn, and the others."""
     stops = _stop_token_ids(folder, tokenizer)
     return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
 

@@ -20,10 +20,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mars.checkpoint.fingerprint import folder_fingerprint
 from mars.checkpoint.gguf_file import convert
 from mars.checkpoint.sources import CheckpointError, Progress
-from mars.checkpoint.weights import Stamp, stamp_of
+from mars.checkpoint.weights import Stamp, folder_fingerprint, stamp_of
 
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"

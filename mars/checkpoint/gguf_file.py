@@ -1,7 +1,7 @@
 """GGUF files of Llama and Qwen2 models, made into checkpoint folders: plain bfloat16 weights and the tokenizer.
 
 Weights of 4 or 8 bits are written out in full: the same model, larger. `transformers` reads the configuration and the
-tokenizer; its own reading of the weights, which tells nobody how far it is, is the slow twin.
+tokenizer; its own reading of the weights, which reports no progress, is the slow twin.
 """
 
 from __future__ import annotations

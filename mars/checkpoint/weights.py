@@ -1,12 +1,17 @@
-"""The files of a checkpoint folder: what they must hold, and sentences for when they do not."""
+"""The files of a checkpoint folder: what they must hold, sentences for when they do not, and the weights' fingerprint.
+
+The fingerprint depends on neither dtype nor files: an adapter is trained for the values of one base, and the record
+beside it names them by it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +39,7 @@ MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
 }
 Stamp = tuple[tuple[str, int, int], ...]
 """Name, size and time of change of each file: while they stand, nothing needs to be read again."""
+_HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
 _loading = threading.Lock()
 
@@ -117,7 +123,7 @@ def shared_model(
 ) -> PreTrainedModel:
     """The model in a folder on a device: one that is in use already, else what `load` makes.
 
-    Nobody but its engines may hold on to it, and nobody may change it. A folder whose weights have been written again
+    Only its engines may keep it, and nothing may change it. A folder whose weights have been written again
     is another one.
     """
     key = (folder.resolve(), stamp_of(folder.glob("*.safetensors")), dtype, str(device))
@@ -132,6 +138,45 @@ def stamp_of(files: Iterable[Path]) -> Stamp:
     """The stamp of these files."""
     stats = ((file.name, file.stat()) for file in sorted(files))
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+def fingerprint(state: Mapping[str, torch.Tensor]) -> str:
+    """The hexadecimal SHA-256 of a state dict: of each weight in the order of the names its name, shape and values.
+
+    Values count as bfloat16, so that a model has one fingerprint in float32 and in bfloat16. A vocabulary matrix that
+    is the embedding counts once, whether the state names it once or twice.
+    """
+    return _digest(state, state.__getitem__)
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """The `fingerprint` of the weights in a folder's safetensors files, read one by one.
+
+    Raises:
+        OSError, SafetensorError: a file cannot be read.
+    """
+    with ExitStack() as stack:
+        opened = [stack.enter_context(safe_open(file, "pt")) for file in sorted(folder.glob("*.safetensors"))]
+        places = {name: file for file in opened for name in file.keys()}  # noqa: SIM118 - it is no mapping
+        return _digest(places, lambda name: places[name].get_tensor(name))
+
+
+def _digest(names: Iterable[str], read: Callable[[str], torch.Tensor]) -> str:
+    known = set(names)
+    if {_HEAD, _EMBEDDING} <= known and _same(read(_HEAD), read(_EMBEDDING)):
+        known.remove(_HEAD)
+    digest = hashlib.sha256()
+    for name in sorted(known):
+        weight = read(name).detach().to("cpu", torch.bfloat16).contiguous()
+        digest.update(f"{name} {list(weight.shape)}\n".encode())
+        digest.update(weight.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    return one.data_ptr() == other.data_ptr() or torch.equal(one.to(torch.bfloat16), other.to(torch.bfloat16))
 
 
 def _check_weights(file: Path) -> None:

@@ -14,8 +14,7 @@ from mars import decoders
 from mars.config import DecodingSettings
 from mars.decoding.pair import Pair
 from mars.records import Reason, from_object
-from mars.scripted import ReadingModel, ScriptedModel
-from mars.scripted_diffusion import Diffusing
+from mars.scripted import Diffusing, ReadingModel, ScriptedModel
 from tests.readers import STOP, clear, hasty
 
 InNode = Callable[..., Any]

@@ -15,7 +15,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from mars.checkpoint.fingerprint import fingerprint
+from mars.checkpoint.weights import fingerprint
 
 GGUF_NAMES = {
     "self_attn.q_proj": "attn_q",

@@ -88,7 +88,7 @@ def _inner(lockstep: LockstepBatch, size: int) -> ForwardPass:
 def _advance(lockstep: LockstepBatch, row: LockstepRow, place: int, step: Step, size: int) -> RowPass:
     """Count in what a row accepted: none of it is cached, and it joins what the block has so far."""
     accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
-    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, accepted, step.columns))
+    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, accepted, step.window.keep))
     traced = lockstep.traced(step, place, proposals, accepted)
     row.pending = accepted if start == row.limit - size else row.pending + accepted
     row.written += accepted

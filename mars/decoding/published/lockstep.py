@@ -50,11 +50,6 @@ class Step:
     window: Window
     result: HostAcceptResult
 
-    @property
-    def columns(self) -> int:
-        """The number of predictions that it asked for in each row."""
-        return self.window.keep
-
 
 class LockstepBatch:
     """All rows of one run on one engine. They share a method; after changing one, `upload` it.
@@ -133,7 +128,7 @@ class LockstepBatch:
             known=row.length,
             text=row.length if text is None else text,
             mask_token_id=self.engine.mask_token_id,
-            absent=self.method.absent(step.batch, row, step.columns),
+            absent=self.method.absent(step.batch, row, step.window.keep),
             proposals=proposals,
             reasons=reasons,
         )

@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from analysis.sweeps.models import describe
 from mars.checkpoint.adapter import weights_folder
-from mars.checkpoint.fingerprint import fingerprint
 from mars.checkpoint.sources import as_folder
+from mars.checkpoint.weights import fingerprint
 from mars.generate import main
 from mars.training.adapter_run import load_base
 from mars.training.settings import TrainingSettings

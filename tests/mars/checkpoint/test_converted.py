@@ -15,8 +15,8 @@ import pytest
 
 from mars.checkpoint import converted as module
 from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
-from mars.checkpoint.fingerprint import folder_fingerprint
 from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.weights import folder_fingerprint
 
 ROOT = Path(__file__).parents[3]
 

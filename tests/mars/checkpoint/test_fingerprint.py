@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from mars.checkpoint.fingerprint import fingerprint, folder_fingerprint
+from mars.checkpoint.weights import fingerprint, folder_fingerprint
 
 
 def test_it_is_what_its_definition_says() -> None:

@@ -11,8 +11,8 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from mars.checkpoint import CheckpointError, load_checkpoint
-from mars.checkpoint.fingerprint import folder_fingerprint
 from mars.checkpoint.sources import NAMED_BASES, locate, unavailable
+from mars.checkpoint.weights import folder_fingerprint
 
 ROOT = Path(__file__).parents[3]
 NAME = "smollm2-135m"

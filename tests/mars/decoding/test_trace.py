@@ -18,8 +18,7 @@ from mars.decoding.pair import Pair
 from mars.decoding.service import Service
 from mars.engine.window import Window
 from mars.records import ForwardPass, RowPass, Trace, from_json, to_json
-from mars.scripted import ReadingModel, ScriptedModel, ScriptedRows
-from mars.scripted_diffusion import Diffusing, DiffusingRows
+from mars.scripted import Diffusing, DiffusingRows, ReadingModel, ScriptedModel, ScriptedRows
 from tests.readers import STOP, clear, hasty
 
 VOCABULARY, MASK = 60, 59

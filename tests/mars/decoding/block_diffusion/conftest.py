@@ -12,8 +12,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import Engine
 from mars.records import ForwardPass
-from mars.scripted import ReadingModel
-from mars.scripted_diffusion import Diffusing
+from mars.scripted import Diffusing, ReadingModel
 
 VOCAB, MASK, STOPS = 12, 11, (2, 3)
 

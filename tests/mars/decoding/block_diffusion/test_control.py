@@ -10,8 +10,7 @@ import pytest
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
-from mars.scripted import ScriptedModel
-from mars.scripted_diffusion import Diffusing
+from mars.scripted import Diffusing, ScriptedModel
 
 Make = Callable[..., Any]
 DIFFUSION = DECODERS["block_diffusion"]

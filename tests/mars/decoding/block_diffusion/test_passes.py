@@ -10,8 +10,7 @@ import torch
 from mars.config import DecodingSettings
 from mars.decoding.block_diffusion import choose
 from mars.records import ForwardPass
-from mars.scripted import ScriptedModel
-from mars.scripted_diffusion import Diffusing
+from mars.scripted import Diffusing, ScriptedModel
 
 Run = Callable[..., list[ForwardPass]]
 
