@@ -167,9 +167,9 @@ class MethodSettings:
     layout: LayoutName = _field(  # noqa: RUF009 - a field, as that of dataclasses
         "auto",
         title="Layout",
-        about="where the masks stand: behind the last draft (linear), behind every prefix of the drafts "
-        "(quadratic), behind the likely ones (tree; lookup also drafts what followed the same words before), "
-        "or wherever pays most, one-token passes included (auto, the default)",
+        about="where the masks stand: after the last draft (linear), after every prefix of the drafts (quadratic), "
+        "after the likely ones (tree; lookup also drafts what followed the same words before), or whatever is fastest "
+        "at the moment, one-token passes included (auto, the default)",
         option="layout",
         control="choice",
         choices=LAYOUTS,

@@ -93,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("--prompt is empty: say what the model should answer")
     if options.trace and options.records is None:
         raise ValueError("--trace needs --records FILE.jsonl, where it is written")
-    decoding_settings(options, None)  # a wrong setting is said before the weights are read
+    decoding_settings(options, None)  # refuse a wrong setting before the weights are read
     if options.records is not None and not options.records.parent.is_dir():
         raise ValueError(f"--records {options.records} cannot be written: there is no folder {options.records.parent}")
     decoders.check_name(options.decoder, "--decoder")

@@ -41,7 +41,7 @@ def parse(kind: Any, text: str | bytes, name: str = "") -> Any:
 
 
 def checked(kind: Any, value: object, name: str = "") -> Any:
-    """As `parse`, of a value that was JSON before somebody parsed it.
+    """As `parse`, for a value that has been parsed from JSON already.
 
     Raises:
         ValueError: one sentence without a full stop.

@@ -19,7 +19,7 @@ class Decoder(Protocol):
     def __call__(
         self, engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
     ) -> Iterator[ForwardPass]:
-        """Records of decoding `prompts` (token ids, one list a row); `control` None means nobody intervenes."""
+        """Records of decoding `prompts` (token ids, one list a row); without `control` nothing changes on the way."""
 
 
 def check(engine: Engine, prompts: Prompts, settings: DecodingSettings, *, causal: bool = True) -> None:

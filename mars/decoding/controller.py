@@ -63,7 +63,7 @@ CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, 
 BONUS = 1.15  # on the claim of rows that spend already, so that rows do not take turns
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
 FORGET = 0.95  # what counts of a row's tokens a pass later
-PRIOR = 2.0  # passes of a row for which counts what was expected of a choice
+PRIOR = 2.0  # passes of a row that the expectation of a choice counts as
 USUAL = 20.0  # further tokens for which a row is taken to gain as much as others do: it varies from pass to pass
 
 
@@ -399,7 +399,7 @@ class Controller:
         return self._seen.known[self._key(choice)]
 
     def _expect(self, choice: Choice) -> Known:
-        """The same; until it was tried, it gains what other loads or else other choices let expect."""
+        """The same; until the choice has been tried, an estimate from other loads, or else from other choices."""
         _, load, drafts = key = self._key(choice)
         known = self._seen.known.setdefault(key, Known(1.0, choice.columns(drafts)))
         if known.seen > PRIOR:
@@ -446,7 +446,7 @@ class Controller:
         return left_window and not choice.window
 
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
-        """Move the threshold a step after some passes in a row in which requests wait, or half of the places are free.
+        """Move the threshold by a step once requests have waited, or half of the places been free, for several passes.
 
         What windows gain is learned anew then. Returns: whether it moved.
         """

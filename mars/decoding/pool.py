@@ -47,7 +47,7 @@ class Group:
 
 
 class Beginnings:
-    """Prompts whose keys and values stay in rows of the cache that nobody writes in, the least used first to go."""
+    """Prompts whose keys and values stay in spare rows of the cache; the least recently used one is replaced first."""
 
     def __init__(self, places: Iterable[int]) -> None:
         self._kept: dict[int, Sequence[int]] = dict.fromkeys(places, ())
@@ -133,7 +133,7 @@ class Pool:
         self._waiting.append(row)
 
     def step(self) -> ForwardPass | None:
-        """One pass: a chunk of new prompts, or the next tokens of the other rows; by turns where there are both.
+        """One pass: a chunk of new prompts, or the next tokens of the other rows; they alternate where there are both.
 
         Rows whose control has stopped are dropped first.
 
@@ -352,13 +352,11 @@ class Pool:
     def _drop(self, places: Sequence[int]) -> None:
         """Free these places; the last rows move into them."""
         for place in sorted(places, reverse=True):
-            self._move(len(self._sequences.rows) - 1, place)
+            last = len(self._sequences.rows) - 1
+            if place != last:
+                self._cache.move(last, place)
+                self._sequences.move(last, place)
             self._sequences.drop_last()
-
-    def _move(self, source: int, target: int) -> None:
-        if source != target:
-            self._cache.move(source, target)
-            self._sequences.move(source, target)
 
     def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:
         rows.sort(key=lambda row: row.row)

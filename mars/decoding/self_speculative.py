@@ -306,7 +306,7 @@ class SelfSpeculative(Method):
 
 
 def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
-    """The method that these settings ask for; with layout `auto` nobody chooses yet (mars/decoding/controller.py).
+    """The method that these settings ask for; `auto` needs a controller (mars/decoding/controller.py).
 
     K is `block_size` - 1, or `block_size` with `extra_proposal`.
 

@@ -4,8 +4,8 @@
     for record in service.submit("sliding_window", prompt, settings):
         ...
 
-There is no thread of its own. Whoever asks for its next record and finds none makes one pass for all streams, so that a
-stream whose reader is slow holds nobody up: its records wait for it, or, with `ahead`, its row waits for its reader.
+The service has no thread of its own. A reader that asks for its next record and finds none makes one pass for all
+streams, so that a slow reader delays no other: its records wait for it, or, with `ahead`, its row waits.
 Where one thread reads all streams, it makes the passes itself: `advance`, and then `ready` of each stream.
 """
 
@@ -144,7 +144,7 @@ class Service:
     `capacity` is how many slots each has: tokens of prompt and answer, and the masks and drafts behind them. The
     default takes prompts and answers of up to 4096 tokens. Use it from any number of threads.
 
-    With `beside`, a long prompt holds nobody up for long, and prompts that begin alike share what is cached. The
+    With `beside`, a long prompt delays the others only a little, and prompts that begin alike share what is cached. The
     records of a stream then show fewer positions of its prompt, or more passes over it, than alone
     (mars/decoding/pool.py). The `controller`, by default the one that exact decoding asks for, chooses what rows spend
     in each pass, which changes the number of passes.
@@ -226,12 +226,7 @@ class Service:
                 if member.ended or member.row.control.stopped:
                     return None
                 self._stepping = True
-            try:
-                self._step()
-            finally:
-                with self._changed:
-                    self._stepping = False
-                    self._changed.notify_all()
+            self._step()
 
     def advance(self) -> ForwardPass | None:
         """One pass for all streams, its rows numbered as they came; None where no stream is left, or the pass failed.
@@ -241,12 +236,7 @@ class Service:
         with self._changed:
             self._changed.wait_for(lambda: not self._stepping)
             self._stepping = True
-        try:
-            return self._step()
-        finally:
-            with self._changed:
-                self._stepping = False
-                self._changed.notify_all()
+        return self._step()
 
     @property
     def layouts(self) -> Mapping[str, int]:
@@ -263,7 +253,16 @@ class Service:
         return METHODS[decoder](self._engine, settings)
 
     def _step(self) -> ForwardPass | None:
-        """One pass for everyone; an error goes to those who took part in it."""
+        """One pass for all, made by the one thread that has set `_stepping`."""
+        try:
+            return self._pass()
+        finally:
+            with self._changed:
+                self._stepping = False
+                self._changed.notify_all()
+
+    def _pass(self) -> ForwardPass | None:
+        """One pass for all; an error goes to the streams that took part in it."""
         arrivals = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         self._members.update((member.row.number, member) for member in arrivals)
         for member in self._members.values():
@@ -296,12 +295,12 @@ class Service:
                 del self._members[number]
 
     def _fail(self, error: Exception) -> None:
-        """Tell those who took part; without a call of the model nobody did, and everyone begins anew."""
+        """Give the error to the streams that took part in the call of the model; before it, to all, and begin anew."""
         _log.error("a pass failed: %s", error, exc_info=error)
-        struck = list(self._pool.shares) if self._pool is not None else []
-        if not struck:
-            struck, self._pool = list(self._members), None
-        for number in struck:
+        failed = list(self._pool.shares) if self._pool is not None else []
+        if not failed:
+            failed, self._pool = list(self._members), None
+        for number in failed:
             member = self._members.pop(number)
             member.leave()
             member.error = error

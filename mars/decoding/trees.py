@@ -172,7 +172,7 @@ class Expectation:
                 break
             chain.append(draft)
             reached.append(after)
-        # Where the text goes on with a copy that is surer than what a mask would propose, nobody would read the masks.
+        # Where a copy that is surer than a mask's proposal continues the text, the masks would not be used.
         copied = follower is not None and self.masks > 0 and self._next(follower).odds >= self.reached[0]
         least = WORTH_MASKS if follower is not None else 0.0
         while (found := self._at(chain, reached, price, room, ends_in_copy=copied, least=least)).columns > MOST_COLUMNS:

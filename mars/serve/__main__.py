@@ -131,8 +131,8 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
 def _add_cluster(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--ray", metavar="ADDRESS", help="deploy on the Ray cluster at this address, such as auto, and return")
-    add("--replicas", type=whole(1, 10_000), default=1, metavar="N", help="replicas there at most (default: 1)")
-    add("--min-replicas", type=whole(1, 10_000), default=1, metavar="N", help="replicas when nobody asks (default: 1)")
+    add("--replicas", type=whole(1, 10_000), default=1, metavar="N", help="most replicas there (default: 1)")
+    add("--min-replicas", type=whole(1, 10_000), default=1, metavar="N", help="replicas while idle (default: 1)")
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:

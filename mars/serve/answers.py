@@ -247,7 +247,7 @@ class EventStream(Response):
         self._leave = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Write until the end, or until nobody reads."""
+        """Write until the end, or until the client leaves."""
         try:
             await until_gone(receive, self._write(send))
         finally:

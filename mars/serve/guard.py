@@ -98,7 +98,7 @@ def read_keys(file: Path) -> Keys:
 
 
 class Guard:
-    """ASGI middleware: keys and limits, before anything is parsed. `answered` is told each route and status."""
+    """ASGI middleware: keys and limits, before anything is parsed. It calls `answered` with each route and status."""
 
     def __init__(self, app: ASGIApp, limits: Limits, keys: Keys | None, answered: Callable[[str, int], None]) -> None:
         self._app = app
@@ -225,7 +225,7 @@ async def _gone(receive: Receive) -> None:
 
 
 class Connection(H11Protocol):
-    """uvicorn's, closed when no whole head comes in time, nobody reads, or there are far too many."""
+    """uvicorn's, closed if no request arrives in time, the client stops reading, or there are far too many of them."""
 
     limits: ClassVar[Limits] = Limits()
     _silent: asyncio.TimerHandle | None = None

@@ -114,7 +114,7 @@ def connect(source: str) -> RemoteCheckpoint:
     """The first model that is served at an address such as http://host:8000, with or without /v1.
 
     Raises:
-        CheckpointError: one sentence: nobody answers there, or no server of this kind.
+        CheckpointError: one sentence: no server answers there, or one of another kind.
     """
     address = source.rstrip("/").removesuffix("/v1")
     try:
@@ -126,7 +126,7 @@ def connect(source: str) -> RemoteCheckpoint:
             tokenizer = _tokenizer(found)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise CheckpointError(
-            f"nobody answers at {address} ({type(error).__name__}): start python -m mars.serve there"
+            f"no server answers at {address} ({type(error).__name__}): start python -m mars.serve there"
         ) from None
     except ValueError as error:
         raise CheckpointError(f"{address} is not a server that lanes can use: {error}") from None

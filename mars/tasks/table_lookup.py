@@ -129,7 +129,7 @@ def extreme(rng: Random) -> Draft:
     )
 
 
-def _two(rng: Random, table: Table, a: Row, b: Row) -> str:
+def _two(table: Table, a: Row, b: Row) -> str:
     return f"[We see|There stand|The rows are] {table.line(a)} and {table.line(b)}."
 
 
@@ -141,7 +141,7 @@ def difference(rng: Random) -> Draft:
         table,
         (a.key, b.key),
         f"By how much is the {table.number} of {a.key} [higher|larger] than that of {b.key}?",
-        f"{_two(rng, table, a, b)} "
+        f"{_two(table, a, b)} "
         f"[The difference is|So we get|We subtract:] {a.number} - {b.number} = {a.number - b.number}.",
         str(a.number - b.number),
     )
@@ -155,7 +155,7 @@ def total(rng: Random) -> Draft:
         table,
         (a.key, b.key),
         f"What is the {table.number} of {a.key} and {b.key} [together|in total]?",
-        f"{_two(rng, table, a, b)} [The sum is|So we get|We add:] {a.number} + {b.number} = {a.number + b.number}.",
+        f"{_two(table, a, b)} [The sum is|So we get|We add:] {a.number} + {b.number} = {a.number + b.number}.",
         str(a.number + b.number),
     )
 
@@ -169,7 +169,7 @@ def compare(rng: Random) -> Draft:
         table,
         (a.key, b.key),
         f"Does {a.key} have a higher {table.number} than {b.key}?",
-        f"{_two(rng, table, a, b)} [Here|So|Now] {a.number} is {relation} {b.number}.",
+        f"{_two(table, a, b)} [Here|So|Now] {a.number} is {relation} {b.number}.",
         "yes" if a.number > b.number else "no",
     )
 

@@ -1,4 +1,4 @@
-"""Our parts of the Hugging Face Trainer: the order of the examples, the optimizers, the clock, and what it is told."""
+"""What we add to the Hugging Face Trainer: the order of the examples, optimizers, training by the clock, arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BETAS = (0.9, 0.98)
 PACE_FILE = "pace.json"
 """In the folder of a saved step: the seconds trained until then."""
 ENDLESS_EPOCHS = 100_000.0
-"""What the Trainer is told where the clock decides."""
+"""The number of epochs for the Trainer when the clock decides."""
 _LEAST = 1e-3
 
 
@@ -71,7 +71,7 @@ class MixedLengthTrainer(Trainer):
 
 
 def training_arguments(settings: TrainingSettings | AdapterSettings, work: Path, **others: Any) -> TrainingArguments:
-    """What the Trainer is told: a cosine to 0 after a warm-up, as in the paper, and whatever else the run needs."""
+    """The arguments of all runs, and `others`: after a warm-up the learning rate falls to 0 as a cosine."""
     cpu = not torch.cuda.is_available()
     return TrainingArguments(
         output_dir=str(work),

@@ -82,5 +82,5 @@ def test_a_lane_says_where_its_model_is_and_what_it_cannot_do(there: Any) -> Non
 
 
 def test_nobody_there_is_one_sentence() -> None:
-    with pytest.raises(CheckpointError, match="nobody answers at http"):
+    with pytest.raises(CheckpointError, match="no server answers at http"):
         Loader("cpu")("http://127.0.0.1:9")

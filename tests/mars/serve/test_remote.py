@@ -90,7 +90,7 @@ def test_what_the_server_refuses_is_said(far: remote.RemoteCheckpoint) -> None:
 
 
 def test_who_does_not_answer_is_named(serve: Callable[..., Any], served: Any) -> None:
-    with pytest.raises(CheckpointError, match="nobody answers at http"):
+    with pytest.raises(CheckpointError, match="no server answers at http"):
         remote.connect("http://127.0.0.1:9/v1/")
     with pytest.raises(CheckpointError, match="not a server that lanes can use"):
         remote.connect(f"{served.url}/metrics")
