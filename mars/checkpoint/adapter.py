@@ -24,7 +24,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, CheckpointError, Progress, adapter_base, locate
+from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import read_json, reason
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
 

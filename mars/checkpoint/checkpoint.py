@@ -21,7 +21,8 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from mars import decoders
 from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, encode_text
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
-from mars.checkpoint.sources import RECORD_FILE, CheckpointError, Progress, locate
+from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
 from mars.config import DecodingSettings
 from mars.control import Control

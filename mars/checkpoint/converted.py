@@ -20,8 +20,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.gguf_file import convert
-from mars.checkpoint.sources import CheckpointError, Progress
 from mars.checkpoint.weights import Stamp, folder_fingerprint, stamp_of
 
 CACHE_VARIABLE = "MARS_CACHE"

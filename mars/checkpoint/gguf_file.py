@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 
-from mars.checkpoint.sources import CheckpointError, Progress
+from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.weights import MODELS, quiet, reason
 
 ARCHITECTURES = ("llama", "qwen2")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mars import decoders
 from mars.checkpoint.checkpoint import Checkpoint, load_checkpoint
-from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.errors import CheckpointError
 
 
 def check_draft(options: argparse.Namespace) -> None:

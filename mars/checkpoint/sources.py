@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from mars.checkpoint.errors import CheckpointError, Progress
 
 RECORD_FILE = "mars.json"
 """The training record of a checkpoint or an adapter, in its folder."""
@@ -21,13 +23,6 @@ ADAPTER_CONFIG = "adapter_config.json"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
 _GGUF = ".gguf"
-
-Progress = Callable[[str, float], None]
-"""Called while a checkpoint is loaded, with a short sentence and the share that is done, 0 to 1."""
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be used; the message is one sentence that names the file and the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.errors import CheckpointError
 
 MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from mars.checkpoint.adapter import load_adapter
-from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.errors import CheckpointError
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import ModelEngine

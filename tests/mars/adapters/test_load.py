@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mars.checkpoint.adapter import load_adapter
-from mars.checkpoint.sources import CheckpointError
+from mars.checkpoint.errors import CheckpointError
 from mars.engine.adapter import LINEARS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
