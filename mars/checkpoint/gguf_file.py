@@ -56,12 +56,8 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
 
 
 def _open(file: Path) -> Any:
-    try:
-        from gguf import GGUFReader
-    except ImportError as error:
-        raise CheckpointError(
-            f"reading {file.name} needs the package gguf: pip install gguf, or use a checkpoint folder"
-        ) from error
+    from gguf import GGUFReader  # late: few checkpoints are such files
+
     try:
         return GGUFReader(file)
     except _BROKEN as error:

@@ -155,11 +155,3 @@ def test_a_file_without_all_its_weights_is_refused(cache: Path, tmp_path: Path) 
 def test_there_must_be_a_file() -> None:
     with pytest.raises(CheckpointError, match=r"there is no file absent\.gguf: give a GGUF file"):
         load_checkpoint("absent.gguf")
-
-
-def test_without_the_package_gguf_it_says_what_to_install(
-    cache: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "gguf", None)
-    with pytest.raises(CheckpointError, match="needs the package gguf: pip install gguf"):
-        load_checkpoint(tiny_gguf)
