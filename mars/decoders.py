@@ -126,11 +126,7 @@ def kinds_after(stage: str | None) -> frozenset[Needs]:
     return kinds(masks=stage == "mars", diffusion=stage == "block_diffusion")
 
 
-def _table(*decoders: DecoderInfo) -> dict[str, DecoderInfo]:
-    return {decoder.name: decoder for decoder in decoders}
-
-
-TABLE = _table(
+_ENTRIES = (
     DecoderInfo(
         name=BASELINE,
         title="AR",
@@ -227,6 +223,7 @@ TABLE = _table(
         phases=("prefill", "draft", "verify"),
     ),
 )
+TABLE = {decoder.name: decoder for decoder in _ENTRIES}
 
 
 def names(decoders: Iterable[DecoderInfo] | None = None) -> str:

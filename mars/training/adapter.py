@@ -12,7 +12,6 @@ H heads, G key-value heads, D head size, E hidden size, V vocabulary, T teacher'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,7 +205,7 @@ class AdapterModel(nn.Module):
     def forward(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> dict[str, Tensor]:
         """The loss in nats per mask (in mode `merged` plus that of the real tokens, per token)."""
         device = input_ids.device
-        with torch.autocast(device.type, torch.bfloat16) if self.base.dtype == torch.bfloat16 else nullcontext():
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.base.dtype == torch.bfloat16):
             with torch.no_grad(), self.peft.disable_adapter():
                 teacher = clean = self.base.model(input_ids=input_ids, use_cache=True)
             if self.mode == "merged":
@@ -226,7 +225,7 @@ class AdapterModel(nn.Module):
     def right(self, input_ids: Tensor, anchors: Tensor, counts: Tensor, candidates: int) -> Tensor:
         """Which masks [R, A, K] propose the token that is written, given that those before them did; False beyond."""
         device = input_ids.device
-        with torch.autocast(device.type, torch.bfloat16) if self.base.dtype == torch.bfloat16 else nullcontext():
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.base.dtype == torch.bfloat16):
             with self.peft.disable_adapter():
                 clean = self.base.model(input_ids=input_ids, use_cache=True)
             index_N, rows_N, k_N, places_N = self._places(anchors, counts)

@@ -11,7 +11,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,16 +209,8 @@ def distill(checkpoint: Checkpoint, settings: DistillSettings) -> int:
 
     todo = (request for request in requests(settings) if request.name not in done)
     with ThreadPoolExecutor(settings.places) as pool:
-        running: set[Future[None]] = set()
-        for request in todo:
-            running.add(pool.submit(one, request))
-            if len(running) >= settings.places:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    future.result()
-                sys.stderr.write(f"\r{len(seen)} conversations ")
-        for future in running:
-            future.result()
+        for _ in pool.map(one, todo):
+            sys.stderr.write(f"\r{len(seen)} conversations ")
     sys.stderr.write("\n")
     return len(seen)
 
