@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
@@ -223,10 +224,8 @@ class Bodies:
             return None
         if self._chat:
             return ChatLogprobs(content=piece.logprobs).model_dump()
-        offsets = []
-        for found in piece.logprobs:
-            offsets.append(self._offset)
-            self._offset += len(found.token)
+        lengths = (len(found.token) for found in piece.logprobs)
+        *offsets, self._offset = accumulate(lengths, initial=self._offset)
         listed = [{one.token: one.logprob for one in found.top_logprobs} for found in piece.logprobs]
         tokens, logprobs = [one.token for one in piece.logprobs], [one.logprob for one in piece.logprobs]
         return CompletionLogprobs(

@@ -61,13 +61,10 @@ class AsyncStream:
     def deliver(self, found: Sequence[ForwardPass | Exception | None]) -> None:
         """From the thread of the passes; None ends the records."""
         try:
-            self._loop.call_soon_threadsafe(self._put, found)
+            for item in found:
+                self._loop.call_soon_threadsafe(self._left.put_nowait, item)
         except RuntimeError:  # the event loop has ended, so there is no reader
             self.close()
-
-    def _put(self, found: Sequence[ForwardPass | Exception | None]) -> None:
-        for item in found:
-            self._left.put_nowait(item)
 
 
 class AsyncService:
