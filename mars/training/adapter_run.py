@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
@@ -41,13 +40,7 @@ class AdapterTrainer(MixedLengthTrainer):
         self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda _: pace.factor)
         return self.lr_scheduler
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | None = None,
-    ) -> Any:
+    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any) -> Any:
         """The mean over the masks of this process's batch."""
         return model(**inputs)["loss"] / self.args.gradient_accumulation_steps
 

@@ -36,13 +36,7 @@ class StageTrainer(MixedLengthTrainer):
         self._mask_token_id = mask_token_id
         self._parts: dict[str, list[float]] = {"loss_ar": [], "loss_mask": []}
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | None = None,
-    ) -> Any:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None, **_: Any) -> Any:
         """Sum of the losses over the labels of the whole step, whatever the number of devices."""
         ids, labels = inputs["input_ids"], inputs["labels"]
         losses = self._losses(model, ids, labels)

@@ -185,31 +185,23 @@ class Pace(TrainerCallback):
             return max(_LEAST, share / self._warmup_share)
         return 0.5 * (1 + math.cos(math.pi * (share - self._warmup_share) / (1 - self._warmup_share)))
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> TrainerControl:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Take over the seconds of the step that training goes on from."""
         file = _folder(args, state) / PACE_FILE
         self._before = float(json.loads(file.read_text(encoding="utf-8"))["seconds"]) if file.is_file() else 0.0
         self._start = self._now()
-        return control
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> TrainerControl:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> Any:
         """Save and stop when the time is up."""
         if self.seconds >= self._total or self.seconds - self._before >= self._own:
             control.should_save = control.should_training_stop = True
         return control
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> TrainerControl:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Note the seconds beside the step."""
         if state.is_world_process_zero:
             text = json.dumps({"seconds": round(self.seconds, 3)}) + "\n"
             (_folder(args, state) / PACE_FILE).write_text(text, encoding="utf-8")
-        return control
 
 
 def _folder(args: TrainingArguments, state: TrainerState) -> Path:
