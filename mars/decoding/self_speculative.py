@@ -93,11 +93,9 @@ class SelfSpeculative(Method):
             return self._tree(batch)
         if layout in LINEAR:
             return self._linear(batch, reach_of(layout, self.drafts))
-        return (
-            window_of(batch, 0)
-            if layout == "none"
-            else tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
-        )
+        if layout == "none":
+            return window_of(batch, 0)
+        return tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
 
     def _plan(self, batch: Batch, expected: Expectation, layout: Layout) -> None:
         """Learn from the last pass of each row, and plan its columns of the next one if it is to have a tree."""
