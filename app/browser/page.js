@@ -5,9 +5,8 @@ import { mountLine, mountMarks, mountSettings, mountTabRequests } from "./compar
 import { mountStage } from "./compare/stage.js";
 import { mountCourse } from "./learn/course.js";
 import { compareParameters, pageAddress } from "./shared/address.js";
-import { keeper, mountRuns } from "./shared/keeper.js";
+import { keeper, mountRuns, mountSharing } from "./shared/keeper.js";
 import { mountMasthead } from "./shared/masthead.js";
-import { mountSharing } from "./shared/sharing.js";
 import { mountStep } from "./step/run-picker.js";
 import { mountTradeoffs } from "./tradeoffs/view.js";
 import { mountVisitors } from "./tradeoffs/visitors.js";
@@ -35,7 +34,7 @@ window.lens = {
 
 // Gradio's signs of progress count seconds in every animation frame, and that of the page's start never ends (6.31): an
 // idle page would be drawn sixty times a second. They tick once a second instead. Modules run in the order in which the
-// page names them, and this one stands before Gradio's (app/server/prelude.py).
+// page names them, and this one stands before Gradio's (app/server/answer.py).
 function slowClocks() {
   const frame = window.requestAnimationFrame.bind(window);
   const counts = /performance\.now\(\)\s*-.*\/\s*(1e3|1000)/;

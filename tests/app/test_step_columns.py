@@ -43,7 +43,7 @@ DRAWN = """({ columnsOf, seenBy, SteppedLane, wouldAccept, thresholdless }, lane
 ACCEPTED = """({ wouldAccept }, [lane, thresholds]) => thresholds.map(
     threshold => lane.records.map(record => wouldAccept(lane, record, threshold)))"""
 TELLING = "({ sentenceOf }, [reasons, about]) => reasons.map(reason => sentenceOf(reason, about))"
-MODULES = "step/columns.js step/lane.js step/what-if.js"
+MODULES = "step/lane.js"
 KINDS = {"clean": "real", "draft": "draft", "copy": "draft", "mask": "mask", "random": "noise", "absent": "none"}
 
 

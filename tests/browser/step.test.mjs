@@ -3,9 +3,15 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
-import { columnsOf, seenBy } from "../../app/browser/step/columns.js";
-import { SteppedLane } from "../../app/browser/step/lane.js";
-import { acceptedAt, thresholdless, wouldAccept, wouldHave } from "../../app/browser/step/what-if.js";
+import {
+  acceptedAt,
+  columnsOf,
+  seenBy,
+  SteppedLane,
+  thresholdless,
+  wouldAccept,
+  wouldHave,
+} from "../../app/browser/step/lane.js";
 import { usualLane } from "../../app/browser/step/view.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it

@@ -25,7 +25,7 @@ test("the scale ends at a round number that is at least the largest value", () =
 test("a lane in words", () => {
   assert.equal(
     wordsOf(LANE, true),
-    "2 wait, 4 are answered, 7 have their answer · 12.3 tok/s · first token 0.57 s (median) · " +
+    "2 waiting, 4 being answered, 7 answered · 12.3 tok/s · first token 0.57 s (median) · " +
       "last pass: 1 without drafts, 3 tree",
   );
   assert.ok(!wordsOf(LANE, false).includes("last pass"));

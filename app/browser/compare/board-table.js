@@ -1,6 +1,6 @@
 // A score board as a table of lanes and a grid of problems.
 
-import { clear, make, put } from "../shared/dom.js";
+import { button, clear, make, put } from "../shared/dom.js";
 import { decimals, thresholdName } from "../shared/tokens.js";
 import { OVER } from "./board-model.js";
 
@@ -19,23 +19,19 @@ const BOARD_COLUMNS = [
 
 export class ScoreTable {
   constructor() {
-    this.table = role(make("div", "board-table"), "table");
-    this.table.setAttribute("aria-label", "Scores");
+    this.table = make("div", "board-table", "", { role: "table", "aria-label": "Scores" });
     this.root = put(make("div", "board-scores"), this.table, counting());
     this.rows = new Map();
   }
 
   open(model) {
     const heads = [["lane", "Lane", ""], ...BOARD_COLUMNS].map(([name, label, meaning]) => {
-      const head = role(make("div", `board-head board-${name}`, label), "columnheader");
-      head.title = meaning;
-      return head;
+      return make("div", `board-head board-${name}`, label, { role: "columnheader", title: meaning });
     });
-    const top = role(put(make("div", "board-heads"), ...heads), "row");
+    const top = put(make("div", "board-heads", "", { role: "row" }), ...heads);
     this.rows.clear();
     for (const lane of model.lanes) {
-      const row = role(make("div", `board-row ${familyClass(lane)}`), "row");
-      row.dataset.lane = lane.key;
+      const row = make("div", `board-row ${familyClass(lane)}`, "", { role: "row", "data-lane": lane.key });
       this.rows.set(lane.key, row);
     }
     clear(this.table).append(top, ...this.rows.values());
@@ -45,14 +41,16 @@ export class ScoreTable {
   draw(model, key) {
     const lane = model.lane(key);
     const score = model.scores.get(key);
-    const name = role(put(make("div", "board-name"), ...laneName(lane, score)), "rowheader");
+    const name = put(make("div", "board-name", "", { role: "rowheader" }), ...laneName(lane, score));
     const row = clear(this.rows.get(key));
     row.append(name);
-    if (lane.problem) return row.append(spanning(lane.problem));
+    if (lane.problem) {
+      const attributes = { role: "cell", "aria-colspan": BOARD_COLUMNS.length };
+      return put(row, make("div", "board-problem", lane.problem, attributes));
+    }
     const other = model.baseline !== null && model.baseline !== key;
     for (const [column, label] of BOARD_COLUMNS) {
-      const cell = role(make("div", `board-cell board-${column}`), "cell");
-      cell.dataset.label = label;
+      const cell = make("div", `board-cell board-${column}`, "", { role: "cell", "data-label": label });
       row.append(put(cell, ...SHOW[column](score, { model, other })));
     }
     return row;
@@ -124,17 +122,6 @@ export function familyClass(lane) {
   return `lens-lane-${lane.family}`;
 }
 
-function spanning(sentence) {
-  const cell = role(make("div", "board-problem", sentence), "cell");
-  cell.setAttribute("aria-colspan", BOARD_COLUMNS.length);
-  return cell;
-}
-
-function role(node, name) {
-  node.setAttribute("role", name);
-  return node;
-}
-
 function counting() {
   const list = make("dl");
   for (const [, label, meaning] of BOARD_COLUMNS) list.append(make("dt", "", label), make("dd", "", meaning));
@@ -159,7 +146,6 @@ export class ProblemGrid {
     this.root = make("div", "board-grid");
     this.onOpen = onOpen;
     this.columns = [];
-    this.root.addEventListener("click", (event) => this.press(event.target));
     this.root.addEventListener("keydown", (event) => this.walk(event));
   }
 
@@ -179,9 +165,7 @@ export class ProblemGrid {
   }
 
   column(model, number) {
-    const column = make("button", "board-column");
-    column.type = "button";
-    column.dataset.problem = number;
+    const column = button("board-column", "", () => this.onOpen(number));
     for (const lane of model.lanes) column.append(make("span", `board-square ${familyClass(lane)}`));
     return column;
   }
@@ -214,11 +198,6 @@ export class ProblemGrid {
     for (const other of this.columns) other.tabIndex = other === column ? 0 : -1;
   }
 
-  press(target) {
-    const column = target.closest(".board-column");
-    if (column) this.onOpen(Number(column.dataset.problem));
-  }
-
   walk(event) {
     const here = this.order?.indexOf(event.target) ?? -1;
     const last = (this.order?.length ?? 0) - 1;
@@ -244,9 +223,7 @@ function key(model) {
   });
   const signs = make("ul", "board-signs");
   for (const standing of ["right", "wrong", "writing", "pending", "stopped"]) {
-    const square = make("span", "board-square", SIGNS[standing]);
-    square.dataset.standing = standing;
-    square.setAttribute("aria-hidden", "true");
+    const square = make("span", "board-square", SIGNS[standing], { "data-standing": standing, "aria-hidden": true });
     signs.append(put(make("li"), square, make("span", "", WORDS[standing])));
   }
   const differ = put(make("li"), make("span", "board-differs"), make("span", "", "the lanes differ"));

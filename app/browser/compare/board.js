@@ -1,6 +1,6 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
-import { button, clear, kept, make, offerFile, put } from "../shared/dom.js";
+import { announce, bringIntoView, button, clear, kept, make, offerFile, put, status } from "../shared/dom.js";
 import { hearLines } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, OVER, problemCsv } from "./board-model.js";
@@ -11,10 +11,8 @@ class Board {
   // `again` hears {count, task, first} of a board whose problems are wanted once more, `ended` that one is over.
   constructor(root, { again, ended }) {
     this.root = root;
-    this.status = make("p", "board-status", "Choose how many problems and of which family, then press Score.");
-    this.status.setAttribute("role", "status");
-    this.bar = make("progress", "board-bar");
-    this.bar.setAttribute("aria-label", "Finished answers");
+    this.status = status("board-status", "Choose how many problems and of which family, then press Score.");
+    this.bar = make("progress", "board-bar", "", { "aria-label": "Finished answers" });
     this.about = make("p", "board-about");
     this.table = new ScoreTable();
     this.problem = new ProblemCard();
@@ -125,8 +123,7 @@ class Board {
   show(number) {
     this.problem.open(this.model, number);
     this.grid.choose(number);
-    const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.problem.root.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+    bringIntoView(this.problem.root);
   }
 }
 
@@ -188,10 +185,8 @@ class ProblemCard {
     const problem = model.problems[number];
     this.number = number;
     const title = make("h3", "", `Problem ${number + 1} · ${problem.family} · seed ${problem.seed}`);
-    const run = button("board-button board-run", "Run this one in Compare", () => {
-      const detail = { task: problem.task, seed: problem.seed };
-      document.dispatchEvent(new CustomEvent("lens:problem", { detail }));
-    });
+    const { task, seed } = problem;
+    const run = button("board-button board-run", "Run this one in Compare", () => announce("lens:problem", { task, seed }));
     const answer = put(make("p", "board-answer"), make("span", "", "Known answer"), make("b", "", problem.answer));
     const texts = put(make("div", "board-texts"), ...model.lanes.map((lane) => this.text(model, lane, number)));
     const question = put(make("div", "board-asked"), make("p", "board-prompt", problem.prompt), answer);

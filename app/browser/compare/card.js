@@ -1,7 +1,7 @@
 // The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
 // why it was accepted or refused.
 
-import { button, make, put } from "../shared/dom.js";
+import { announce, button, make, put, tooltip } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
 import { alternativeNode, cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
 
@@ -10,9 +10,7 @@ const MOST_REJECTED = 8;
 export class TokenCard {
   constructor(host) {
     this.host = host;
-    this.root = make("div", "lens-card");
-    this.root.setAttribute("role", "tooltip");
-    this.root.id = `lens-card-${Math.random().toString(36).slice(2)}`;
+    this.root = tooltip("div", "lens-card");
     this.where = make("p", "lens-card-where");
     this.scale = make("div", "lens-card-scale");
     this.bar = make("div", "lens-card-bar");
@@ -20,14 +18,12 @@ export class TokenCard {
     this.numbers = make("p", "lens-card-numbers");
     this.reason = make("p", "lens-card-reason");
     this.rejected = make("p", "lens-card-rejected");
-    this.others = make("ol", "lens-alternatives");
-    this.others.setAttribute("aria-label", "Most probable tokens");
-    this.step = button("lens-card-step", "Step through from here ↵", () => this.stepThrough());
-    this.step.tabIndex = -1; // Enter on the token does the same
+    this.others = make("ol", "lens-alternatives", "", { "aria-label": "Most probable tokens" });
+    // Not for the tab key: Enter on the token does the same.
+    this.step = button("lens-card-step", "Step through from here ↵", () => this.stepThrough(), { tabindex: -1 });
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
     put(this.scale, this.bar, this.mark);
     put(this.root, this.where, this.numbers, this.scale, this.reason, this.rejected, this.others, this.step);
-    this.root.hidden = true;
     host.append(this.root);
     this.token = null;
   }
@@ -78,9 +74,8 @@ export class TokenCard {
 
   stepThrough() {
     if (!this.token || this.step.hidden) return;
-    const lane = this.token.closest("[data-lane]").dataset.lane;
-    const detail = { run: this.host.dataset.run, lane, number: this.number };
-    document.dispatchEvent(new CustomEvent("lens:step", { detail }));
+    const { lane } = this.token.closest("[data-lane]").dataset;
+    announce("lens:step", { run: this.host.dataset.run, lane, number: this.number });
   }
 
   place(token) {

@@ -72,8 +72,7 @@ export class Counters {
   }
 
   cell(tips, key, label, value, explain) {
-    const button = make("button", "lens-why", label);
-    button.type = "button";
+    const button = make("button", "lens-why", label, { type: "button" });
     tips.set(button, explain);
     return put(make("div", `lens-counter lens-counter-${key}`), put(make("dt"), button), value);
   }
@@ -96,8 +95,7 @@ export class Counters {
 // The number of passes that accepted 1, 2, 3 … tokens: a bar for each length, and the same in words.
 class LengthBars {
   constructor() {
-    this.bars = make("div", "lens-lengths");
-    this.bars.setAttribute("aria-hidden", "true");
+    this.bars = make("div", "lens-lengths", "", { "aria-hidden": true });
     this.spoken = make("span", "lens-spoken", "none yet");
     this.lengths = [];
   }
@@ -156,11 +154,11 @@ export class ThresholdHistory {
     this.bottom = make("span", "lens-history-level");
     this.single = make("span", "lens-history-level", "1 token");
     this.now = make("span", "lens-history-now");
-    this.plot = put(make("div", "lens-history-plot"), this.picture, this.single, this.top, this.bottom, this.now);
+    const plot = make("div", "lens-history-plot", "", { "aria-hidden": true });
+    put(plot, this.picture, this.single, this.top, this.bottom, this.now);
     const title = put(make("figcaption", "lens-history-title"), make("span", "", "Threshold τ over the passes"), this.where);
     this.spoken = make("p", "lens-spoken");
-    put(this.root, title, this.plot, this.spoken);
-    this.plot.setAttribute("aria-hidden", "true");
+    put(this.root, title, plot, this.spoken);
   }
 
   add(pass, threshold) {

@@ -1,14 +1,13 @@
 // At the foot of the stage, always in view: the one status line, where the texts part, the way to Step through, and the
 // passes of all lanes on one axis of time.
 
-import { button, make, put } from "../shared/dom.js";
+import { button, make, put, status } from "../shared/dom.js";
 
 const SAME = " wrote the same text.";
 
 export class StageFoot {
   constructor(replay, onStep) {
-    this.status = make("p", "lens-status");
-    this.status.setAttribute("role", "status");
+    this.status = status("lens-status");
     this.parting = make("p", "lens-parting");
     const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
     const line = put(make("div", "lens-news"), this.status, this.parting, step);

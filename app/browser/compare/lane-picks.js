@@ -7,9 +7,7 @@ export class LanePicks {
   // `onPick` hears the key of the lane that a person picks.
   constructor(stage, onPick) {
     Object.assign(this, { stage, onPick });
-    this.buttons = make("div", "lens-picks");
-    this.buttons.setAttribute("role", "group");
-    this.buttons.setAttribute("aria-label", "Lane in view");
+    this.buttons = make("div", "lens-picks", "", { role: "group", "aria-label": "Lane in view" });
     this.bar = make("div", "lens-behind");
     this.said = make("p", "lens-behind-said");
     this.root = put(make("div", "lens-pick"), this.buttons, this.bar, this.said);

@@ -23,9 +23,8 @@ export class LaneView {
     this.latest = null;
     this.changed = false;
     this.waiting = document.createDocumentFragment();
-    this.root = make("section", `lens-lane lens-lane-${lane.family}`);
-    this.root.dataset.lane = lane.key;
-    this.root.setAttribute("aria-label", `${lane.title} lane`);
+    const named = { "data-lane": lane.key, "aria-label": `${lane.title} lane` };
+    this.root = make("section", `lens-lane lens-lane-${lane.family}`, "", named);
     this.counters = new Counters(tips);
     this.history = lane.family === "masks" ? new ThresholdHistory(this.lane) : null;
     this.sharing = make("p", "lens-lane-sharing");
@@ -38,7 +37,7 @@ export class LaneView {
     const foot = put(make("div", "lens-lane-foot"), this.reason, this.doing, this.sharing, this.counters.root);
     if (this.history) foot.append(this.history.root);
     put(this.root, this.top(), ...this.before(), this.text, put(foot, about));
-    this.inactive(lane.inactive ?? null);
+    this.inactive({ sentence: lane.inactive });
     this.sum(null);
   }
 
@@ -64,12 +63,9 @@ export class LaneView {
   }
 
   block() {
-    const text = make("div", "lens-text");
-    text.tabIndex = 0;
-    text.dataset.hint = this.lane.hint;
-    text.setAttribute("role", "group");
-    text.setAttribute("aria-label", `Text written by ${this.lane.title}; arrow keys walk through its tokens`);
-    return text;
+    const { hint, title } = this.lane;
+    const name = `Text written by ${title}; arrow keys walk through its tokens`;
+    return make("div", "lens-text", "", { tabindex: 0, "data-hint": hint, role: "group", "aria-label": name });
   }
 
   get name() {
@@ -77,11 +73,11 @@ export class LaneView {
   }
 
   // The clock of the lane at its last pass, in seconds of model time.
-  get end() {
+  get clock() {
     return this.passes.at(-1)?.at ?? 0;
   }
 
-  counts(counts) {
+  counts({ counts }) {
     this.latest = counts;
     this.changed = true;
   }
@@ -100,7 +96,7 @@ export class LaneView {
     const { number, seconds = 0, at = 0, columns } = message;
     this.passes.push({ nodes, number, seconds, at, tokens: this.tokens.length });
     if (columns && message.phase === "verify") Object.assign(this, { columns, tree: message.tree });
-    if (message.counts) this.counts(message.counts); // a later pass of the same picture has them otherwise
+    if (message.counts) this.counts(message); // a later pass of the same picture has them otherwise
   }
 
   // A mark where the threshold became another one; one for each place where a moving slider came to rest.
@@ -114,9 +110,9 @@ export class LaneView {
     this.threshold = threshold;
   }
 
-  ended(message) {
-    if (message.tail) this.waiting.append(message.tail);
-    this.ending.textContent = this.ending.title = ENDINGS[message.reason] ?? "";
+  end({ tail, reason }) {
+    if (tail) this.waiting.append(tail);
+    this.ending.textContent = this.ending.title = ENDINGS[reason] ?? "";
     this.flush();
   }
 
@@ -163,7 +159,7 @@ export class LaneView {
     this.speed.replaceChildren(make("strong", "lens-ratio", number), said);
   }
 
-  verdict(right) {
+  verdict({ right }) {
     this.badge.textContent = right ? "✓ right" : "× wrong";
     this.badge.classList.add(right ? "right" : "wrong");
   }
@@ -179,7 +175,7 @@ export class LaneView {
     this.text.dataset.hint = sentence ?? this.lane.hint;
   }
 
-  inactive(sentence) {
+  inactive({ sentence }) {
     this.reason.textContent = sentence ?? "";
     this.root.classList.toggle("inactive", Boolean(sentence));
   }
@@ -242,8 +238,7 @@ function passBand(lane, message, facts) {
 }
 
 function ghostRow(lane, message, facts) {
-  const row = make("span", "lens-ghosts");
-  row.setAttribute("aria-hidden", "true");
+  const row = make("span", "lens-ghosts", "", { "aria-hidden": true });
   message.ghosts.forEach(([piece, score], place) => {
     const refused = isRefused(message.reasons, message.tokens.length + place);
     const node = ghostNode(piece, { sure: sureness(score, lane.score), refused });

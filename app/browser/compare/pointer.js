@@ -1,6 +1,6 @@
 // Which token is looked at: under the pointer, tapped, or reached with the arrow keys.
 
-import { make } from "../shared/dom.js";
+import { tooltip } from "../shared/dom.js";
 
 export class Pointer {
   constructor(stage, card) {
@@ -89,10 +89,7 @@ export class Tip {
   // `tips` holds what each button has to say.
   constructor(host, tips) {
     this.tips = tips;
-    this.root = make("p", "lens-tip");
-    this.root.id = `lens-tip-${Math.random().toString(36).slice(2)}`;
-    this.root.setAttribute("role", "tooltip");
-    this.root.hidden = true;
+    this.root = tooltip("p", "lens-tip");
     this.button = null;
     this.stays = false;
     whenHovered(host, (target, moved) => this.hover(target, moved));

@@ -29,7 +29,7 @@ export class Recorded {
         lanes.forEach((lane, place) => this.add(new LaneView({ ...lane, letter: LETTERS[place] }, facts, tips)));
       },
       pass: (message) => this.lanes.get(message.lane).pass(message),
-      end: (message) => this.lanes.get(message.lane).ended(message),
+      end: (message) => this.lanes.get(message.lane).end(message),
       difference: (message) => differ(this.lanes, message),
       agreement: ({ lane, baseline, tokens }) => this.lanes.get(lane).agrees(`Same text as ${this.lanes.get(baseline).lane.title}`, tokens),
     };

@@ -1,7 +1,7 @@
 // A run that is over, again: every pass of every lane on one axis of model time, each as wide as it took, and a range over
 // them that a hand or a clock moves. The text keeps its place: what comes later is only unseen.
 
-import { button, make, put, shape } from "../shared/dom.js";
+import { button, calm, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
 
 const STEP = 50; // milliseconds between two pictures
@@ -21,9 +21,8 @@ export class Replay {
     this.play = button("lens-tool lens-play", "Play", () => (this.timer ? this.pause() : this.begin()));
     this.real = button("lens-tool lens-real", "Real time", () => this.begin(true));
     this.real.title = "Play it as fast as the models were: one second of model time a second";
-    this.range = make("input", "lens-time");
+    this.range = make("input", "lens-time", "", { "aria-label": "Model time of this run" });
     Object.assign(this.range, { type: "range", min: 0, max: STEPS, step: 1, value: STEPS });
-    this.range.setAttribute("aria-label", "Model time of this run");
     this.range.title = "Each tick is one pass, as wide as it took. The line before the first is the reading of the prompt.";
     this.range.addEventListener("input", () => {
       this.pause();
@@ -46,12 +45,9 @@ export class Replay {
     this.total = this.at = 0;
     this.drawn = null;
     this.names.replaceChildren(...this.views.map(({ name, lane }) => make("span", `lens-lane-${lane.family}`, name.split(" ")[0])));
-    this.rows = this.views.map(({ lane }) => {
-      const rows = ["odd", "even"].map((tint) => shape("path", { class: `lens-tick ${tint} lens-lane-${lane.family}`, d: "" }));
-      return rows;
-    });
-    this.prompts = this.views.map(({ lane }) => shape("path", { class: `lens-tick prompt lens-lane-${lane.family}`, d: "" }));
-    this.chart.replaceChildren(...this.prompts, ...this.rows.flat(), this.line);
+    const ticks = (kind) => this.views.map(({ lane }) => shape("path", { class: `lens-tick ${kind} lens-lane-${lane.family}` }));
+    Object.assign(this, { prompts: ticks("prompt"), even: ticks("even"), odd: ticks("odd") });
+    this.chart.replaceChildren(...this.prompts, ...this.even, ...this.odd, this.line);
     this.ended(false);
     this.draw();
   }
@@ -67,7 +63,7 @@ export class Replay {
     const drawn = this.views.map(({ passes }) => passes.length).join();
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    this.total = Math.max(0, ...this.views.map(({ end }) => end));
+    this.total = Math.max(0, ...this.views.map(({ clock }) => clock));
     this.at = this.total;
     this.range.value = STEPS;
     this.chart.setAttribute("viewBox", `0 0 ${this.total || 1} ${ROW * this.views.length}`);
@@ -80,8 +76,8 @@ export class Replay {
       const [{ at = 0, seconds = 0 } = {}] = passes;
       const read = at - seconds;
       this.prompts[row].setAttribute("d", read > 0 ? `M0 ${row * ROW + ROW / 2 - 1}h${read.toFixed(5)}v2H0z` : "");
-      this.rows[row][0].setAttribute("d", ticks[1].join(""));
-      this.rows[row][1].setAttribute("d", ticks[0].join(""));
+      this.odd[row].setAttribute("d", ticks[1].join(""));
+      this.even[row].setAttribute("d", ticks[0].join(""));
     });
     this.tell();
   }
@@ -102,7 +98,7 @@ export class Replay {
 
   // Unasked, for those who do not mind motion; the others see the whole.
   show() {
-    if (!window.matchMedia("(prefers-reduced-motion: reduce)").matches) this.begin();
+    if (!calm()) this.begin();
   }
 
   // From the start, or on from where it was paused.
@@ -111,7 +107,7 @@ export class Replay {
     if (!this.over) return;
     this.draw();
     const slowest = this.views.reduce((most, view) => (view.passes.length > most.passes.length ? view : most));
-    const speed = real ? 1 : slowest.end / slowest.passes.length / PASS;
+    const speed = real ? 1 : slowest.clock / slowest.passes.length / PASS;
     const from = this.at < this.total && !real ? this.at : 0;
     const began = performance.now();
     this.play.textContent = "Pause";

@@ -4,7 +4,7 @@
 // replayed.
 
 import { pageAddress } from "../shared/address.js";
-import { keep, kept, make, ours, put } from "../shared/dom.js";
+import { announce, checkbox, keep, kept, make, ours, put } from "../shared/dom.js";
 import { keeper } from "../shared/keeper.js";
 import { hearLines } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
@@ -19,6 +19,7 @@ import { Replay } from "./replay.js";
 
 const ENDED = new Set(["done", "stopped", "failed"]);
 const BEFORE = new Set(["idle", "loading"]);
+const OF_A_LANE = new Set(["pass", "counts", "inactive", "end", "verdict"]);
 const DETAILS_KEY = "mars-lens:details";
 const FEW = 2; // lanes for which a projector has room
 
@@ -68,7 +69,8 @@ class Stage {
   }
 
   hear(message) {
-    this[message.kind]?.(message);
+    const told = OF_A_LANE.has(message.kind) ? this.lanes.get(message.lane) : this;
+    told[message.kind]?.(message);
   }
 
   follow({ id }) {
@@ -164,22 +166,6 @@ class Stage {
     this.state({ state: "failed", sentence });
   }
 
-  pass(message) {
-    this.lanes.get(message.lane).pass(message);
-  }
-
-  counts(message) {
-    this.lanes.get(message.lane).counts(message.counts);
-  }
-
-  inactive(message) {
-    this.lanes.get(message.lane).inactive(message.sentence);
-  }
-
-  end(message) {
-    this.lanes.get(message.lane).ended(message);
-  }
-
   difference(message) {
     differ(this.lanes, message);
     for (const key of Object.keys(message.tokens).filter((each) => each !== message.baseline)) {
@@ -198,10 +184,6 @@ class Stage {
 
   same({ lanes, baseline = lanes[0] }) {
     for (const key of lanes.filter((each) => each !== baseline)) this.foot.part(key, baseline, null);
-  }
-
-  verdict(message) {
-    this.lanes.get(message.lane).verdict(message.right);
   }
 
   // Only the last of a picture is ever seen.
@@ -227,7 +209,7 @@ class Stage {
     const { key, family, checkpoint, decoder, settings } = lane;
     const { run } = this.root.dataset;
     const detail = { run, lane: key, family, checkpoint, decoder, settings, counts: counters.state.counts, threshold };
-    document.dispatchEvent(new CustomEvent("lens:counts", { detail }));
+    announce("lens:counts", detail);
   }
 
   // The lanes whose tokens can be looked at.
@@ -254,7 +236,7 @@ class Stage {
   }
 
   stepThrough() {
-    document.dispatchEvent(new CustomEvent("lens:step", { detail: { run: this.root.dataset.run, ...this.place } }));
+    announce("lens:step", { run: this.root.dataset.run, ...this.place });
   }
 
   async fetchRecorded(path) {
@@ -295,8 +277,7 @@ function caption(root) {
     ["three tokens", sample([["The", " sky", " is"]])],
     ["three passes", sample([["It", " is"], [" a"], [" long", " way"]])],
   ];
-  const list = make("ul", "lens-signs");
-  list.setAttribute("aria-label", "Examples");
+  const list = make("ul", "lens-signs", "", { "aria-label": "Examples" });
   for (const [label, shown] of samples) list.append(put(make("li"), shown, make("span", "", label)));
   const said = make("p", "lens-caption-said", "Each colour band came out of one forward pass");
   return put(make("div", "lens-caption"), said, list, detailsSwitch(root));
@@ -312,15 +293,12 @@ function sample(bands) {
 }
 
 function detailsSwitch(root) {
-  const box = make("input");
-  box.type = "checkbox";
-  box.setAttribute("role", "switch");
-  box.checked = kept(DETAILS_KEY) === "on";
   const set = () => root.classList.toggle("details", box.checked);
-  box.addEventListener("change", () => {
+  const change = () => {
     keep(DETAILS_KEY, box.checked ? "on" : "off");
     set();
-  });
+  };
+  const box = checkbox(kept(DETAILS_KEY) === "on", change, { role: "switch" });
   set();
   const label = put(make("label", "lens-switch"), box, make("span", "", "Details"));
   label.title = "A line under each token: the longer, the surer; dashed: read from masks; double: a draft. And the first rejected proposal of each pass.";

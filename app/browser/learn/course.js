@@ -1,7 +1,7 @@
 // The course: a list of pages that tick themselves off, and the page that is open.
 
 import { pageAddress } from "../shared/address.js";
-import { keep, kept, make, ours, button as plainButton, put } from "../shared/dom.js";
+import { keep, kept, make, ours, button as plainButton, put, status } from "../shared/dom.js";
 import { PAGES, SUMMARY } from "./pages.js";
 import { button } from "./parts.js";
 
@@ -15,8 +15,7 @@ class Course {
     this.place = null; // in the address
     this.stage = make("article", "lens-learn-page");
     const contents = make("ol", "lens-learn-contents");
-    const nav = put(make("nav", "lens-learn-nav"), contents);
-    nav.setAttribute("aria-label", "Pages of the course");
+    const nav = put(make("nav", "lens-learn-nav", "", { "aria-label": "Pages of the course" }), contents);
     this.entries = PAGES.map((page, number) => this.entry(page, number, contents));
     put(root, nav, this.stage);
   }
@@ -60,8 +59,7 @@ class Course {
     const page = PAGES[number];
     const question = make("p", "lens-learn-question", page.question);
     const task = put(make("p", "lens-learn-task"), make("strong", "", "To do: "), page.task);
-    const praise = make("p", "lens-learn-praise");
-    praise.setAttribute("role", "status");
+    const praise = status("lens-learn-praise");
     const playground = make("div", "lens-learn-stage");
     let lit = null;
     const done = () => {
@@ -74,8 +72,7 @@ class Course {
       else this.close();
       this.stage.querySelector("h2").focus();
     });
-    const title = make("h2", "", `${number + 1}. ${page.title}`);
-    title.tabIndex = -1;
+    const title = make("h2", "", `${number + 1}. ${page.title}`, { tabindex: -1 });
     this.stage.replaceChildren(title, question, ...page.text.map((text) => make("p", "", text)), task, playground, praise, next);
     next.classList.add("lens-learn-next");
     lit = page.build(playground, this.material, done);
@@ -86,8 +83,7 @@ class Course {
 
   // What the pages showed, each in a line, and where to try it.
   close() {
-    const title = make("h2", "", SUMMARY.title);
-    title.tabIndex = -1;
+    const title = make("h2", "", SUMMARY.title, { tabindex: -1 });
     const points = make("ul", "lens-learn-points");
     PAGES.forEach((page, number) => {
       const link = button(page.title, () => this.turn(number));

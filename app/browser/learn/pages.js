@@ -1,6 +1,6 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
-import { make, button as plainButton, put } from "../shared/dom.js";
+import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
 import { acceptedAt, button, proposals, slider, visible, walk, written } from "./parts.js";
 
 const oneTokenPage = {
@@ -47,8 +47,7 @@ const obviousPage = {
   task: "Find five tokens that the model was at least 99 % sure of.",
   build(stage, { ar }, done) {
     const found = new Set();
-    const told = make("p", "lens-learn-told", "None found yet.");
-    told.setAttribute("role", "status");
+    const told = status("lens-learn-told", "None found yet.");
     const text = make("div", "lens-learn-text");
     ar.passes.forEach((pass, number) => {
       const [, score, , ends] = pass.proposals[0];
@@ -178,8 +177,7 @@ const lowThresholdPage = {
   task: "Lower τ until the first wrong answer appears.",
   build(stage, { prompt, sweep }, done) {
     const text = make("div");
-    const told = make("p", "lens-learn-told");
-    told.setAttribute("role", "status");
+    const told = status("lens-learn-told");
     const lastWrong = sweep.findLastIndex((lane) => lane.right === false);
     const seen = new Set();
     const knob = slider(
@@ -247,15 +245,10 @@ const trainingPage = {
       if (removed && query >= state.length) done();
     };
     const draw = () => {
-      const table = make("table");
-      table.setAttribute("aria-label", "Who reads whom: rows are queries, columns are keys");
+      const table = make("table", "", "", { "aria-label": "Who reads whom: rows are queries, columns are keys" });
       for (let query = 0; query < 2 * state.length; query++) {
-        const row = make("tr");
-        row.dataset.query = query;
-        row.tabIndex = 0;
-        const head = make("th", "", name(query));
-        head.scope = "row";
-        row.append(head);
+        const row = make("tr", "", "", { "data-query": query, tabindex: 0 });
+        row.append(make("th", "", name(query), { scope: "row" }));
         for (let key = 0; key < 2 * state.length; key++) {
           const seen = mayRead(state.length, state.block, query, key);
           const kind = query < state.length ? "clean" : key < state.length ? "across" : "noisy";
@@ -264,9 +257,7 @@ const trainingPage = {
           row.append(cell);
         }
         if (query === state.length) row.classList.add("second");
-        row.addEventListener("pointerenter", () => point(query));
-        row.addEventListener("focus", () => point(query));
-        row.addEventListener("click", () => point(query));
+        for (const event of ["pointerenter", "focus", "click"]) row.addEventListener(event, () => point(query));
         table.append(row);
       }
       canvas.replaceChildren(table);
@@ -285,10 +276,7 @@ const trainingPage = {
     const [blocks, lengths] = [[1, 2, 4, 8, 16], [4, 8, 16]];
     const block = size("Block size B", blocks, "block", () => state.block > state.length && length.set(lengths.indexOf(state.block)));
     const length = size("Length L", lengths, "length", () => state.length < state.block && block.set(blocks.indexOf(state.length)));
-    const loss = make("input");
-    loss.type = "checkbox";
-    loss.checked = true;
-    loss.addEventListener("change", () => {
+    const loss = checkbox(true, () => {
       state.loss = loss.checked;
       draw();
     });
@@ -314,15 +302,11 @@ const cachePage = {
   task: "Switch the cache off, and see how many positions the same answer takes.",
   build(stage, { mars }, done) {
     const chart = make("div", "lens-learn-bars");
-    const told = make("p", "lens-learn-told");
-    told.setAttribute("role", "status");
+    const told = status("lens-learn-told");
     const cached = (pass) => pass.positions;
     const whole = (pass) => mars.promptTokens + pass.start + pass.proposals.length - 1;
     const most = Math.max(...mars.passes.map(whole));
     const sum = (count) => mars.passes.reduce((total, pass) => total + count(pass), 0);
-    const on = make("input");
-    on.type = "checkbox";
-    on.checked = true;
     const draw = () => {
       const count = on.checked ? cached : whole;
       chart.replaceChildren(
@@ -338,7 +322,7 @@ const cachePage = {
         (on.checked ? "." : `, ${(sum(whole) / sum(cached)).toFixed(1)} times as many as with the cache.`);
       if (!on.checked) done();
     };
-    on.addEventListener("change", draw);
+    const on = checkbox(true, draw);
     const toggle = put(make("label", "lens-learn-check"), on, " keep keys and values");
     put(stage, put(make("div", "lens-learn-controls"), toggle), chart, told);
     draw();
@@ -371,8 +355,7 @@ const widthPage = {
       bar.title = `${columns} ${columns === 1 ? "column" : "columns"}: ${milliseconds(seconds)}`;
       return bar;
     });
-    const told = make("p", "lens-learn-told");
-    told.setAttribute("role", "status");
+    const told = status("lens-learn-told");
     const seen = new Set();
     const knob = slider("Columns of the pass", 0, times.length - 1, 1, 0, (place) => String(times[place][0]), (place) => {
       const [columns, seconds] = times[place];
@@ -411,8 +394,7 @@ const exactPage = {
   build(stage, { ar, exact }, done) {
     const text = make("div");
     const window_ = make("div");
-    const told = make("p", "lens-learn-told");
-    told.setAttribute("role", "status");
+    const told = status("lens-learn-told");
     const same = ar.written.join("") === exact.written.join("");
     const [controls, next] = walk(exact.passes.length, (to) => {
       const pass = exact.passes[to];

@@ -1,6 +1,6 @@
 // The parts that pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
-import { prefixLength } from "../shared/acceptance.js";
+import { prefixLength } from "../shared/reasons.js";
 import { make, button as plainButton, put } from "../shared/dom.js";
 import { bandNode, sureness, tokenNode } from "../shared/tokens.js";
 
@@ -12,8 +12,7 @@ export function button(label, act) {
 export function slider(label, lowest, highest, step, value, read, act) {
   const reading = make("output", "lens-learn-reading");
   const input = make("input");
-  input.type = "range";
-  Object.assign(input, { min: lowest, max: highest, step, value });
+  Object.assign(input, { type: "range", min: lowest, max: highest, step, value });
   const show = () => {
     reading.textContent = read(Number(input.value));
     input.setAttribute("aria-valuetext", reading.textContent);

@@ -1,19 +1,53 @@
 // Elements from plain values, files, and what the browser keeps. Text goes in by textContent only: what people and models
 // write is never markup.
 
-export function make(tag, className = "", text = "") {
+export function make(tag, className = "", text = "", attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (text) node.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   return node;
 }
 
 // A button that does `act` when it is pressed.
-export function button(className, text, act) {
-  const node = make("button", className, text);
-  node.type = "button";
+export function button(className, text, act, attributes = {}) {
+  const node = make("button", className, text, { type: "button", ...attributes });
   node.addEventListener("click", act);
   return node;
+}
+
+// A box to tick, which does `act` when it changes.
+export function checkbox(checked, act, attributes = {}) {
+  const node = make("input", "", "", { type: "checkbox", ...attributes });
+  node.checked = checked;
+  node.addEventListener("change", act);
+  return node;
+}
+
+// A line that screen readers say when it changes.
+export function status(className, text = "") {
+  return make("p", className, text, { role: "status" });
+}
+
+// A note that explains something beside it; hidden until it is opened.
+export function tooltip(tag, className) {
+  const node = make(tag, className, "", { role: "tooltip", id: `${className}-${Math.random().toString(36).slice(2)}` });
+  node.hidden = true;
+  return node;
+}
+
+// Whether the person does not want motion.
+export function calm() {
+  return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+export function bringIntoView(node) {
+  node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+}
+
+// Tell the rest of the page.
+export function announce(event, detail) {
+  document.dispatchEvent(new CustomEvent(event, { detail }));
 }
 
 export function put(parent, ...children) {

@@ -2,7 +2,8 @@
 // document of the run that ended last. "lens:step" {run: its id, lane: key, number: of the pass} asks to step through
 // one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each is in `live`.
 
-import { keep, kept } from "./dom.js";
+import { announce, keep, kept } from "./dom.js";
+import { hearValue, Questions } from "./messages.js";
 
 const MOST_RUNS = 12;
 const LAST_RUN = "mars-lens:last-run";
@@ -32,7 +33,7 @@ export const keeper = {
     this.runs.set(id, { id, title, date, question, text });
     if (this.runs.size > MOST_RUNS) this.runs.delete(this.runs.keys().next().value);
     keep(LAST_RUN, text.length <= MOST_KEPT ? text : null);
-    document.dispatchEvent(new CustomEvent("lens:run", { detail: run }));
+    announce("lens:run", run);
   },
 };
 
@@ -50,4 +51,13 @@ export function mountRuns({ props, watch }) {
     keeper.wish = event.detail;
     document.getElementById("tab-step-button")?.click();
   });
+}
+
+// Saving a run on the server, for a link that opens elsewhere. `days` is how long it is kept there, 0 where it is not.
+export const sharing = { days: 0, questions: null };
+
+export function mountSharing({ props, watch, submit }) {
+  sharing.days = props.days ?? 0;
+  sharing.questions = new Questions(submit);
+  hearValue({ props, watch }, (answer) => sharing.questions.hear(answer));
 }

@@ -1,9 +1,8 @@
 // Above the tabs: how the page looks, the keys, and the link to the view.
 
 import { openAddress } from "./address.js";
-import { button, keep, kept, make, put } from "./dom.js";
-import { keeper } from "./keeper.js";
-import { sharing } from "./sharing.js";
+import { announce, button, keep, kept, make, put, status } from "./dom.js";
+import { keeper, sharing } from "./keeper.js";
 import { Shortcuts } from "./shortcuts.js";
 
 // The looks of the page: light or dark, and large type with high contrast for a projector. The browser remembers what a
@@ -42,7 +41,7 @@ class Modes {
     const looks = `${dark} ${projector}`;
     if (looks === this.looks) return;
     this.looks = looks;
-    document.dispatchEvent(new CustomEvent("lens:looks", { detail: { dark, projector } }));
+    announce("lens:looks", { dark, projector });
   }
 
   // What was chosen: booleans only, whatever the storage holds.
@@ -65,11 +64,9 @@ const SAID_FOR = 6_000; // milliseconds
 class LinkButton {
   constructor(opener, place, address) {
     this.address = address;
-    this.said = make("span", "lens-link-said");
-    this.said.setAttribute("role", "status");
-    this.field = make("input", "lens-link-field");
+    this.said = make("span", "lens-link-said", "", { role: "status" });
+    this.field = make("input", "lens-link-field", "", { "aria-label": "Link to this view" });
     Object.assign(this.field, { type: "text", readOnly: true, hidden: true });
-    this.field.setAttribute("aria-label", "Link to this view");
     this.save = button("lens-tool lens-link-save", "", () => this.share());
     this.save.hidden = true;
     put(place, put(make("div", "lens-link-row"), this.said, this.save), this.field);
@@ -157,13 +154,9 @@ function byCommand(text) {
 class Refusals {
   constructor(place) {
     this.pairs = new Map();
-    this.root = make("p", "lens-refused");
-    this.root.setAttribute("role", "status");
     this.text = make("span");
-    this.close = button("lens-tool", "×", () => this.show(new Map()));
-    this.close.setAttribute("aria-label", "Dismiss this note");
-    put(this.root, this.text, this.close);
-    place.append(this.root);
+    this.close = button("lens-tool", "×", () => this.show(new Map()), { "aria-label": "Dismiss this note" });
+    place.append(put(status("lens-refused"), this.text, this.close));
     this.show(this.pairs);
   }
 

@@ -5,77 +5,65 @@ export function hearLines(text, hear) {
   for (const line of (text ?? "").split("\n")) if (line) hear(JSON.parse(line));
 }
 
+// Hands on the value of a component, a message in JSON, whenever there is another one.
+export function hearValue({ props, watch }, hear) {
+  watch("value", () => props.value && hear(JSON.parse(props.value)));
+}
+
 const UNANSWERED = "The server does not answer. Is it still running? Try again.";
 const PATIENCE = 60_000; // milliseconds
 const LONG_PATIENCE = 120_000; // milliseconds without a word
 
 // Questions to Python, any number at once: each answer has the ticket of its question.
 export class Questions {
-  constructor(send) {
-    this.send = send;
-    this.waiting = new Map();
-    this.tickets = 0;
+  constructor(send, patience = PATIENCE) {
+    Object.assign(this, { send, patience, tickets: 0, waiting: new Map() });
   }
 
   // The answer: {run}, {page}, {name}, or {problem: a sentence}. `more` is what else the question has to say.
   ask(what, text, more = {}) {
+    return this.put({ ...more, ask: what, text });
+  }
+
+  // `onWay` hears sentences about the progress, which may come before the answer.
+  put(question, onWay = () => {}) {
     const ticket = ++this.tickets;
-    const silence = { problem: UNANSWERED };
     return new Promise((resolve) => {
-      this.waiting.set(ticket, resolve);
-      setTimeout(() => this.hear({ ticket, ...silence }), PATIENCE);
-      this.send({ ...more, ask: what, text, ticket });
+      this.waiting.set(ticket, { resolve, onWay });
+      this.wait(ticket);
+      this.send({ ...question, ticket });
     });
   }
 
-  hear({ ticket, ...answer }) {
-    this.waiting.get(ticket)?.(answer);
-    this.waiting.delete(ticket);
-  }
-}
-
-// Questions to Python, one after the other, since an answer would replace another one that is not read yet. Sentences
-// about the progress may come before an answer.
-export class QuestionQueue {
-  constructor(send) {
-    this.send = send;
-    this.tickets = 0;
-    this.open = null;
-    this.last = Promise.resolve();
-  }
-
-  // The answer, or {problem: a sentence}. `onWay` hears the sentences before it.
-  ask(what, about = {}, onWay = () => {}) {
-    const answer = this.last.then(() => this.put({ ask: what, about, ticket: ++this.tickets }, onWay));
-    this.last = answer;
-    return answer;
-  }
-
-  put(question, onWay) {
-    return new Promise((resolve) => {
-      this.open = { ticket: question.ticket, onWay, resolve, silence: 0 };
-      this.wait();
-      this.send(question);
-    });
-  }
-
-  wait() {
-    const { ticket } = this.open;
-    clearTimeout(this.open.silence);
-    const silence = { ticket, problem: UNANSWERED };
-    this.open.silence = setTimeout(() => this.hear(silence), LONG_PATIENCE);
+  wait(ticket) {
+    const open = this.waiting.get(ticket);
+    clearTimeout(open.silence);
+    open.silence = setTimeout(() => this.hear({ ticket, problem: UNANSWERED }), this.patience);
   }
 
   hear({ ticket, ...told }) {
-    if (this.open?.ticket !== ticket) return;
+    const open = this.waiting.get(ticket);
+    if (!open) return;
     if (told.progress) {
-      this.wait();
-      this.open.onWay(told.progress);
+      this.wait(ticket);
+      open.onWay(told.progress);
       return;
     }
-    const { resolve, silence } = this.open;
-    clearTimeout(silence);
-    this.open = null;
-    resolve(told);
+    clearTimeout(open.silence);
+    this.waiting.delete(ticket);
+    open.resolve(told);
+  }
+}
+
+// Questions to Python, one after the other, since an answer would replace another one that is not read yet.
+export class QuestionQueue extends Questions {
+  constructor(send) {
+    super(send, LONG_PATIENCE);
+    this.last = Promise.resolve();
+  }
+
+  ask(what, about = {}, onWay) {
+    this.last = this.last.then(() => this.put({ ask: what, about }, onWay));
+    return this.last;
   }
 }

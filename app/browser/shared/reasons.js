@@ -1,4 +1,13 @@
-// Why a proposal was accepted or not, in sentences: what records call `Reason` (mars/records.py).
+// How many proposals a threshold accepts, as `threshold_prefix` of mars/acceptance.py, and why one was accepted or not, in
+// sentences: what records call `Reason` (mars/records.py).
+
+// The number of `count` proposals that are accepted: `fixed` at least, then from the left those of which `meets` is true, and
+// none behind one that `ends` the turn. Both take the number of a proposal.
+export function prefixLength(count, fixed, { meets, ends }) {
+  let accepted = Math.min(fixed, count);
+  while (accepted < count && !ends(accepted - 1) && meets(accepted)) accepted += 1;
+  return accepted;
+}
 
 // A score beside τ, as the end of a sentence: for entropy lower is surer.
 function reaching(score, met) {

@@ -1,7 +1,7 @@
 // Keys for everything that is done often, and the dialog that lists them. A key acts only where its control is on view,
 // and never while somebody types. They can be switched off, for those whose software types for them.
 
-import { button, keep, kept, make, put } from "./dom.js";
+import { button, checkbox, keep, kept, make, put } from "./dom.js";
 
 const KEYS_OFF = "mars-lens:keys-off";
 const FIELDS = "textarea, select, [contenteditable], dialog, input:not([type=range], [type=radio], [type=checkbox])";
@@ -59,10 +59,8 @@ function nudge(steps) {
 
 export class Shortcuts {
   constructor(opener, place) {
-    this.root = make("dialog", "lens-help");
-    this.root.setAttribute("aria-labelledby", "lens-help-title");
-    const title = make("h2", "", "Keys");
-    title.id = "lens-help-title";
+    this.root = make("dialog", "lens-help", "", { "aria-labelledby": "lens-help-title" });
+    const title = make("h2", "", "Keys", { id: "lens-help-title" });
     const close = button("lens-tool", "Close", () => this.root.close());
     const lists = Object.entries(SHORTCUTS).map(([name, entries]) => keyList(name, entries));
     put(this.root, put(make("header"), title, close), put(make("div", "lens-help-lists"), ...lists), this.toggle());
@@ -74,9 +72,7 @@ export class Shortcuts {
 
   // The switch: single letters as keys must be possible to turn off.
   toggle() {
-    this.on = make("input");
-    Object.assign(this.on, { type: "checkbox", checked: kept(KEYS_OFF) !== "true" });
-    this.on.addEventListener("change", () => keep(KEYS_OFF, String(!this.on.checked)));
+    this.on = checkbox(kept(KEYS_OFF) !== "true", () => keep(KEYS_OFF, String(!this.on.checked)));
     return put(make("label", "lens-help-switch"), this.on, "Letters, digits and signs act as keys");
   }
 

@@ -1,11 +1,11 @@
-// One lane of a run, ready to be stepped through: its passes with their numbers, and the words for what they did.
+// One lane of a run, ready to be stepped through: its passes with their numbers, the words for what they did, the columns
+// that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
-import { isRefused, sentenceOf } from "../shared/reasons.js";
+import { isRefused, prefixLength, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
-import { columnsOf } from "./columns.js";
-import { COUNTED, thresholdless } from "./what-if.js";
 
+export const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
 export class SteppedLane {
@@ -118,4 +118,102 @@ export class SteppedLane {
     const fate = this.keeps(pass, place) ? waits : place < pass.row.accepted ? "accepted" : "not accepted";
     return `${this.label(token)}: ${this.lane.settings.score} ${decimals(score, 2)}, ${fate}`;
   }
+}
+
+// The input of each forward pass of a lane: its columns in order, and who sees whom, as its record says
+// (`Trace` in mars/records.py).
+//
+// A column reads a `kind`: "real" (a token of the text), "draft", "mask", "noise", or "none" (the place of a draft that
+// was not there); `token` is its id, and a draft may be `copied` from further up in the text. `position` counts from the
+// beginning of the prompt, `depth` from the last token that the model knew, the root. It stands behind the column `after`
+// (-1: behind the prefix alone). `proposal` is the number of the proposal that was read off it, null where none was.
+
+const KINDS = { clean: "real", draft: "draft", copy: "draft", mask: "mask", random: "noise", absent: "none" };
+
+// The columns of a pass, how many cached tokens stand before them, and whether they form a `tree` or, with so many
+// positions in a `block`, see each other in both directions.
+//
+// A run of an earlier version does not say what was read (`known` is false): its columns are the proposals alone.
+export function columnsOf({ proposals, trace }) {
+  if (!trace) {
+    const columns = proposals.map(({ source }, depth) => ({ kind: KINDS[source], token: null, depth, proposal: depth }));
+    return { known: false, prefix: null, columns, tree: false, block: 0 };
+  }
+  const columns = [];
+  for (const { reads, ids, after } of trace.spans) {
+    ids.forEach((token, place) => {
+      const behind = place ? columns.length - 1 : (after ?? -1);
+      const position = behind < 0 ? trace.cached : columns[behind].position + 1;
+      columns.push({ kind: KINDS[reads], copied: reads === "copy", token, position, after: behind, proposal: null });
+    });
+  }
+  trace.columns.forEach((column, proposal) => {
+    columns[column].proposal = proposal;
+  });
+  const { position } = columns[trace.columns[0] ?? columns.length - 1];
+  const root = position - (trace.block && trace.columns.length ? 1 : 0);
+  for (const column of columns) column.depth = column.position - root;
+  const tree = !trace.block && columns.some(({ after }, index) => after !== index - 1);
+  return { known: true, prefix: trace.cached, columns, tree, block: trace.block };
+}
+
+// Which columns this one sees, as an array of booleans.
+export function seenBy({ columns, block }, query) {
+  if (block) {
+    const last = Math.floor(columns[query].position / block);
+    return columns.map(({ position }) => Math.floor(position / block) <= last);
+  }
+  const seen = Array(columns.length).fill(false);
+  for (let column = query; column >= 0; column = columns[column].after) seen[column] = true;
+  return seen;
+}
+
+// The tokens that another threshold would have accepted of the proposals; no record says this.
+function sourced(row, source) {
+  return row.proposals.filter((proposal) => proposal.source === source).length;
+}
+
+// Whether a recorded score meets a threshold.
+function meets(score, threshold, name) {
+  return name === "entropy" ? score <= threshold : score >= threshold;
+}
+
+// The length of the accepted prefix at `threshold` (null: one-token mode); the first `fixed` proposals do not depend on
+// it. Nothing is accepted behind a token that ends the turn.
+export function acceptedAt(lane, row, threshold, fixed) {
+  return prefixLength(row.proposals.length, fixed, {
+    meets: (place) => threshold !== null && meets(row.proposals[place].score, threshold, lane.settings.score),
+    ends: (place) => lane.stop_ids.includes(row.proposals[place].token_id),
+  });
+}
+
+// Why no threshold decides in this lane, or nothing where one does.
+export function thresholdless(lane) {
+  if (decoderOf(lane.decoder).needs === "diffusion") return "Another τ is not shown here: later passes would have read other tokens.";
+  if (lane.records.some((record) => record.rows[0].threshold !== null && COUNTED.has(record.phase))) return "";
+  const wide = lane.records.some((record) => COUNTED.has(record.phase) && record.rows[0].proposals.length > 1);
+  return wide
+    ? "No τ decides here: drafts are accepted when they are what the model itself says."
+    : "No τ decides here: every pass proposes one token, and it is accepted.";
+}
+
+// The number of tokens that pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
+export function wouldAccept(lane, record, threshold) {
+  const row = record.rows[0];
+  if (!COUNTED.has(record.phase)) return 0;
+  if (decoderOf(lane.decoder).needs === "diffusion") return row.accepted;
+  const verified = 1 + (decoderOf(lane.decoder).draft ? sourced(row, "draft") : 0);
+  return row.threshold === null ? row.accepted : acceptedAt(lane, row, threshold, Math.min(verified, row.accepted));
+}
+
+// Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.
+export function wouldHave(lane, threshold) {
+  const counted = lane.records.filter((record) => COUNTED.has(record.phase));
+  const sum = (count) => counted.reduce((total, record) => total + count(record), 0);
+  return {
+    then: sum((record) => wouldAccept(lane, record, threshold)),
+    now: sum((record) => record.rows[0].accepted),
+    passes: counted.length,
+    changed: counted.filter((record) => wouldAccept(lane, record, threshold) !== record.rows[0].accepted).length,
+  };
 }

@@ -1,8 +1,8 @@
 // One pass, drawn: its window, the card of a proposal, and who sees whom.
 
-import { clear, make, put, shape } from "../shared/dom.js";
+import { clear, make, put, shape, tooltip } from "../shared/dom.js";
 import { alternativeNode, cut, plural, thresholdName } from "../shared/tokens.js";
-import { seenBy } from "./columns.js";
+import { seenBy } from "./lane.js";
 
 const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
 const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind: "·", waits: "→" };
@@ -16,9 +16,7 @@ const DRAWN = 200; // a causal pass of more columns is drawn as the triangle tha
 export class WindowView {
   // `onPick` hears which column the person points at or walks to, null when none.
   constructor(onPick) {
-    this.root = make("div", "step-window");
-    this.root.setAttribute("role", "list");
-    this.root.setAttribute("aria-label", "Positions of this pass");
+    this.root = make("div", "step-window", "", { role: "list", "aria-label": "Positions of this pass" });
     for (const name of ["mouseover", "focusin", "click"]) {
       this.root.addEventListener(name, (event) => onPick(event.target.closest(".step-column"), name !== "mouseover"));
     }
@@ -51,13 +49,11 @@ export class WindowView {
 
   // What stands before the window: cached tokens, those read again, and the end of the text.
   context(again) {
-    const node = make("div", "step-context");
-    node.setAttribute("role", "listitem");
+    const node = make("div", "step-context", "", { role: "listitem" });
     const cached = this.shape.known ? `${this.shape.prefix} cached${again > 0 ? ` + ${again} new` : ""}` : "";
     const count = make("span", "step-before", cached);
     const written = this.lane.lane.written.slice(0, Math.max(0, this.pass.from - 1)).join("").slice(-30);
-    const tail = make("span", "step-tail");
-    tail.append(make("span", "", written ? `…${written.replaceAll("\n", "↵")}` : "the prompt"));
+    const tail = put(make("span", "step-tail"), make("span", "", written ? `…${written.replaceAll("\n", "↵")}` : "the prompt"));
     put(node, this.axis(), make("span", "step-label", "model says"));
     return put(node, put(make("span", "step-past"), count, tail));
   }
@@ -77,12 +73,10 @@ export class WindowView {
     const place = column.proposal;
     const proposal = place === null ? null : this.pass.row.proposals[place];
     const fate = proposal ? this.fate(place) : "silent";
-    const node = make("div", `step-column ${fate}${column.parted ? " parted" : ""}`);
+    const attributes = { role: "listitem", "data-column": column.index, ...(proposal && { "data-place": place }) };
+    const node = make("div", `step-column ${fate}${column.parted ? " parted" : ""}`, "", attributes);
     if (proposal && place < this.pass.row.accepted) node.classList.add("kept");
     if (this.what && proposal && place < this.what.accepted) node.classList.add("would");
-    node.setAttribute("role", "listitem");
-    node.dataset.column = column.index;
-    if (proposal) node.dataset.place = place;
     const said = proposal ? this.said(proposal, place, fate) : this.missed(column);
     put(node, this.score(proposal, place), said, this.read(column));
     return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
@@ -112,10 +106,8 @@ export class WindowView {
   }
 
   said(proposal, place, fate) {
-    const node = make("button", "step-said");
-    node.type = "button";
-    if (this.lane.ends(proposal.token_id)) node.classList.add("ends");
-    node.setAttribute("aria-label", this.lane.describe(this.pass, place));
+    const kind = this.lane.ends(proposal.token_id) ? "step-said ends" : "step-said";
+    const node = make("button", kind, "", { type: "button", "aria-label": this.lane.describe(this.pass, place) });
     return put(node, make("span", "step-sign", SIGNS[fate]), make("span", "step-word", this.lane.label(proposal.token_id)));
   }
 
@@ -144,10 +136,7 @@ export class WindowView {
 export class ProposalCard {
   constructor(host) {
     this.host = host;
-    this.root = make("div", "step-card");
-    this.root.setAttribute("role", "tooltip");
-    this.root.id = `step-card-${Math.random().toString(36).slice(2)}`;
-    this.root.hidden = true;
+    this.root = tooltip("div", "step-card");
     host.append(this.root);
     this.node = null;
   }

@@ -2,7 +2,7 @@
 
 import { button, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
-import { thresholdless, wouldAccept, wouldHave } from "./what-if.js";
+import { thresholdless, wouldAccept, wouldHave } from "./lane.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -14,27 +14,17 @@ export class Player {
     this.timer = null;
     this.root = make("div", "step-player");
     this.bars = shape("svg", { class: "step-bars", preserveAspectRatio: "none", "aria-hidden": "true" });
-    this.range = make("input", "step-range");
-    Object.assign(this.range, { type: "range", min: 0, step: 1 });
-    this.range.setAttribute("aria-label", "Pass");
+    this.range = make("input", "step-range", "", { type: "range", min: 0, step: 1, "aria-label": "Pass" });
     this.range.addEventListener("input", () => this.go(Number(this.range.value)));
-    this.play = this.button("▶", "Play", () => this.toggle());
-    this.play.classList.add("step-play");
-    const back = this.button("‹", "One pass back", () => this.go(this.index - 1));
-    const on = this.button("›", "One pass on", () => this.go(this.index + 1));
+    const named = (name) => ({ title: name, "aria-label": name });
+    this.play = button("step-button step-play", "▶", () => this.toggle(), named("Play"));
+    const back = button("step-button", "‹", () => this.go(this.index - 1), named("One pass back"));
+    const on = button("step-button", "›", () => this.go(this.index + 1), named("One pass on"));
     this.where = make("output", "step-where");
-    this.speed = make("select", "step-speed");
-    this.speed.setAttribute("aria-label", "Speed: 1× is one pass a second");
+    this.speed = make("select", "step-speed", "", { "aria-label": "Speed: 1× is one pass a second" });
     for (const speed of SPEEDS) this.speed.append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
     const track = put(make("div", "step-track"), this.bars, this.range);
     put(this.root, put(make("div", "step-buttons"), back, this.play, on), track, this.where, this.speed);
-  }
-
-  button(text, name, act) {
-    const node = button("step-button", text, act);
-    node.title = name;
-    node.setAttribute("aria-label", name);
-    return node;
   }
 
   open(lane, index) {
@@ -127,8 +117,7 @@ export class WhatIf {
     this.threshold = null;
     this.root = make("div", "step-what-if-panel");
     this.label = put(make("label", "step-what-if-label"), make("span", "", "What if τ were"));
-    this.range = make("input", "step-range");
-    this.range.type = "range";
+    this.range = make("input", "step-range", "", { type: "range" });
     this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));
     this.back = button("step-button", "As recorded", () => this.set(null));

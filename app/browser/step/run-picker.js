@@ -3,7 +3,7 @@
 import { pageAddress } from "../shared/address.js";
 import { button, clear, make, offerFile, put } from "../shared/dom.js";
 import { keeper, lastRun } from "../shared/keeper.js";
-import { Questions } from "../shared/messages.js";
+import { hearValue, Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
 import { StepView, usualLane } from "./view.js";
 
@@ -20,8 +20,7 @@ class RunPicker {
     this.file = make("input", "step-file");
     Object.assign(this.file, { type: "file", accept: ".json,application/json", hidden: true });
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
-    this.news = make("p", "step-news");
-    this.news.setAttribute("role", "alert");
+    this.news = make("p", "step-news", "", { role: "alert" });
     this.save = button("step-button step-save", "Save run", () => this.download());
     this.export = button("step-button step-export", "Export replay", () => this.replay());
     const label = put(make("label", "step-choose"), make("span", "", "Run"), this.choice);
@@ -40,8 +39,7 @@ class RunPicker {
     clear(this.choice);
     if (!this.shown) this.choice.append(new Option("choose one", ""));
     for (const [label, entries] of groups.filter(([, found]) => found.length)) {
-      const group = make("optgroup");
-      group.label = label;
+      const group = make("optgroup", "", "", { label });
       for (const [value, text] of entries) group.append(new Option(text, value));
       this.choice.append(group);
     }
@@ -225,9 +223,7 @@ export function mountStep({ element, props, watch, submit }) {
     place.dataset.run = run.id;
     view.open(run, where);
   });
-  watch("value", () => {
-    if (props.value) questions.hear(JSON.parse(props.value));
-  });
+  hearValue({ props, watch }, (answer) => questions.hear(answer));
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));
   document.addEventListener("lens:step", () => picker.fulfil());
   const wished = Boolean(keeper.wish);

@@ -1,12 +1,11 @@
 // Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
-import { button, clear, make, put } from "../shared/dom.js";
+import { button, clear, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
-import { SteppedLane } from "./lane.js";
+import { SteppedLane, wouldAccept } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
 import { Player, WhatIf } from "./player.js";
-import { wouldAccept } from "./what-if.js";
 
 const ROOMY = 9; // proposals of a pass for which there is room beside the matrix
 
@@ -14,15 +13,12 @@ export class StepView {
   constructor(root) {
     this.root = root;
     this.question = make("details", "step-asked");
-    this.lanes = make("div", "step-lanes");
-    this.lanes.setAttribute("role", "group");
-    this.lanes.setAttribute("aria-label", "Lane");
+    this.lanes = make("div", "step-lanes", "", { role: "group", "aria-label": "Lane" });
     this.passage = new PassageView((index) => this.player.go(index));
     this.player = new Player((index) => this.show(index));
     this.title = make("h2", "step-title");
     this.facts = make("p", "step-facts");
-    this.status = make("p", "step-status");
-    this.status.setAttribute("role", "status");
+    this.status = status("step-status");
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
     this.whatIf = new WhatIf((threshold) => this.retry(threshold));
@@ -45,8 +41,8 @@ export class StepView {
   }
 
   tab(lane) {
-    const node = button(`step-lane lens-lane-${familyOf(lane)}`, "", () => this.choose(lane.key, {}));
-    node.dataset.lane = lane.key;
+    const choose = () => this.choose(lane.key, {});
+    const node = button(`step-lane lens-lane-${familyOf(lane)}`, "", choose, { "data-lane": lane.key });
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
     const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
     put(node, make("b", "", lane.title), make("span", "step-about", about));
@@ -137,10 +133,8 @@ export function usualLane(run) {
 // The text of the lane as groups, one a pass: what is written so far, the pass in view, and what is still to come.
 class PassageView {
   constructor(onPass) {
-    this.root = make("div", "step-passage");
-    this.root.tabIndex = 0; // it scrolls
-    this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", "The text, pass by pass");
+    const scrolls = { tabindex: 0, role: "group", "aria-label": "The text, pass by pass" };
+    this.root = make("div", "step-passage", "", scrolls);
     this.root.addEventListener("click", (event) => {
       const group = event.target.closest("[data-index]");
       if (group) onPass(Number(group.dataset.index));

@@ -1,6 +1,6 @@
 // The card of a mark: what was measured, where it comes from, and what can be done with it.
 
-import { make, put } from "../shared/dom.js";
+import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
 import { keeper } from "../shared/keeper.js";
 
 const RIGHTS = [
@@ -14,10 +14,8 @@ export class TradeCard {
   constructor(ask, samples) {
     this.ask = ask;
     this.samples = samples;
-    this.root = make("section", "trade-card");
+    this.root = make("section", "trade-card", "", { tabindex: -1, "aria-label": "The run that was picked" });
     this.root.hidden = true;
-    this.root.tabIndex = -1;
-    this.root.setAttribute("aria-label", "The run that was picked");
     this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
   }
 
@@ -34,8 +32,7 @@ export class TradeCard {
     this.root.hidden = false;
     if (!quiet) {
       this.root.focus({ preventScroll: true });
-      const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.root.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+      bringIntoView(this.root);
     }
     return true;
   }
@@ -56,10 +53,7 @@ export class TradeCard {
   }
 
   head(title, setting) {
-    const close = make("button", "trade-close", "×");
-    close.type = "button";
-    close.setAttribute("aria-label", "Close the card");
-    close.addEventListener("click", () => this.close());
+    const close = button("trade-close", "×", () => this.close(), { "aria-label": "Close the card" });
     const words = put(make("div"), make("h3", "", title), make("p", "trade-setting", setting));
     return put(make("header", "trade-card-head"), words, close);
   }
@@ -75,16 +69,9 @@ export class TradeCard {
   }
 
   use({ choice, lacking }) {
-    const row = make("div", "trade-use");
-    const button = make("button", "trade-button primary", "Use these settings in Compare");
-    button.type = "button";
-    button.disabled = !choice;
-    button.addEventListener("click", () => {
-      document.dispatchEvent(new CustomEvent("lens:use", { detail: { choice } }));
-    });
-    row.append(button);
-    if (lacking) row.append(make("p", "trade-small", lacking));
-    return row;
+    const use = button("trade-button primary", "Use these settings in Compare", () => announce("lens:use", { choice }));
+    use.disabled = !choice;
+    return put(make("div", "trade-use"), use, ...(lacking ? [make("p", "trade-small", lacking)] : []));
   }
 
   origin({ facts, command }) {
@@ -106,19 +93,14 @@ export class TradeSamples {
 
   open(card) {
     this.card = card;
-    this.task = make("select", "trade-select");
+    this.task = make("select", "trade-select", "", { "aria-label": "Family of the samples" });
     put(this.task, new Option("All families", ""), ...card.tasks.map(({ value, label }) => new Option(label, value)));
-    this.task.setAttribute("aria-label", "Family of the samples");
-    this.right = make("select", "trade-select");
+    this.right = make("select", "trade-select", "", { "aria-label": "Right or wrong samples" });
     put(this.right, ...RIGHTS.map(([label], place) => new Option(label, place)));
-    this.right.setAttribute("aria-label", "Right or wrong samples");
     for (const select of [this.task, this.right]) select.addEventListener("change", () => this.restart());
     this.list = make("ol", "trade-samples");
-    this.status = make("p", "trade-small trade-shown");
-    this.status.setAttribute("role", "status");
-    this.more = make("button", "trade-button", "Show more");
-    this.more.type = "button";
-    this.more.addEventListener("click", () => this.fetch());
+    this.status = status("trade-small trade-shown");
+    this.more = button("trade-button", "Show more", () => this.fetch());
     const choose = put(make("div", "trade-row"), make("h3", "", "What it wrote"), this.task, this.right);
     const root = put(make("section", "trade-written"), choose);
     if (card.again) root.append(make("p", "trade-small", `These texts cannot be stepped through. ${card.again}`));
@@ -160,25 +142,22 @@ export class TradeSamples {
   }
 
   again({ task, number }) {
-    const button = make("button", "trade-button", "Step through");
-    button.type = "button";
-    const status = make("span", "trade-small");
-    status.setAttribute("role", "status");
-    button.addEventListener("click", async () => {
-      button.disabled = true;
-      status.textContent = "Writing it once more …";
-      const say = (words) => (status.textContent = words);
+    const news = make("span", "trade-small", "", { role: "status" });
+    const say = (words) => (news.textContent = words);
+    const write = button("trade-button", "Step through", async () => {
+      write.disabled = true;
+      say("Writing it once more …");
       const { run, problem } = await this.ask("again", { id: this.card.id, task, number }, say);
-      button.disabled = false;
-      status.textContent = problem ?? "";
+      write.disabled = false;
+      say(problem ?? "");
       if (run) this.step(run);
     });
-    return put(make("div", "trade-row"), button, status);
+    return put(make("div", "trade-row"), write, news);
   }
 
   step(text) {
     const run = JSON.parse(text);
     keeper.add(run, text); // for Step through
-    document.dispatchEvent(new CustomEvent("lens:step", { detail: { run: run.id, lane: run.lanes[0].key } }));
+    announce("lens:step", { run: run.id, lane: run.lanes[0].key });
   }
 }

@@ -1,6 +1,6 @@
 // The controls around a figure: its axis, its runs, and the table of its numbers.
 
-import { make, put } from "../shared/dom.js";
+import { button, checkbox, make, put, status } from "../shared/dom.js";
 
 // Above the figure: which one, against what, on which problems, with what was published, and how much may be lost.
 export class TradeControls {
@@ -14,18 +14,12 @@ export class TradeControls {
     this.batch = this.select("Batch size", "batch", Number);
     this.task = this.select("Problems", "task");
     this.layer = this.select("Which published numbers", "published");
-    this.published = make("input");
-    this.published.type = "checkbox";
-    this.published.addEventListener("change", () => {
-      this.onChange({ published: this.published.checked ? this.layer.value : "" });
-    });
+    this.published = checkbox(false, () => this.onChange({ published: this.published.checked ? this.layer.value : "" }));
     this.switch = put(make("label", "trade-switch"), this.published, make("span", "", "Published curves"));
-    this.points = make("input", "trade-points");
-    this.points.type = "number";
+    this.points = make("input", "trade-points", "", { type: "number" });
     this.points.addEventListener("change", () => this.allow());
     this.allowed = put(make("label", "trade-allow"), "Set an accuracy budget: lose at most", this.points, "points");
-    this.refused = make("p", "trade-refused");
-    this.refused.setAttribute("role", "status");
+    this.refused = status("trade-refused");
     const layer = put(make("div", "trade-layer"), this.switch, this.layer.parentElement);
     const selects = [this.figure, this.against, this.batch, this.task, this.runs];
     put(this.root, ...selects.map((select) => select.parentElement), layer);
@@ -94,11 +88,8 @@ export class TradeAnswer {
   // `onOpen` hears the id of the run.
   constructor(onOpen) {
     this.root = make("div", "trade-answer");
-    this.sentence = make("p", "trade-sentence");
-    this.sentence.setAttribute("role", "status");
-    this.open = make("button", "trade-button", "Show this setting");
-    this.open.type = "button";
-    this.open.addEventListener("click", () => onOpen(this.run));
+    this.sentence = status("trade-sentence");
+    this.open = button("trade-button", "Show this setting", () => onOpen(this.run));
     this.how = make("p", "trade-small trade-how");
     put(this.root, put(make("div", "trade-row"), this.sentence, this.open), this.how);
   }
@@ -123,16 +114,9 @@ export class TradeFilters {
     this.words = make("span", "trade-words");
     put(this.summary, make("span", "trade-summary-title", "Filters"), this.count, this.words);
     this.groups = make("div", "trade-groups");
-    this.all = this.button("Show all runs", () => this.onChange({}));
-    this.usual = this.button("Reset the filters", () => this.onChange(null));
+    this.all = button("trade-button", "Show all runs", () => this.onChange({}));
+    this.usual = button("trade-button", "Reset the filters", () => this.onChange(null));
     put(this.root, this.summary, this.groups, put(make("div", "trade-row"), this.all, this.usual));
-  }
-
-  button(words, act) {
-    const button = make("button", "trade-button", words);
-    button.type = "button";
-    button.addEventListener("click", act);
-    return button;
   }
 
   show({ filters, words, summary, usual }) {
@@ -152,10 +136,8 @@ export class TradeFilters {
   group({ name, label, options }) {
     const group = put(make("fieldset", "trade-group"), make("legend", "", label));
     for (const { value, count, on } of options) {
-      const input = make("input");
-      Object.assign(input, { type: "checkbox", checked: on, disabled: !count && !on });
-      input.dataset.key = `${name} ${value}`;
-      input.addEventListener("change", () => this.toggle(name, value, input.checked));
+      const input = checkbox(on, () => this.toggle(name, value, input.checked), { "data-key": `${name} ${value}` });
+      input.disabled = !count && !on;
       const pill = put(make("label", "trade-pill"), input, make("span", "", value), make("small", "", String(count)));
       group.append(pill);
     }
@@ -172,10 +154,8 @@ export class TradeFilters {
 export class TradeTable {
   constructor(onPick) {
     this.onPick = onPick;
-    this.root = make("div", "trade-scroll");
-    this.root.tabIndex = 0;
-    this.root.setAttribute("role", "region");
-    this.root.setAttribute("aria-label", "The numbers of the figure");
+    const scrolls = { tabindex: 0, role: "region", "aria-label": "The numbers of the figure" };
+    this.root = make("div", "trade-scroll", "", scrolls);
     this.sorted = null; // {label, up}
   }
 
@@ -200,15 +180,11 @@ export class TradeTable {
   }
 
   heading({ label, number }) {
-    const cell = make("th", number ? "number" : "");
-    cell.scope = "col";
+    const cell = make("th", number ? "number" : "", "", { scope: "col" });
     const { up } = this.sorted?.label === label ? this.sorted : {};
     if (up !== undefined) cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const button = make("button", "trade-sort", label);
-    button.type = "button";
-    button.append(make("span", "trade-arrow", up === undefined ? "" : up ? "▲" : "▼"));
-    button.addEventListener("click", () => this.sort(label, number));
-    return put(cell, button);
+    const arrow = make("span", "trade-arrow", up === undefined ? "" : up ? "▲" : "▼");
+    return put(cell, put(button("trade-sort", label, () => this.sort(label, number)), arrow));
   }
 
   // Numbers begin with the largest, words with the first letter; once more turns it round.
@@ -233,20 +209,13 @@ export class TradeTable {
   }
 
   row({ id, cells }) {
-    const row = make("tr");
-    row.dataset.run = id;
+    const row = make("tr", "", "", { "data-run": id });
     cells.forEach(([words], place) => {
       const cell = make(place ? "td" : "th", this.columns[place].number ? "number" : "");
-      if (place || !id) cell.textContent = words;
       if (!place) cell.scope = "row";
-      if (!place && id) {
-        const button = make("button", "trade-open", words);
-        button.type = "button";
-        button.title = "Show the card of this run";
-        button.addEventListener("click", () => this.onPick(id));
-        cell.append(button);
-      }
-      row.append(cell);
+      const opens = !place && id;
+      const title = "Show the card of this run";
+      row.append(put(cell, opens ? button("trade-open", words, () => this.onPick(id), { title }) : words));
     });
     return row;
   }

@@ -1,8 +1,8 @@
 // The tab: asks for a view whenever something is chosen, and shows what comes.
 
 import { pageAddress } from "../shared/address.js";
-import { make, offerFile, put } from "../shared/dom.js";
-import { QuestionQueue } from "../shared/messages.js";
+import { button, make, offerFile, put, status } from "../shared/dom.js";
+import { hearValue, QuestionQueue } from "../shared/messages.js";
 import { TradeCard, TradeSamples } from "./card.js";
 import { budgetProblem, TradeAnswer, TradeControls, TradeFilters, TradeTable } from "./controls.js";
 import { LiveList, plotly, TradePlot } from "./plot.js";
@@ -22,14 +22,11 @@ class TradeView {
     const ask = (what, about, onWay) => this.questions.ask(what, about, onWay);
     this.controls = new TradeControls((change) => this.change(change));
     this.filters = new TradeFilters((chosen) => this.change({ chosen }));
-    this.status = make("p", "trade-status");
-    this.status.setAttribute("role", "status");
+    this.status = status("trade-status");
     this.notices = make("div", "trade-notices");
     this.answer = new TradeAnswer((id) => this.pick(id));
-    this.more = make("button", "trade-button");
-    this.more.type = "button";
-    this.more.addEventListener("click", () => this.change({ more: !this.view.more }));
-    this.plot = make("div", "trade-plot");
+    this.more = button("trade-button", "", () => this.change({ more: !this.view.more }));
+    this.plot = make("div", "trade-plot", "", { role: "group" });
     this.empty = make("p", "trade-empty");
     this.caption = make("figcaption", "trade-caption");
     this.live = new LiveList((lanes) => this.follow(lanes));
@@ -51,16 +48,11 @@ class TradeView {
   }
 
   files() {
-    const button = (words, act) => {
-      const made = make("button", "trade-button", words);
-      made.type = "button";
-      made.addEventListener("click", act);
-      return made;
-    };
-    this.saving = make("div", "trade-row");
-    this.png = button("Save as PNG", () => this.savePicture());
-    const csv = button("Save the numbers as CSV", () => this.saveNumbers());
-    return put(this.saving, this.png, csv, button("Reload the runs", () => this.begin("reload")));
+    this.png = button("trade-button", "Save as PNG", () => this.savePicture());
+    const csv = button("trade-button", "Save the numbers as CSV", () => this.saveNumbers());
+    const reload = button("trade-button", "Reload the runs", () => this.begin("reload"));
+    this.saving = put(make("div", "trade-row"), this.png, csv, reload);
+    return this.saving;
   }
 
   // Read the runs, which may take a moment, and the drawing library; then show the first view.
@@ -138,7 +130,6 @@ class TradeView {
     this.empty.textContent = shown.empty;
     this.empty.hidden = !shown.empty;
     this.plot.hidden = this.png.disabled = Boolean(shown.empty);
-    this.plot.setAttribute("role", "group");
     this.plot.setAttribute("aria-label", `${this.controls.figure.selectedOptions[0].label}: the table has its numbers`);
     this.table.show(shown.table);
     this.live.show(shown.live);
@@ -217,9 +208,7 @@ export function viewOf(values) {
 // The tab. The value is Python's last answer.
 export function mountTradeoffs({ element, props, watch, submit }) {
   const questions = new QuestionQueue(submit);
-  watch("value", () => {
-    if (props.value) questions.hear(JSON.parse(props.value));
-  });
+  hearValue({ props, watch }, (answer) => questions.hear(answer));
   const tab = new TradeView(element.querySelector(".trade"), questions, props.plotly);
   const restore = async (values) => {
     const { view, run, refused } = viewOf(values);

@@ -1,9 +1,10 @@
 // Under load, live: a slider of visitors per second, and two lanes whose queue and speed are drawn as they change.
 
-import { clear, make, put, shape } from "../shared/dom.js";
+import { button, clear, make, put, shape, status } from "../shared/dom.js";
+import { hearValue } from "../shared/messages.js";
 
 const LANES = { ar: "AR", mars: "MARS, adapting" };
-const PANELS = { waiting: "Visitors who wait", speed: "Tokens per second, all together" };
+const PANELS = { waiting: "Visitors waiting", speed: "Tokens per second, all together" };
 const WIDTH = 480;
 const HEIGHT = 130;
 const LEFT = 34;
@@ -30,7 +31,7 @@ export function wordsOf(lane, spends) {
   const away = lane.refused ? ` · ${lane.refused} turned away` : "";
   const last = spends && lane.layouts ? ` · last pass: ${lane.layouts.replace("none", "without drafts").replace("copy", "copies alone")}` : "";
   return (
-    `${lane.waiting} wait, ${lane.writing} are answered, ${lane.answered} have their answer${away} · ` +
+    `${lane.waiting} waiting, ${lane.writing} being answered, ${lane.answered} answered${away} · ` +
     `${lane.speed.toFixed(1)} tok/s · first token ${first} (median)${last}`
   );
 }
@@ -38,17 +39,13 @@ export function wordsOf(lane, spends) {
 class VisitorsView {
   constructor(root, { rates, model }, send) {
     Object.assign(this, { root, send, run: null, samples: { ar: [], mars: [] } });
-    this.slider = make("input", "visitors-rate");
+    this.slider = make("input", "visitors-rate", "", { id: "visitors-rate" });
     Object.assign(this.slider, { type: "range", min: rates.least, max: rates.most, step: 0.1, value: rates.usual });
-    this.slider.id = "visitors-rate";
     this.reading = make("output", "visitors-reading");
     this.slider.addEventListener("input", () => this.read());
     this.slider.addEventListener("change", () => this.running && this.send({ ask: "turn", rate: this.rate }));
-    this.button = make("button", "trade-button");
-    this.button.type = "button";
-    this.button.addEventListener("click", () => this.press());
-    this.state = make("p", "visitors-state");
-    this.state.setAttribute("role", "status");
+    this.button = button("trade-button", "", () => this.press());
+    this.state = status("visitors-state");
     this.panels = Object.keys(PANELS).map((name) => this.panel(name));
     this.rows = Object.fromEntries(Object.keys(LANES).map((key) => [key, make("span")]));
     this.lay(model);
@@ -61,8 +58,7 @@ class VisitorsView {
   }
 
   lay(model) {
-    const label = make("label", "", "Visitors per second");
-    label.htmlFor = this.slider.id;
+    const label = make("label", "", "Visitors per second", { for: this.slider.id });
     const about =
       `Visitors come at random and ask ${model} the example questions. Both lanes get the same visitors, 4 at once ` +
       "and 20 in the queue; each has a clock of its own, which counts its passes alone. It ends after a minute.";
@@ -130,7 +126,5 @@ class VisitorsView {
 
 export function mountVisitors({ element, props, watch, submit }) {
   const view = new VisitorsView(element.querySelector(".visitors"), props, submit);
-  watch("value", () => {
-    if (props.value) view.hear(JSON.parse(props.value));
-  });
+  hearValue({ props, watch }, (state) => view.hear(state));
 }
