@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, with_config
@@ -10,7 +10,6 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 
 from app.board.lane import Outcome
 from app.board.plan import BATCH, Plan
-from app.board.standing import Standing
 from app.compare import problems
 from app.compare.stream import Card, Refusal, Status
 from mars import tasks
@@ -81,7 +80,10 @@ class ProblemDone(TypedDict):
 
 @with_config(STRICT)
 class Pairs(TypedDict):
-    """A lane and the baseline on the problems that both have answered."""
+    """The `n` problems that a lane and the baseline have both finished, by who has them right.
+
+    `p` is that of the exact McNemar test, two-sided.
+    """
 
     n: int
     both: int
@@ -92,7 +94,13 @@ class Pairs(TypedDict):
 
 @with_config(STRICT)
 class Score(TypedDict):
-    """The row of a lane; `threshold` was in force in its latest pass, `inactive` says why that was for one token."""
+    """The row of a lane; None is what is not known yet. `interval` is Wilson's, 95 %.
+
+    `tokens`, `passes` and `tokensPerForward` count every pass so far, `tokensPerProblem` the problems that are over.
+    `tokensPerSecond` is that of the batches that are over: while one ends, fewer and fewer rows share its passes, so
+    that lanes could not be compared. `speedup` is over the batches that the baseline has finished too. `threshold` was
+    in force in the latest pass, `inactive` says why that was for one token, `turned` whether it was ever another one.
+    """
 
     kind: Literal["score"]
     lane: str
@@ -143,16 +151,6 @@ def opening(identity: str, date: str, plan: Plan, chosen: Sequence[tasks.Problem
     }
 
 
-def met(lanes: Sequence[Card], baseline: str | None) -> LanesLoaded:
-    """The lanes, whose checkpoints are loaded now, and the one that the others are compared with, if any can write."""
-    return {"kind": "met", "lanes": list(lanes), "baseline": baseline}
-
-
-def writing(key: str, numbers: Iterable[int]) -> ProblemsBegun:
-    """A lane has begun these problems."""
-    return {"kind": "writing", "lane": key, "problems": list(numbers)}
-
-
 def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
     """A lane is through with a problem."""
     cut = len(outcome.text) > LONGEST_TEXT
@@ -166,37 +164,3 @@ def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
         "passes": outcome.passes,
         "reason": outcome.reason,
     }
-
-
-def score(key: str, standing: Standing, threshold: float | None, inactive: str | None) -> Score:
-    """The row of a lane; `threshold` was in force in its latest pass, `inactive` says why that was for one token."""
-    pairs = standing.pairs
-    return {
-        "kind": "score",
-        "lane": key,
-        "n": standing.n,
-        "right": standing.right,
-        "interval": standing.interval and [round(end, 5) for end in standing.interval],
-        "tokens": standing.tokens,
-        "passes": standing.passes,
-        "tokensPerForward": round(standing.tokens_per_forward, 4),
-        "tokensPerProblem": _rounded(standing.tokens_per_problem, 2),
-        "tokensPerSecond": _rounded(standing.tokens_per_second, 2),
-        "speedup": _rounded(standing.speed_up, 4),
-        "pairs": None
-        if pairs is None
-        else {
-            "n": pairs.n,
-            "both": pairs.both,
-            "onlyBaseline": pairs.only_baseline,
-            "onlyThis": pairs.only_this,
-            "p": round(pairs.p_value, 5),
-        },
-        "threshold": threshold,
-        "turned": standing.turned,
-        "inactive": inactive,
-    }
-
-
-def _rounded(value: float | None, places: int) -> float | None:
-    return None if value is None else round(value, places)

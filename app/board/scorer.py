@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,12 +15,10 @@ from app.compare.lane import baseline_of
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step
-from app.compare.runner import Runner
-from app.models.sentences import error_sentence, failure
+from app.compare.runner import NEVER_BEGAN, Runner
+from app.models.sentences import error_sentence
 from app.scheduling.sessions import LiveRun
 from mars.tasks import Problem
-
-_log = logging.getLogger(__name__)
 
 
 class Scorer:
@@ -47,22 +44,16 @@ class Scorer:
 
     def _steps(self, identity: str, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
         problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
-        try:
-            cards = [request.card(live.threshold) for request in lane_request.requested(choices)]
-            yield Step((messages.opening(identity, date, plan, problems, cards),))
-            for told in self._runner.ready(lane_request.checkpoint_names(choices), live):
-                yield Step((told,) if told else ())
-            if live.stopped:
-                yield _NEVER_BEGAN
-                return
-            with ExitStack() as stack:
-                requests = lane_request.with_checkpoints(choices, self._runner.models, stack)
-                yield from self._write(plan, problems, requests, live)
-        except ValueError as error:
-            yield _failed(error_sentence(error))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
-            _log.exception("a score board failed")
-            yield _failed(failure(error))
+        cards = [request.card(live.threshold) for request in lane_request.requested(choices)]
+        yield Step((messages.opening(identity, date, plan, problems, cards),))
+        for told in self._runner.ready(lane_request.checkpoint_names(choices), live):
+            yield Step((told,) if told else ())
+        if live.stopped:
+            yield NEVER_BEGAN
+            return
+        with ExitStack() as stack:
+            requests = lane_request.with_checkpoints(choices, self._runner.models, stack)
+            yield from self._write(plan, problems, requests, live)
 
     def _write(
         self, plan: Plan, problems: Sequence[Problem], requests: list[LaneRequest], live: LiveRun
@@ -79,25 +70,17 @@ class Scorer:
             except ValueError as error:
                 requests[place] = replace(request, problem=error_sentence(error))
         if live.stopped:
-            yield _NEVER_BEGAN
+            yield NEVER_BEGAN
             return
         baseline = baseline_of(lanes) if lanes else None
         cards = [request.card(live.threshold) for request in requests]
-        yield Step((messages.met(cards, baseline.key if baseline else None),))
+        yield Step((messages.LanesLoaded(kind="met", lanes=cards, baseline=baseline.key if baseline else None),))
         if baseline is None:
-            yield _failed(f"No lane can write. {requests[0].title}: {requests[0].problem}")
-            return
+            raise ValueError(f"No lane can write. {requests[0].title}: {requests[0].problem}")
         yield Step((stream.state("running", _running(lanes, plan)),))
         yield from scoring.score(lanes, baseline, problems, live, self._runner.queue)
-
-
-_NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))
 
 
 def _running(lanes: Sequence[BoardLane], plan: Plan) -> str:
     who = "The lanes write" if len(lanes) > 1 else f"{lanes[0].title} writes"
     return f"{who} {plan.count} problems, {BATCH} at a time."
-
-
-def _failed(sentence: str) -> Step:
-    return Step((stream.state("failed", sentence),))

@@ -34,16 +34,16 @@ def score(
     """
     told = now()
     for batch in batches(problems):
-        yield Step(tuple(messages.writing(lane.key, batch) for lane in lanes))
+        yield Step(tuple(messages.ProblemsBegun(kind="writing", lane=lane.key, problems=list(batch)) for lane in lanes))
         for lane, ended, over in _write(lanes, batch, queue):
             if ended or over or now() >= told + NEWS_SECONDS:
                 told = now()
-                yield Step((*_wrote(lane, ended), *_rows(lanes, baseline)))
+                yield Step((*_wrote(lane, ended), *(standing(each, baseline) for each in lanes)))
             if live.stopped:
                 break
         if live.stopped:
             break
-    yield Step((*_rows(lanes, baseline), _closing(lanes, live.stopped)))
+    yield Step((*(standing(each, baseline) for each in lanes), _closing(lanes, live.stopped)))
 
 
 def warm_up(lane: BoardLane, problems: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
@@ -72,12 +72,6 @@ def _write(
         else:
             lane.end()
             yield lane, [], True
-
-
-def _rows(lanes: Sequence[BoardLane], baseline: BoardLane) -> Iterator[messages.Score]:
-    """The table as it is now."""
-    for lane in lanes:
-        yield messages.score(lane.key, standing(lane, baseline), lane.threshold, lane.inactive(lane.threshold))
 
 
 def _wrote(lane: BoardLane, ended: Sequence[int]) -> Iterator[messages.ProblemDone]:

@@ -1,63 +1,33 @@
-"""Statistics of a lane: shares with intervals, rates, and a comparison with the baseline on the same problems."""
+"""The row of a lane in the table: shares with intervals, rates, and the baseline beside it on the same problems."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from app.board.lane import BoardLane
+from app.board.messages import Pairs, Score
 from mars.metrics import Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
-    """The `n` problems that both have finished, by who has them right. `p_value`: exact McNemar test, two-sided."""
-
-    n: int
-    both: int
-    only_baseline: int
-    only_this: int
-    p_value: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A lane among the others; None is what is not known yet. `interval` is Wilson's, 95 %.
-
-    `tokens`, `passes` and `tokens_per_forward` count every pass so far, `tokens_per_problem` the problems that are
-    over. `tokens_per_second` is that of the batches that are over: while one ends, fewer and fewer rows share its
-    passes, so that lanes could not be compared. `speed_up` is over the batches that the baseline has finished too.
-    """
-
-    n: int
-    right: int
-    interval: tuple[float, float] | None
-    tokens: int
-    passes: int
-    tokens_per_forward: float
-    tokens_per_problem: float | None
-    tokens_per_second: float | None
-    speed_up: float | None
-    pairs: Pairs | None
-    turned: bool
-
-
-def standing(lane: BoardLane, baseline: BoardLane) -> Standing:
-    """The statistics of `lane`; the baseline itself has neither speed-up nor pairs."""
+def standing(lane: BoardLane, baseline: BoardLane) -> Score:
+    """The row of `lane`, rounded for the page; the baseline itself has neither speed-up nor pairs."""
     n = len(lane.outcomes)
     other = lane is not baseline
-    return Standing(
-        n=n,
-        right=lane.right,
-        interval=_interval(lane.right, n) if n else None,
-        tokens=lane.tally.tokens,
-        passes=lane.tally.passes,
-        tokens_per_forward=lane.tally.tokens_per_forward,
-        tokens_per_problem=sum(outcome.tokens for outcome in lane.outcomes.values()) / n if n else None,
-        tokens_per_second=_speed(lane.batches),
-        speed_up=_speed_up(lane.batches, baseline.batches) if other else None,
-        pairs=pairs(lane, baseline) if other else None,
-        turned=len(lane.thresholds) > 1,
-    )
+    return {
+        "kind": "score",
+        "lane": lane.key,
+        "n": n,
+        "right": lane.right,
+        "interval": [round(end, 5) for end in _interval(lane.right, n)] if n else None,
+        "tokens": lane.tally.tokens,
+        "passes": lane.tally.passes,
+        "tokensPerForward": round(lane.tally.tokens_per_forward, 4),
+        "tokensPerProblem": round(sum(one.tokens for one in lane.outcomes.values()) / n, 2) if n else None,
+        "tokensPerSecond": _rounded(_speed(lane.batches), 2),
+        "speedup": _rounded(_speed_up(lane.batches, baseline.batches), 4) if other else None,
+        "pairs": pairs(lane, baseline) if other else None,
+        "threshold": lane.threshold,
+        "turned": len(lane.thresholds) > 1,
+        "inactive": lane.inactive(lane.threshold),
+    }
 
 
 def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
@@ -66,13 +36,13 @@ def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     mine = {number for number in shared if lane.outcomes[number].right}
     theirs = {number for number in shared if baseline.outcomes[number].right}
     only_this, only_baseline = len(mine - theirs), len(theirs - mine)
-    return Pairs(
-        n=len(shared),
-        both=len(mine & theirs),
-        only_baseline=only_baseline,
-        only_this=only_this,
-        p_value=_mcnemar(only_this, only_baseline),
-    )
+    return {
+        "n": len(shared),
+        "both": len(mine & theirs),
+        "onlyBaseline": only_baseline,
+        "onlyThis": only_this,
+        "p": round(_mcnemar(only_this, only_baseline), 5),
+    }
 
 
 def _interval(right: int, n: int) -> tuple[float, float]:
@@ -98,3 +68,7 @@ def _speed_up(batches: list[Count], others: list[Count]) -> float | None:
     shared = min(len(batches), len(others))
     fast, slow = _speed(batches[:shared]), _speed(others[:shared])
     return fast / slow if fast and slow else None
+
+
+def _rounded(value: float | None, places: int) -> float | None:
+    return None if value is None else round(value, places)

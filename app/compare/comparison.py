@@ -8,8 +8,7 @@ from typing import Any
 
 from app.compare import problems, stream
 from app.compare.difference import Differences
-from app.compare.finished import keep
-from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of
+from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step
 from app.compare.starting import device_lock, is_shared, prompt_ids, start
@@ -75,7 +74,7 @@ class Entry:
         sentence = self.request.inactive(threshold)
         if sentence != self.inactive:
             self.inactive = sentence
-            yield stream.inactive(self.lane.key, sentence)
+            yield stream.Inactive(kind="inactive", lane=self.lane.key, sentence=sentence)
 
 
 def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
@@ -122,7 +121,7 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
             yield Step(tuple(lane.end() for lane in lanes if lane.finish_reason is None))
             break
     alike = differences.same(lane.key for lane in lanes if lane.finish_reason == "stop")
-    yield Step(tuple(stream.same((baseline.key, other)) for other in alike))
+    yield Step(tuple(stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike))
     whole = [lane for lane in _exact(lanes, baseline) if lane.key in alike]
     yield Step(tuple(stream.agreement(lane.key, baseline.key, lane.tally.tokens, whole=True) for lane in whole))
     yield from _verdicts(lanes, question.problem)
@@ -147,7 +146,7 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
     if pieces:
         messages += entry.changed(record.rows[0].threshold)
     baseline = baseline_of(lanes)
-    messages += [stream.difference(tokens, baseline.key) for tokens in differences.add(lane.key, pieces)]
+    messages += _parted(differences.add(lane.key, pieces), baseline)
     messages += _agreements(lane, lanes, baseline, differences)
     ratios = _speed_ups(lanes, baseline)
     if ratios:
@@ -159,8 +158,12 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
 def _end_step(lane: Lane, event: LaneEnd, baseline: Lane, differences: Differences) -> Step:
     messages: list[stream.Message] = [lane.end()]
     if lane.finish_reason == "stop":
-        messages += [stream.difference(tokens, baseline.key) for tokens in differences.end(event.lane)]
+        messages += _parted(differences.end(event.lane), baseline)
     return Step(tuple(messages))
+
+
+def _parted(found: list[dict[str, int]], baseline: Lane) -> list[stream.Difference]:
+    return [stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key) for tokens in found]
 
 
 def _agreements(
@@ -192,7 +195,7 @@ def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
     for lane in lanes:
         if problem is not None and lane.finish_reason != "cancelled":
             lane.right = problems.is_right(problem, lane.text)
-            yield Step((stream.verdict(lane.key, lane.right),))
+            yield Step((stream.Verdict(kind="verdict", lane=lane.key, right=lane.right),))
 
 
 def _closing(lanes: Sequence[Lane]) -> stream.Message:

@@ -44,8 +44,8 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
     passes = [found for lane in run.lanes for found in _passes(lane)]
     for message, texts in sorted(passes, key=lambda found: found[0]["number"]):
         yield message
-        found = differences.add(message["lane"], texts)
-        yield from (stream.difference(tokens, baseline.key) for tokens in found)
+        for tokens in differences.add(message["lane"], texts):
+            yield stream.Difference(kind="difference", tokens=tokens, baseline=baseline.key)
     for lane in run.lanes:
         yield stream.lane_end(lane.key, lane.finish_reason, "")
     for lane in others:

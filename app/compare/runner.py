@@ -27,6 +27,7 @@ from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
 RESULT_SECONDS = 10.0
+NEVER_BEGAN = Step((stream.state("stopped", "Stopped before the first pass."),))
 READY = "Choose an example or write a prompt, then press Run."
 _log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class Runner:
     ) -> str:
         """Make `live` the run of `session`, and write its steps in a thread; the identity of its event stream.
 
-        It stops when no page follows for a while. `keep` makes what is left of it.
+        It stops when no page follows for a while. If it fails, the last step says why. `keep` makes what is left of it.
         """
         self.sessions.begin(session, live)
         event_stream = self.event_streams.open(uuid4().hex, session)
@@ -111,7 +112,7 @@ class Runner:
     ) -> None:
         result = None
         try:
-            for text in frames(_while_followed(steps, event_stream, live), live):
+            for text in frames(_while_followed(_explained(steps), event_stream, live), live):
                 event_stream.put(text)
             live.ticket.leave()
             result = keep(event_stream.identity)
@@ -127,22 +128,16 @@ class Runner:
     def _steps(
         self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
     ) -> Iterator[Step]:
-        try:
-            requests = lane_request.requested(lanes)
-            cards = [request.card(live.threshold, question.earlier.get(request.key, ())) for request in requests]
-            yield Step((stream.opening(identity, cards),))
-            for told in self.ready(lane_request.checkpoint_names(lanes), live):
-                loading = told is not None and told["state"] == "loading"
-                yield Step((*([self._waiting(lanes)] if loading else []), *([told] if told else [])))
-            if live.stopped:
-                yield Step((stream.state("stopped", "Stopped before the first pass."),))
-            else:
-                yield from self._race(identity, question, lanes, live, ran)
-        except ValueError as error:
-            yield Step((stream.state("failed", error_sentence(error)),))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
-            _log.exception("a run failed")
-            yield Step((stream.state("failed", failure(error)),))
+        requests = lane_request.requested(lanes)
+        cards = [request.card(live.threshold, question.earlier.get(request.key, ())) for request in requests]
+        yield Step((stream.opening(identity, cards),))
+        for told in self.ready(lane_request.checkpoint_names(lanes), live):
+            loading = told is not None and told["state"] == "loading"
+            yield Step((*([self._waiting(lanes)] if loading else []), *([told] if told else [])))
+        if live.stopped:
+            yield NEVER_BEGAN
+        else:
+            yield from self._race(identity, question, lanes, live, ran)
 
     def _race(
         self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
@@ -206,7 +201,18 @@ class Runner:
         for request in lane_request.requested(lanes):
             late = [name for name in request.choice.checkpoints if not self.models.wait(name, 0.0)]
             found[request.key] = self.models.progress(late[0]) if late else None
-        return stream.waiting(found)
+        return stream.Waiting(kind="waiting", lanes=found)
+
+
+def _explained(steps: Iterator[Step]) -> Iterator[Step]:
+    """The steps; where they fail, the last one says why."""
+    try:
+        yield from steps
+    except ValueError as error:
+        yield Step((stream.state("failed", error_sentence(error)),))
+    except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
+        _log.exception("a run failed")
+        yield Step((stream.state("failed", failure(error)),))
 
 
 def _while_followed(steps: Iterator[Step], event_stream: EventStream, live: LiveRun) -> Iterator[Step]:

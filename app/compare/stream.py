@@ -288,11 +288,6 @@ def lane(
     }
 
 
-def inactive(key: str, sentence: str | None) -> Inactive:
-    """A lane writes one token per pass, or several again."""
-    return {"kind": "inactive", "lane": key, "sentence": sentence}
-
-
 def state(name: State, sentence: str) -> Status:
     """The run has come to this state."""
     return {"kind": "state", "state": name, "sentence": sentence}
@@ -344,39 +339,14 @@ def counts(tally: Tally, *, shared: bool) -> Counts:
     }
 
 
-def counters(key: str, counts: Counts) -> Counters:
-    """A pass that has accepted nothing."""
-    return {"kind": "counts", "lane": key, "counts": counts}
-
-
 def lane_end(key: str, reason: FinishReason, tail: str) -> End:
     """A lane is over."""
     return {"kind": "end", "lane": key, "reason": reason, "tail": tail}
 
 
-def difference(tokens: dict[str, int], baseline: str) -> Difference:
-    """Two texts part."""
-    return {"kind": "difference", "tokens": tokens, "baseline": baseline}
-
-
 def agreement(key: str, baseline: str, tokens: int, whole: bool = False) -> Agreement:
     """Two texts are alike so far."""
     return {"kind": "agreement", "lane": key, "baseline": baseline, "tokens": tokens, "whole": whole}
-
-
-def waiting(sentences: Mapping[str, str | None]) -> Waiting:
-    """Checkpoints are being loaded."""
-    return {"kind": "waiting", "lanes": dict(sentences)}
-
-
-def same(lanes: Sequence[str]) -> Same:
-    """Two texts are alike."""
-    return {"kind": "same", "lanes": list(lanes)}
-
-
-def verdict(key: str, right: bool) -> Verdict:
-    """An answer was judged."""
-    return {"kind": "verdict", "lane": key, "right": right}
 
 
 def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:

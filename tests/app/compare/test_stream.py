@@ -49,7 +49,7 @@ def test_a_picture_has_only_the_last_counters_of_a_lane_and_the_last_speed_up() 
         return {"kind": "pass", "lane": lane, "tokens": [tokens], "counts": {"tokens": tokens}}
 
     messages = [
-        stream.counters("a", {"tokens": 0}),
+        stream.Counters(kind="counts", lane="a", counts={"tokens": 0}),
         wrote("a", 1),
         stream.speed_up({"b": 1.0}, "a"),
         wrote("b", 2),

@@ -23,7 +23,11 @@ def test_first_differences_are_marked_in_every_lane(mount: Mount, play: Any) -> 
     play.start(tab, play.lane("a", "ar"), play.lane("b", "masks"), play.lane("c", "exact"))
     for key in "abc":
         play.feed(tab, play.passed(key, 1, [play.token("zero"), play.token("one"), play.token("two")]))
-    play.feed(tab, stream.difference({"a": 1, "b": 2}, "a"), stream.same(["a", "c"]))
+    play.feed(
+        tab,
+        stream.Difference(kind="difference", tokens={"a": 1, "b": 2}, baseline="a"),
+        stream.Same(kind="same", lanes=["a", "c"]),
+    )
     marked = tab.locator(".lens-text .differs").evaluate_all(
         "all => all.map(each => [each.textContent, each.dataset.differs])"
     )
@@ -31,7 +35,9 @@ def test_first_differences_are_marked_in_every_lane(mount: Mount, play: Any) -> 
     assert (
         tab.inner_text(".lens-parting") == "B and A first differ at token 2 of A, 3 of B. C and A wrote the same text."
     )
-    play.feed(tab, stream.verdict("a", right=True), stream.verdict("b", right=False))
+    play.feed(
+        tab, stream.Verdict(kind="verdict", lane="a", right=True), stream.Verdict(kind="verdict", lane="b", right=False)
+    )
     assert tab.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong", ""]
 
 

@@ -117,7 +117,7 @@ def test_a_lane_says_why_it_is_inactive_and_why_it_cannot_write(mount: Mount, pl
     assert tab.inner_text("[data-lane=a] .lens-lane-inactive") == "Block size 1."
     assert tab.locator("[data-lane=b] .lens-lane-inactive").is_hidden()
     assert tab.inner_text("[data-lane=b] .lens-lane-problem") == "No such checkpoint."
-    play.feed(tab, stream.inactive("a", None))
+    play.feed(tab, stream.Inactive(kind="inactive", lane="a", sentence=None))
     assert tab.locator("[data-lane=a] .lens-lane-inactive").is_hidden()
 
 
