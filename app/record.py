@@ -12,8 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.compare import problems
-from app.compare.finished import keep
-from app.compare.lane import MOST_ALTERNATIVES, Lane
+from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
 from app.runs.run import ProblemName, RunQuestion, to_json
 from mars import decoders
 from mars.config import DecodingSettings

@@ -18,8 +18,7 @@ from app.board import messages
 from app.board.lane import Outcome
 from app.board.plan import FEWEST, Plan
 from app.compare import stream
-from app.compare.finished import keep
-from app.compare.lane import Lane
+from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.runs.run import RunQuestion, read, to_json

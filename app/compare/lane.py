@@ -1,14 +1,14 @@
-"""One lane of a comparison: folds the records of its decoder into text, counters and messages for the page."""
+"""One lane of a comparison: folds the records of its decoder into text, counters and messages, at last into a run."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.compare import stream
-from app.compare.pieces import Pieces
-from app.runs.run import Turn
+from app.runs.run import KIND, SCHEMA, Run, RunLane, RunQuestion, Turn, token_ids
 from mars.config import DecodingSettings
 from mars.decoders import BASELINE
 from mars.metrics import Tally, output_ids
@@ -27,6 +27,21 @@ KINDS: dict[Source, stream.Kind] = {
     "random": "draft",
 }
 """The kind of an accepted token by what its position read; copies and Jacobi's guesses are drafts like others."""
+
+
+class Pieces(dict[int, str]):
+    """The text of each token alone, looked up once; the name of one that stands for no text, nothing without a name."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        self._checkpoint = checkpoint
+
+    def __missing__(self, token_id: int) -> str:
+        text = self._checkpoint.decode([token_id])
+        if not text and token_id < len(self._checkpoint.tokenizer):
+            text = str(self._checkpoint.tokenizer.decode([token_id], skip_special_tokens=False))
+        self[token_id] = text
+        return text
 
 
 @dataclass(slots=True)
@@ -74,7 +89,7 @@ class Lane:
         row = record.rows[0]
         self.finish_reason = row.finish_reason or self.finish_reason
         if not row.accepted:
-            return stream.counters(self.key, self.counts()), []
+            return stream.Counters(kind="counts", lane=self.key, counts=self.counts()), []
         texts = [self._text.add(token_id) for token_id in row.accepted_ids]
         self.written += texts
         stop_ids = self.checkpoint.engine.stop_token_ids
@@ -121,6 +136,40 @@ def pass_message(
         tokens=[token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
         ghosts=[(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
         counts=counts,
+    )
+
+
+def keep(identity: str, question: RunQuestion, lanes: Sequence[Lane], *, title: str = "", note: str = "") -> Run:
+    """The run of these lanes, which are over; lanes without a pass are left out."""
+    return Run(
+        schema=SCHEMA,
+        kind=KIND,
+        id=identity,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        question=question,
+        lanes=tuple(_kept(lane) for lane in lanes if lane.records),
+        title=title,
+        note=note,
+    )
+
+
+def _kept(lane: Lane) -> RunLane:
+    records = tuple(lane.records)
+    return RunLane(
+        key=lane.key,
+        title=lane.title,
+        checkpoint=lane.checkpoint.name,
+        decoder=lane.decoder,
+        settings=lane.settings,
+        prompt_tokens=lane.prompt_tokens,
+        text=lane.text,
+        written=tuple(lane.written),
+        right=lane.right,
+        finish_reason=lane.finish_reason or "cancelled",
+        stop_ids=tuple(sorted(lane.checkpoint.engine.stop_token_ids)),
+        pieces={token: lane.pieces[token] for token in token_ids(records)},
+        records=records,
+        earlier=lane.earlier,
     )
 
 

@@ -7,9 +7,8 @@ from dataclasses import fields
 from typing import Any
 from uuid import uuid4
 
-from app.compare.finished import keep
 from app.compare.generation import Answer, GenerateRequest, generate
-from app.compare.lane import MOST_ALTERNATIVES, Lane
+from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
 from app.compare.problems import is_right
 from app.compare.runner import Runner
 from app.runs.run import RunQuestion, to_json

@@ -16,8 +16,7 @@ import pytest
 from app.browser import bundle
 from app.compare import problems
 from app.compare.comparison import Entry, Question, enter
-from app.compare.finished import keep
-from app.compare.lane import Lane
+from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested
 from app.runs.run import RunQuestion, to_json
@@ -246,7 +245,7 @@ process.stdout.write(JSON.stringify((0, eval)(act)(Object.assign({}, ...modules)
 
 @pytest.fixture(scope="session")
 def in_node(node: str) -> Callable[..., Any]:
-    """`in_node("step/what-if.js step/columns.js", "({ seenBy }, given) => …", given)`: what it makes of modules."""
+    """`in_node("step/lane.js shared/tokens.js", "({ seenBy }, given) => …", given)`: what it makes of modules."""
 
     def in_node(modules: str, act: str, argument: object = None) -> Any:
         paths = [(bundle.BROWSER / name).as_uri() for name in modules.split()]
