@@ -12,7 +12,7 @@ from app.browser import bundle
 from app.compare.runner import Runner
 from app.models.pairs import Pair, given
 from app.runs.shared import SharedRuns
-from app.tabs import about, board, compare, deep_link, learn, masthead, sharing, step, theme, tradeoffs, visitors
+from app.tabs import about, address, board, compare, learn, masthead, sharing, step, theme, tradeoffs, visitors
 
 TITLE = "MARS Lens"
 SUBTITLE = "One prompt, several decoders, every forward pass visible"
@@ -48,7 +48,7 @@ def build(
                 about.build(page, runner.models.sources)
         sharing.build(comparing.history, shared)
         masthead.know(bar, tabs)
-        deep_link.connect(page, bar, comparing)
+        address.connect(page, bar, comparing)
         comparing.keep(kept)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)

@@ -52,6 +52,11 @@ class Place:
     lane: str | None = None
     number: int | None = None
 
+    @classmethod
+    def of(cls, lane: object, number: object) -> Place:
+        """The place that the page asks for."""
+        return cls(lane=lane if isinstance(lane, str) else None, number=number if isinstance(number, int) else None)
+
     def within(self, run: Run) -> str:
         """The attributes of the page that say it, as far as the run has such a lane."""
         lane = self.lane if self.lane in {each.key for each in run.lanes} else None

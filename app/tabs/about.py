@@ -1,14 +1,27 @@
-"""About: what the checkpoints are, what was found out, what the figures mean, and where this machine stands."""
+"""About: what the checkpoints are, what was found out, what the figures mean, and where this machine stands.
+
+The text is read from the repository's own documents, so that each fact is written once.
+"""
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
 
 import gradio as gr
 
-from app.tabs import documents
+from app.models import libraries
 from app.tabs.parts import QUIET
 
+ROOT = Path(__file__).parents[2]
+LONGEST_CARD = 100_000
+PACKAGES = ("mars-lens", "torch", "transformers", "gradio", "plotly", "pandas")
+_HEADER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
+_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
 NO_CLAIMS = "No claim has been tested here yet."
 LEAD = (
     "MARS (Mask AutoRegreSsion) fine-tunes an autoregressive model so that masks appended to the text are filled in "
@@ -21,17 +34,17 @@ def build(page: gr.Blocks, sources: Mapping[str, str]) -> None:
     """Lay out the tab inside the current Blocks; `sources` are the folders or Hub ids of the checkpoints by name."""
     with gr.Column(elem_classes="lens-about"):
         _prose(LEAD, "about-lead")
-        _titled("Claims", documents.document("docs/claims.md") or NO_CLAIMS, "about-claims")
+        _titled("Claims", document("docs/claims.md") or NO_CLAIMS, "about-claims")
         _title("Checkpoints")
-        for number, (name, card) in enumerate(documents.cards(sources).items()):
+        for number, (name, card) in enumerate(cards(sources).items()):
             with gr.Accordion(name, open=False, elem_classes="lens-checkpoint"):
                 _prose(card, f"about-card-{number}")
-        _titled("Metrics", documents.document("docs/metrics.md"), "about-metrics")
-        _titled("Your own checkpoint", documents.section("README.md", "Your own checkpoint"), "about-own")
+        _titled("Metrics", document("docs/metrics.md"), "about-metrics")
+        _titled("Your own checkpoint", section("README.md", "Your own checkpoint"), "about-own")
         _title("This machine")
-        machine = _prose("", "about-machine")
-        _titled("How to cite", documents.section("README.md", "How to cite"), "about-cite")
-    page.load(documents.machine, outputs=machine, **QUIET)
+        this_machine = _prose("", "about-machine")
+        _titled("How to cite", section("README.md", "How to cite"), "about-cite")
+    page.load(machine, outputs=this_machine, **QUIET)
 
 
 def _titled(title: str, text: str, name: str) -> None:
@@ -45,3 +58,59 @@ def _title(text: str) -> None:
 
 def _prose(text: str, name: str) -> gr.Markdown:
     return gr.Markdown(text, elem_id=name, elem_classes="lens-prose")
+
+
+def document(name: str) -> str:
+    """The text of a document of the repository, such as `docs/metrics.md`; empty where the file is not there."""
+    path = ROOT / name
+    return readable(path.read_text(encoding="utf-8")) if path.is_file() else ""
+
+
+def section(name: str, heading: str) -> str:
+    """The text under `## heading` of a document, without the heading; empty where there is none."""
+    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", document(name), re.DOTALL | re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def cards(sources: Mapping[str, str]) -> dict[str, str]:
+    """The model card of every checkpoint that lies in a folder and has one, without the header for machines."""
+    found = {}
+    for name, source in sources.items():
+        path = Path(source) / "README.md"
+        try:
+            text = path.read_text(encoding="utf-8") if path.stat().st_size <= LONGEST_CARD else ""
+        except (OSError, ValueError):
+            continue
+        if text:
+            found[name] = readable(_HEADER.sub("", text))
+    return found
+
+
+def readable(markdown: str) -> str:
+    """Markdown for the page: no first heading, no pictures, and of links into the repository only their text."""
+    text = re.sub(r"\A# [^\n]*\n+", "", markdown)
+    return _RELATIVE.sub(r"\1", _IMAGE.sub(r"\1", text)).strip()
+
+
+def machine() -> str:
+    """Versions and hardware, as a Markdown table; reads torch, so ask for it when the page is up."""
+    libraries.read()
+    import torch
+
+    from mars.provenance import commit, hardware
+
+    rows = {
+        "hardware": hardware("cuda" if torch.cuda.is_available() else "cpu"),
+        "threads": str(torch.get_num_threads()),
+        "Python": platform.python_version(),
+        **{name: version for name in PACKAGES if (version := _version(name))},
+        "commit": (commit() or "not a repository")[:12],
+    }
+    return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

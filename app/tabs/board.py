@@ -9,11 +9,10 @@ import gradio as gr
 
 from app.board.plan import ALL, BATCH, FEWEST, MOST, USUAL, Plan
 from app.board.scorer import Scorer
-from app.browser import bundle
 from app.compare import problems, stream
 from app.models.sentences import complete
 from app.tabs import compare
-from app.tabs.parts import HIDDEN, QUIET
+from app.tabs.parts import HIDDEN, QUIET, drawn
 from app.tabs.threshold import threshold_of
 from mars.schema import checked
 
@@ -50,17 +49,12 @@ class Board:
                 with gr.Row(elem_classes="lens-go"):
                     self.score = gr.Button("Score", variant="primary", size="lg", elem_id="board-score", min_width=10)
                     self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="board-stop", min_width=10)
-            self.view = gr.HTML(
-                html_template='<div class="board"></div>',
-                js_on_load=bundle.mount("board"),
-                apply_default_css=False,
-                elem_id="board",
-            )
+            self.view = drawn("board", '<div class="board"></div>', elem_id="board")
 
     def wire(self) -> None:
         """Connect every event."""
         shown = [self.view, self.score, self.stop]
-        lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.lane_inputs]
+        lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.row.inputs]
         run: dict[str, Any] = {"queue": False, **QUIET}
         self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
         self.view.submit(self._again, lanes, shown, **run)
@@ -79,7 +73,7 @@ class Board:
             found: dict[str, Any] = checked(dict[str, Any], data, "The problems")
             which = {key: value for key, value in found.items() if key in _FIELDS}
             plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
-            choices = self._comparing.read_lanes(*values)
+            choices = self._comparing.row.read(*values)
             identity = self._scorer.start(str(request.session_hash), plan, choices, threshold_of(threshold))
         except ValueError as error:
             return stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip()

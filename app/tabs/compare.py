@@ -9,10 +9,9 @@ from uuid import uuid4
 import gradio as gr
 from gradio.components import Component
 
-from app.browser import bundle
 from app.compare import problems, stream
 from app.compare.comparison import Question
-from app.compare.lane_choice import LANE_KEYS, PRESETS, LaneChoice
+from app.compare.lane_choice import LANE_KEYS, PRESETS
 from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
@@ -23,7 +22,7 @@ from app.tabs import cross_tab, lane_row, threshold
 from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
 from app.tabs.models import ModelsControl, first_prompt, shown
-from app.tabs.parts import HIDDEN, LATEST, QUIET, refusing
+from app.tabs.parts import HIDDEN, LATEST, QUIET, drawn, refusing
 from app.tabs.question import QuestionForm, pick
 from mars.schema import between, checked
 from mars.tasks import Problem
@@ -66,27 +65,8 @@ class Tab:
         with gr.Column(elem_classes="lens-settings", elem_id="settings"):
             self._settings_panel(first, note)
         self.prompt, self.problem, self.family, self.seed, self.answer = self.form.shown
-        self.stage = gr.HTML(
-            html_template='<div class="lens-stage"></div>',
-            js_on_load=bundle.mount("stage"),
-            apply_default_css=False,
-            elem_id="stage",
-            recorded=RECORDED if len(pairs) > 1 else None,
-        )
-
-    @property
-    def lane_inputs(self) -> list[Component]:
-        """The inputs of `read_lanes`, in order."""
-        return self.row.inputs
-
-    def read_lanes(self, *values: Any) -> list[LaneChoice]:
-        """The lanes that take part. Raises ValueError with one sentence about the control at fault."""
-        return self.row.read(*values)
-
-    @property
-    def lanes(self) -> list[LaneControls]:
-        """The controls of each lane."""
-        return self.row.lanes
+        recorded = RECORDED if len(pairs) > 1 else None
+        self.stage = drawn("stage", '<div class="lens-stage"></div>', elem_id="stage", recorded=recorded)
 
     @property
     def addressable(self) -> dict[str, Component]:
@@ -101,7 +81,7 @@ class Tab:
             "lanes": self.count,
             "models": self.models.choice,
         }
-        return found | {f"{lane.key}.{name}": part for lane in self.lanes for name, part in lane.named.items()}
+        return found | {f"{lane.key}.{name}": part for lane in self.row.lanes for name, part in lane.named.items()}
 
     def _bar(self) -> None:
         """The controls beside the prompt, always in view."""
@@ -112,9 +92,7 @@ class Tab:
             with gr.Row(elem_classes="lens-stop-or-follow"):
                 self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="stop", min_width=10)
                 self.follow = gr.Button("Follow up", size="lg", elem_id="follow", min_width=10)
-            self.settings = gr.HTML(
-                html_template=_SETTINGS, js_on_load=bundle.mount("settings"), apply_default_css=False
-            )
+            self.settings = drawn("settings", _SETTINGS)
 
     def _settings_panel(self, first: Pair, note: str) -> None:
         """The panel of settings, open or closed; the browser remembers which (browser/compare/controls.js)."""
@@ -137,7 +115,7 @@ class Tab:
     def wire(self, page: gr.Blocks) -> None:
         """Connect every event; `settle` comes after those that set the controls, when the page is loaded and later."""
         self.form.wire()
-        inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.lane_inputs]
+        inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.row.inputs]
         started = [self.stage, self.run, self.stop]
         for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
             button.click(act, inputs, started, queue=False, **QUIET)
@@ -146,7 +124,7 @@ class Tab:
         self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
         for changed in self.row.wire(self.threshold, self.steer, self.reading, self.models):
             self._introduce_after(changed.then)
-        self._cross_tab = cross_tab.build(self.lanes[1], self.form.shown, pick)
+        self._cross_tab = cross_tab.build(self.row.lanes[1], self.form.shown, pick)
         self._introduce_after(self._cross_tab.then)
         self._introduce_after(self.count.input)
         fits = dict(fn=None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET)
@@ -162,7 +140,7 @@ class Tab:
     def offer(self, board: Component) -> None:
         """Let the choice of models act on the whole tab, of which `board` is the section for scores."""
         self.sections = [*self.form.sections, board]
-        lanes = [part for lane in self.lanes for part in lane.components]
+        lanes = [part for lane in self.row.lanes for part in lane.components]
         outputs = [self.models.choice, *self.sections, self.limit, self.pace, *lanes]
         if len(self.pairs) == 1:
             return
@@ -193,26 +171,26 @@ class Tab:
 
     def _to_general(self) -> list[Any]:
         """The pair for any question; the prompt stays."""
-        return self._settings(self.models.without_tasks() or self.pairs[0], self.lanes)
+        return self._settings(self.models.without_tasks() or self.pairs[0], self.row.lanes)
 
     def _switch(self, key: object) -> list[Any]:
         """After a click on the other pair: its lanes, its examples with the first of them, and its usual settings."""
         pair = self.models.pair(key)
         _, task, seed = problems.EXAMPLES[0]
         question = pick(task, seed) if pair.tasks else (first_prompt(pair), None, task, seed, "")
-        return [*question, *self._settings(pair, self.lanes)]
+        return [*question, *self._settings(pair, self.row.lanes)]
 
     def _follow(self, key: object, problem: Problem | None) -> list[Any]:
         """After another tab has set the second lane: a problem that it asks for is shown where problems are."""
         tasks = self.models.with_tasks()
         if problem is None or tasks is None or self.models.pair(key).tasks:
-            return [gr.skip()] * len(self._settings(self.pairs[0], self.lanes))
-        return self._settings(tasks, [lane for lane in self.lanes if lane is not self.lanes[1]])
+            return [gr.skip()] * len(self._settings(self.pairs[0], self.row.lanes))
+        return self._settings(tasks, [lane for lane in self.row.lanes if lane is not self.row.lanes[1]])
 
     def _settings(self, pair: Pair, lanes: Sequence[LaneControls]) -> list[Any]:
         """Updates that set the choice of models, the parts shown, length limit, pace, and `lanes` to a pair."""
         updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace]
-        for lane, preset in zip(self.lanes, PRESETS, strict=True):
+        for lane, preset in zip(self.row.lanes, PRESETS, strict=True):
             updates += lane.preset_updates(preset, pair) if lane in lanes else [gr.skip()] * len(lane.components)
         return updates
 
@@ -221,7 +199,7 @@ class Tab:
         self._introduce_after(event.then(None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET).then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
-        inputs = [self.threshold, *self.lane_inputs]
+        inputs = [self.threshold, *self.row.inputs]
         # Each change counts, also while the checkpoints of an earlier one load; Gradio would drop it.
         listen(self._introduce, inputs, self.stage, concurrency_limit=None, trigger_mode="multiple", **QUIET)
 
@@ -244,7 +222,7 @@ class Tab:
 
     def _introduced(self, slider: float, lanes: Sequence[Any]) -> Iterator[Any]:
         try:
-            yield from self.runner.introduce(self.read_lanes(*lanes), threshold.threshold_of(slider))
+            yield from self.runner.introduce(self.row.read(*lanes), threshold.threshold_of(slider))
         except ValueError as error:
             yield _refusal(error)
 
@@ -270,7 +248,7 @@ class Tab:
         """The run that the stage is to follow, and the buttons; or why there is none."""
         try:
             pace = rate(checked(PACE, pace, "The pace"))
-            choices = self.read_lanes(*lanes)
+            choices = self.row.read(*lanes)
             fields = {
                 "prompt": prompt,
                 "threshold": threshold.threshold_of(slider),

@@ -12,10 +12,9 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
-from app.browser import bundle
 from app.compare.lane_choice import LaneChoice, choice_of
 from app.tabs.lane_settings import LaneControls
-from app.tabs.parts import QUIET, refusing
+from app.tabs.parts import QUIET, drawn, refusing
 from mars.schema import STRICT, checked, shown
 
 Pick = Callable[[Any, Any], tuple[Any, ...]]
@@ -53,12 +52,7 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
 
     `pick` makes the values of the components `problem` from a family and a seed.
     """
-    listener = gr.HTML(
-        html_template='<div class="lens-asks"></div>',
-        js_on_load=bundle.mount("tabRequests"),
-        apply_default_css=False,
-        elem_classes="lens-kept",
-    )
+    listener = drawn("tabRequests", '<div class="lens-asks"></div>', elem_classes="lens-kept")
 
     def take(event: gr.EventData) -> list[Any]:
         with refusing():

@@ -31,14 +31,15 @@ _IN_ORDER = (
 class LaneControls:
     """The components of the lane `key`, laid out in the current Blocks, set to `choice`.
 
-    `names` are the checkpoints offered, `ar` and `mars` those of the presets at the start.
+    `names` are the checkpoints offered, `ar` and `mars` those of the presets at the start. The components are `named`
+    preset, checkpoint, decoder, mode (of the threshold), and by fields of `LaneChoice`.
     """
 
     def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], ar: str, mars: str) -> None:
         self.key = key
         self.name = f"lane {key.upper()}"
         self.names, self.ar, self.mars = list(names), ar, mars
-        self._components: dict[str, Component] = {}
+        self.named: dict[str, Component] = {}
         seen = self._seen(choice.decoder, _mode(choice), choice.temperature)
         with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
             with gr.Row(elem_classes="lens-lane-who"):
@@ -55,17 +56,12 @@ class LaneControls:
     @property
     def components(self) -> list[Component]:
         """All of them, in the order that `read` and `updates` keep."""
-        return list(self._components.values())
-
-    @property
-    def named(self) -> dict[str, Component]:
-        """By short names: preset, checkpoint, decoder, mode (of the threshold), and fields of `LaneChoice`."""
-        return dict(self._components)
+        return list(self.named.values())
 
     @property
     def preset(self) -> Component:
         """The list of presets."""
-        return self._components["preset"]
+        return self.named["preset"]
 
     def read(self, *values: Any) -> LaneChoice:
         """The choice that these values of the components make.
@@ -73,7 +69,7 @@ class LaneControls:
         Raises:
             ValueError: one sentence that names the lane, the control and what is allowed.
         """
-        given = dict(zip(self._components, values, strict=True))
+        given = dict(zip(self.named, values, strict=True))
         mode = given.pop("mode")
         if mode not in get_args(Mode):
             raise ValueError(f"{self.name}: the threshold must be slider, own or one, got {shown(mode)}")
@@ -99,12 +95,12 @@ class LaneControls:
         if mode != "own":
             values["threshold"] = USUAL_THRESHOLDS[choice.score]
         seen = self._seen(choice.decoder, mode, choice.temperature)
-        return [gr.update(value=values[name], visible=seen[name]) for name in self._components]
+        return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
 
     def preset_updates(self, preset: str, pair: Pair | None = None) -> list[Any]:
         """Updates that set every component to a preset, of `pair` where there are several."""
         if not isinstance(preset, str) or preset not in PRESETS:
-            return [gr.skip()] * len(self._components)
+            return [gr.skip()] * len(self.named)
         ar, mars = (pair.ar, pair.mars) if pair else (self.ar, self.mars)
         return self.updates(PRESETS[preset](ar, mars), pair)
 
@@ -113,7 +109,7 @@ class LaneControls:
 
         A score that is no probability cannot follow the slider, so its lane gets a τ of its own.
         """
-        given = dict(zip(self._components, values, strict=True))
+        given = dict(zip(self.named, values, strict=True))
         updates: dict[str, dict[str, Any]] = {"preset": {"value": OWN}}
         mode, score = given["mode"], given["score"]
         if mode == "slider" and score in get_args(ScoreName)[1:]:
@@ -123,12 +119,12 @@ class LaneControls:
 
     def unfolded(self, *values: Any) -> list[Any]:
         """Updates that show the settings that act: a folded component does not see a change."""
-        return self._update({}, dict(zip(self._components, values, strict=True)))
+        return self._update({}, dict(zip(self.named, values, strict=True)))
 
     def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
         """These updates by name, and those that show what acts on what is `given`."""
         seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
-        return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self._components]
+        return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
         """Whether each component is seen."""
@@ -142,7 +138,7 @@ class LaneControls:
         return {name: True if name in acts else HIDDEN for name in names}
 
     def _add(self, name: str, component: type[Component], label: str, value: Any, **options: Any) -> None:
-        self._components[name] = component(
+        self.named[name] = component(
             value=value, label=label, elem_id=f"lane-{self.key}-{name.replace('_', '-')}", interactive=True, **options
         )
 

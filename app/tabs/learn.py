@@ -1,19 +1,173 @@
-"""Learn: nine short pages on multi-token decoding, each with something to do. No model is loaded for it."""
+"""Learn: nine short pages on multi-token decoding, each with something to do.
+
+Its data are recorded runs and measured times, cut down for the pages, which the browser draws. No model is loaded.
+"""
 
 from __future__ import annotations
 
-import gradio as gr
+import json
+from pathlib import Path
+from typing import Any
 
-from app.browser import bundle
-from app.tabs import lessons
+from pydantic import with_config
+from typing_extensions import TypedDict
+
+from app.runs.run import Run, RunLane, read
+from app.tabs.parts import drawn
+from mars.decoders import BASELINE, EXACT, USUAL
+from mars.records import ForwardPass, Source
+from mars.schema import STRICT
+
+FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
+REAL, SMALL = "real-model.json", "small-model.json"
+SWEEP = ("high-thresholds.json", "low-thresholds.json")
+TIMES = "pass-times.json"
+BUSY = 1.0
+"""From this load on (the mean number of processes that want to run), other programs took part of the measured time."""
+
+
+@with_config(STRICT)
+class LessonPass(TypedDict):
+    """`proposals` are [text, score, what was read, whether it ends the turn]; `positions` were forwarded in all."""
+
+    start: int
+    accepted: int
+    positions: int
+    proposals: list[tuple[str, float, Source, bool]]
+
+
+@with_config(STRICT)
+class LessonLane(TypedDict):
+    """A lane of a recorded run."""
+
+    checkpoint: str
+    promptTokens: int
+    blockSize: int
+    threshold: float | None
+    right: bool | None
+    written: list[str]
+    passes: list[LessonPass]
+
+
+@with_config(STRICT)
+class LessonProblem(TypedDict):
+    """The problem that the lanes answer."""
+
+    task: str
+    seed: int
+
+
+@with_config(STRICT)
+class PassTimes(TypedDict):
+    """Median seconds of a pass by its number of columns, ascending from 1, and where they were measured.
+
+    With `busy`, other programs ran meanwhile.
+    """
+
+    checkpoint: str
+    machine: str
+    date: str
+    context: int
+    busy: bool
+    times: list[tuple[int, float]]
+
+
+@with_config(STRICT)
+class Material(TypedDict):
+    """Everything that the pages draw.
+
+    `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are those
+    of the small one, whose answers can be checked; it answers `prompt`, and `problem` can be asked again.
+    """
+
+    prompt: str
+    problem: LessonProblem
+    ar: LessonLane
+    mars: LessonLane
+    exact: LessonLane
+    small: LessonLane
+    sweep: list[LessonLane]
+    passTimes: PassTimes
 
 
 def build() -> None:
     """Lay out the tab inside the current Blocks."""
-    gr.HTML(
-        lessons.material(),
-        html_template='<div class="lens-learn"></div>',
-        js_on_load=bundle.mount("course"),
-        apply_default_css=False,
-        elem_id="learn",
-    )
+    drawn("course", '<div class="lens-learn"></div>', material(), elem_id="learn")
+
+
+def material() -> str:
+    """Everything the pages need, as JSON in which nothing looks like a tag.
+
+    Raises:
+        ValueError: a lesson's file is damaged.
+    """
+    small = _run(SMALL)
+    lanes = {lane.decoder: lane for lane in _run(REAL).lanes}
+    found: Material = {
+        "prompt": small.question.prompt,
+        "problem": _problem(small),
+        "ar": _lane(lanes[BASELINE]),
+        "mars": _lane(lanes[USUAL]),
+        "exact": _lane(lanes[EXACT]),
+        "small": _lane(small.lanes[0]),
+        "sweep": sorted(
+            (_lane(lane) for name in SWEEP for lane in _run(name).lanes), key=lambda lane: lane["threshold"] or 0.0
+        ),
+        "passTimes": pass_times(json.loads((FOLDER / TIMES).read_text(encoding="utf-8"))),
+    }
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+
+
+def _problem(run: Run) -> LessonProblem:
+    problem = run.question.problem
+    if problem is None:
+        raise ValueError(f"{SMALL} must name its problem")
+    return {"task": problem.task, "seed": problem.seed}
+
+
+def pass_times(measured: dict[str, Any]) -> PassTimes:
+    """The times that `python -m analysis columns` wrote."""
+    threads = measured["threads"]
+    return {
+        "checkpoint": measured["checkpoint"],
+        "machine": f"{measured['hardware']}, {measured['dtype']}, {threads} thread{'' if threads == 1 else 's'}",
+        "date": measured["date"][:10],
+        "context": measured["context"],
+        "busy": measured["load"] >= BUSY,
+        "times": [(each["columns"], each["seconds"]) for each in measured["times"]],
+    }
+
+
+def _run(name: str) -> Run:
+    return read((FOLDER / name).read_bytes())
+
+
+def _lane(lane: RunLane) -> LessonLane:
+    passes = [record for record in lane.records if record.rows[0].proposals]
+    return {
+        "checkpoint": lane.checkpoint,
+        "promptTokens": lane.prompt_tokens,
+        "blockSize": lane.settings.block_size,
+        "threshold": lane.settings.threshold,
+        "right": lane.right,
+        "written": list(lane.written),
+        "passes": [_pass(lane, record) for record in passes],
+    }
+
+
+def _pass(lane: RunLane, record: ForwardPass) -> LessonPass:
+    row = record.rows[0]
+    return {
+        "start": row.start,
+        "accepted": row.accepted,
+        "positions": record.query_tokens,
+        "proposals": [
+            (
+                lane.pieces[proposal.token_id],
+                round(proposal.score, 4),
+                proposal.source,
+                proposal.token_id in lane.stop_ids,
+            )
+            for proposal in row.proposals
+        ],
+    }

@@ -6,7 +6,7 @@ import html
 
 import gradio as gr
 
-from app.browser import bundle
+from app.tabs.parts import drawn
 
 _BAR = """<header class="lens-masthead"><h1>{title}</h1><p>{subtitle}</p>
 <div class="lens-tools" role="group" aria-label="This page">
@@ -20,12 +20,8 @@ _BAR = """<header class="lens-masthead"><h1>{title}</h1><p>{subtitle}</p>
 
 def build(title: str, subtitle: str) -> gr.HTML:
     """The masthead; `know` tells it the tabs, which come after it."""
-    return gr.HTML(
-        html_template=_BAR.format(title=html.escape(title), subtitle=html.escape(subtitle)),
-        js_on_load=bundle.mount("masthead"),
-        apply_default_css=False,
-        elem_id="masthead",
-    )
+    template = _BAR.format(title=html.escape(title), subtitle=html.escape(subtitle))
+    return drawn("masthead", template, elem_id="masthead")
 
 
 def know(masthead: gr.HTML, tabs: gr.Tabs) -> None:

@@ -32,12 +32,13 @@ def refusing() -> Iterator[None]:
         raise gr.Error(complete(str(error)), print_exception=False) from None
 
 
+def drawn(name: str, template: str, value: str | None = None, **options: Any) -> gr.HTML:
+    """A component that the browser draws: the function that page.js has under `name` fills the template."""
+    script = bundle.mount(name)
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
+
+
 def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:
     """A labelled line of text that Python sets; it goes into the page as text, never as markup."""
-    return gr.HTML(
-        value,
-        html_template=f'<p class="lens-line"><span>{label}</span><strong class="lens-plain"></strong></p>',
-        js_on_load=bundle.mount("line"),
-        apply_default_css=False,
-        elem_id=elem_id,
-    )
+    template = f'<p class="lens-line"><span>{label}</span><strong class="lens-plain"></strong></p>'
+    return drawn("line", template, value, elem_id=elem_id)

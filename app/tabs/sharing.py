@@ -12,23 +12,17 @@ from typing import Any
 
 import gradio as gr
 
-from app.browser import bundle
 from app.runs.run import Run
 from app.runs.shared import SharedRuns
-from app.tabs.parts import QUIET
+from app.tabs.parts import QUIET, drawn
 
 GONE = "The server no longer has this run. Run it again to share it."
 
 
 def build(history: gr.State, shared: SharedRuns | None) -> None:
     """The component that the browser asks, in the current Blocks; `history` are the finished runs of the session."""
-    asker = gr.HTML(
-        html_template='<div class="lens-keeper"></div>',
-        js_on_load=bundle.mount("sharing"),
-        apply_default_css=False,
-        elem_classes="lens-kept",
-        days=shared.days if shared else 0,
-    )
+    days = shared.days if shared else 0
+    asker = drawn("sharing", '<div class="lens-keeper"></div>', elem_classes="lens-kept", days=days)
 
     def share(runs: list[Run], event: gr.EventData) -> str:
         return json.dumps(answer(event._data, runs, shared)).replace("<", "\\u003c")

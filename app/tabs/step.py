@@ -11,22 +11,16 @@ from typing import Any
 
 import gradio as gr
 
-from app.browser import bundle
 from app.runs import replay as replays
-from app.runs.run import MAX_BYTES, RunFileError, read, to_json
+from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
 from app.runs.shared import SharedRuns
 from app.runs.shipped import shipped
-from app.tabs.parts import QUIET
+from app.tabs.parts import QUIET, drawn
 
 
 def keeper() -> gr.HTML:
     """The component that keeps the runs in the browser. It comes before all tabs: a tab is built when first opened."""
-    return gr.HTML(
-        html_template='<div class="lens-keeper"></div>',
-        js_on_load=bundle.mount("runs"),
-        apply_default_css=False,
-        elem_classes="lens-kept",
-    )
+    return drawn("runs", '<div class="lens-keeper"></div>', elem_classes="lens-kept")
 
 
 def build(shared: SharedRuns | None = None) -> None:
@@ -35,14 +29,7 @@ def build(shared: SharedRuns | None = None) -> None:
         {"name": name, "title": run.title, "note": run.note, "lanes": ", ".join(lane.title for lane in run.lanes)}
         for name, run in shipped().items()
     ]
-    view = gr.HTML(
-        html_template='<div class="step"></div>',
-        js_on_load=bundle.mount("step"),
-        apply_default_css=False,
-        elem_id="step",
-        shipped=offers,
-        largest=MAX_BYTES,
-    )
+    view = drawn("step", '<div class="step"></div>', elem_id="step", shipped=offers, largest=MAX_BYTES)
 
     def answered(event: gr.EventData) -> str:
         text = json.dumps(answer(event._data, shared), separators=(",", ":"), ensure_ascii=False)
@@ -51,52 +38,33 @@ def build(shared: SharedRuns | None = None) -> None:
     view.submit(answered, None, view, **QUIET)
 
 
-def read_run(text: str) -> dict[str, Any]:
-    """The run in a file's text, checked; or why it is refused."""
-    return {"run": to_json(read(text))}
-
-
-def shipped_run(name: str) -> dict[str, Any]:
-    """A run that comes with the app, by its name."""
-    run = shipped().get(name)
-    return {"run": to_json(run)} if run else {"problem": "There is no such run; choose one of the list."}
-
-
-def replay(text: str, lane: object = None, number: object = None) -> dict[str, Any]:
-    """A run as a page of its own, which opens at this lane and pass; or why it is refused."""
-    place = replays.Place(
-        lane=lane if isinstance(lane, str) else None, number=number if isinstance(number, int) else None
-    )
-    return {"page": replays.page(read(text), place)}
-
-
-def shared_run(name: str, shared: SharedRuns | None) -> dict[str, Any]:
-    """A run that a visitor saved, by its name."""
-    run = shared.find(name) if shared else None
-    days = f" after {shared.days} days" if shared else ""
-    gone = f"This run is not on the server. Saved runs are deleted{days}."
-    return {"run": to_json(run)} if run else {"problem": gone}
-
-
-ANSWERS: dict[str, Callable[[str], dict[str, Any]]] = {"read": read_run, "shipped": shipped_run}
-
-
 def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]:
     """The answer to {"ask": …, "text": …, "ticket": …}: never an exception.
 
-    It asks for one of `ANSWERS`, a "shared" run, or a "replay" that opens at a "lane" and a pass of this "number".
+    It asks to "read" a file, for a "shipped" or a "shared" run by its name, or for the "replay" of a file: a page of
+    its own that opens at a "lane" and a pass of this "number".
     """
     found = question if isinstance(question, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")
+    lane, number = found.get("lane"), found.get("number")
+    asks: dict[object, Callable[[str], dict[str, Any]]] = {
+        "read": lambda text: _run(read(text)),
+        "shipped": lambda name: _run(shipped().get(name)),
+        "shared": lambda name: _run(shared.find(name) if shared else None, _gone(shared)),
+        "replay": lambda text: {"page": replays.page(read(text), replays.Place.of(lane, number))},
+    }
     reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
-    if isinstance(ask, str) and isinstance(text, str):
+    if isinstance(ask, str) and isinstance(text, str) and ask in asks:
         try:
-            if ask in ANSWERS:
-                reply = ANSWERS[ask](text)
-            elif ask == "replay":
-                reply = replay(text, found.get("lane"), found.get("number"))
-            elif ask == "shared":
-                reply = shared_run(text, shared)
+            reply = asks[ask](text)
         except RunFileError as error:
             reply = {"problem": str(error)}
     return {"ticket": ticket if isinstance(ticket, int) else None, **reply}
+
+
+def _run(run: Run | None, gone: str = "There is no such run; choose one of the list.") -> dict[str, Any]:
+    return {"run": to_json(run)} if run else {"problem": gone}
+
+
+def _gone(shared: SharedRuns | None) -> str:
+    return f"This run is not on the server. Saved runs are deleted{f' after {shared.days} days' if shared else ''}."

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.browser import bundle
-from app.tabs.parts import plain
+from app.tabs.parts import drawn, plain
 from mars.config import DEFAULT_THRESHOLD
 from mars.schema import between, checked
 
 PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
 LOWEST, ONE_TOKEN = 0.5, 1.0
-_MARKS = '<div class="lens-marks" aria-hidden="true"></div>'
 _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 
 
@@ -31,13 +29,7 @@ def build() -> tuple[gr.HTML, gr.Slider]:
         buttons=[],
         elem_id="threshold",
     )
-    gr.HTML(
-        html_template=_MARKS,
-        js_on_load=bundle.mount("marks"),
-        apply_default_css=False,
-        marks=published(),
-        lowest=LOWEST,
-    )
+    drawn("marks", '<div class="lens-marks" aria-hidden="true"></div>', marks=published(), lowest=LOWEST)
     return reading, slider
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from app.browser import bundle, scripts
+from app.browser import scripts
 from app.compare.runner import Runner
-from app.tabs.parts import QUIET
+from app.tabs.parts import QUIET, drawn
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 
@@ -22,13 +22,7 @@ def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) ->
     Its first figure is drawn in the background once a browser has the page.
     """
     handler = RequestHandler(run_cache or RunCache(), runner)
-    view = gr.HTML(
-        html_template='<div class="trade"></div>',
-        js_on_load=bundle.mount("tradeoffs"),
-        apply_default_css=False,
-        elem_id="tradeoffs",
-        plotly=scripts.plotly(),
-    )
+    view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=scripts.plotly())
 
     def answer(event: gr.EventData, request: gr.Request) -> Iterator[str]:
         yield from handler.answer(event._data, str(request.session_hash))

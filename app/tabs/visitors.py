@@ -9,11 +9,10 @@ from uuid import uuid4
 
 import gradio as gr
 
-from app.browser import bundle
 from app.compare import problems
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.tabs.parts import QUIET
+from app.tabs.parts import QUIET, drawn
 from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
 from mars.schema import checked
 
@@ -21,14 +20,9 @@ from mars.schema import checked
 def build(runner: Runner, pair: Pair) -> None:
     """Lay out the section inside the current Blocks; the visitors ask the examples of `pair` of its MARS checkpoint."""
     visitors = Visitors(runner, pair.mars, prompts_of(pair))
-    view = gr.HTML(
-        html_template='<section class="visitors"></section>',
-        js_on_load=bundle.mount("visitors"),
-        apply_default_css=False,
-        elem_id="visitors",
-        rates={"least": LEAST, "most": MOST, "usual": USUAL},
-        model=pair.mars,
-    )
+    rates = {"least": LEAST, "most": MOST, "usual": USUAL}
+    template = '<section class="visitors"></section>'
+    view = drawn("visitors", template, elem_id="visitors", rates=rates, model=pair.mars)
 
     def answer(event: gr.EventData, request: gr.Request) -> Iterator[Any]:
         yield from handle(visitors, event._data, str(request.session_hash))

@@ -19,8 +19,8 @@ from app.models import pairs
 from app.runs.replay import page
 from app.runs.run import Run, read, to_json
 from app.scheduling.limits import Limits
+from app.tabs.address import DeepLink
 from app.tabs.compare import Tab
-from app.tabs.deep_link import DeepLink
 from app.tradeoffs.again import settings_of
 from mars.records import from_object, read_jsonl
 from mars.records import to_json as record_to_json
@@ -103,7 +103,7 @@ def test_an_address_sets_what_it_set(make_runner: Callable[..., Any]) -> None:
         told, _, _, *values = restoring.restore(json.dumps(known["asked"]))
         found = dict(zip(tab.addressable, values[-len(tab.addressable) :], strict=True))
         plain = {name: value["value"] if isinstance(value, dict) else value for name, value in found.items()}
-        lanes = [asdict(lane.read(*(plain[f"{lane.key}.{name}"] for name in lane.named))) for lane in tab.lanes]
+        lanes = [asdict(lane.read(*(plain[f"{lane.key}.{name}"] for name in lane.named))) for lane in tab.row.lanes]
         assert json.loads(told)["refused"] == known["refused"]
         assert same(plain, known["set"])
         assert same(lanes, known["lanes"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from app.tabs.lessons import pass_times
+from app.tabs.learn import pass_times
 
 CHECKPOINT = "assets/checkpoints/draft-ar"
 

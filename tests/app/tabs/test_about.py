@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.tabs import documents
+from app.tabs import about
 
 CARD = """---
 license: apache-2.0
@@ -20,7 +20,7 @@ Made [here](../x.md), see [the paper](https://arxiv.org/abs/2604.07023). ![a plo
 
 def test_a_card_loses_its_header_its_title_its_pictures_and_links_that_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(CARD)
-    assert documents.cards({"small": str(tmp_path)}) == {
+    assert about.cards({"small": str(tmp_path)}) == {
         "small": "Made here, see [the paper](https://arxiv.org/abs/2604.07023). a plot"
     }
 
@@ -28,22 +28,21 @@ def test_a_card_loses_its_header_its_title_its_pictures_and_links_that_lead_nowh
 def test_checkpoints_without_a_card_or_with_a_huge_one_are_left_out(tmp_path: Path) -> None:
     for name in ("none", "huge"):
         (tmp_path / name).mkdir()
-    (tmp_path / "huge" / "README.md").write_text("x" * (documents.LONGEST_CARD + 1))
+    (tmp_path / "huge" / "README.md").write_text("x" * (about.LONGEST_CARD + 1))
     assert (
-        documents.cards({"hub": "somebody/model", "a\0b": "a\0b", **{n: str(tmp_path / n) for n in ("none", "huge")}})
-        == {}
+        about.cards({"hub": "somebody/model", "a\0b": "a\0b", **{n: str(tmp_path / n) for n in ("none", "huge")}}) == {}
     )
 
 
 def test_sections_of_the_readme_are_found() -> None:
-    assert "chats.jsonl" in documents.section("README.md", "Your own checkpoint")
-    assert "2604.07023" in documents.section("README.md", "How to cite")
-    assert documents.section("README.md", "No such heading") == ""
-    assert documents.document("docs/no-such-file.md") == ""
+    assert "chats.jsonl" in about.section("README.md", "Your own checkpoint")
+    assert "2604.07023" in about.section("README.md", "How to cite")
+    assert about.section("README.md", "No such heading") == ""
+    assert about.document("docs/no-such-file.md") == ""
 
 
 def test_the_definitions_name_every_counter_of_a_lane() -> None:
-    text = documents.document("docs/metrics.md")
+    text = about.document("docs/metrics.md")
     for term in (
         "tokens per forward",
         "forward pass",
@@ -57,13 +56,13 @@ def test_the_definitions_name_every_counter_of_a_lane() -> None:
 
 
 def test_the_machine_is_described_as_a_table() -> None:
-    table = documents.machine()
+    table = about.machine()
     assert "| hardware |" in table
     assert "| torch |" in table
 
 
 def test_the_claims_are_for_readers() -> None:
-    text = documents.document("docs/claims.md")
+    text = about.document("docs/claims.md")
     assert "edit nothing here" not in text
     assert len(re.findall(r"<details>\s*<summary>\d+\. ", text)) == 12
 

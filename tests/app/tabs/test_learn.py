@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from app.compare import problems
-from app.tabs import lessons
+from app.tabs import learn
 from mars.schema import checked
 
 
 @pytest.fixture(scope="module")
 def material() -> dict[str, Any]:
-    found: dict[str, Any] = checked(lessons.Material, json.loads(lessons.material()))
+    found: dict[str, Any] = checked(learn.Material, json.loads(learn.material()))
     return found
 
 
 def test_the_material_never_looks_like_markup() -> None:
-    assert "<" not in lessons.material()
+    assert "<" not in learn.material()
 
 
 def test_every_way_of_writing_accepts_what_it_wrote(material: dict[str, Any]) -> None:
