@@ -33,6 +33,11 @@ class Scene:
     points: float
 
 
+def everything(_: pd.DataFrame) -> Chosen:
+    """No filter."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """`axes` are the measures that it can be drawn against, none where it has no choice.
@@ -47,7 +52,7 @@ class Figure:
     need: Need
     points: Callable[[Scene], pd.DataFrame]
     draw: Callable[[Scene], go.Figure]
-    start: Callable[[pd.DataFrame], Chosen]
+    start: Callable[[pd.DataFrame], Chosen] = everything
     axes: tuple[str, ...] = ()
     x: str | None = None
     rests_on: str | None = None
@@ -94,11 +99,6 @@ def usual(table: pd.DataFrame) -> Chosen:
     return {"checkpoint": names, "score": ["probability", "no threshold"]}
 
 
-def everything(_: pd.DataFrame) -> Chosen:
-    """No filter."""
-    return {}
-
-
 def handful(table: pd.DataFrame) -> pd.DataFrame:
     """At most MOST_BARS measured runs: of each series that whose threshold is nearest to the usual one."""
     ours = table[table["source"] != PUBLISHED]
@@ -117,7 +117,6 @@ FIGURES: dict[str, Figure] = {
             axes=tuple(AXES),
             layer=True,
             together=True,
-            start=everything,
             points=lambda scene: figures.frontier_points(scene.table, against=scene.against),
             draw=lambda scene: figures.frontier(scene.table, against=scene.against),
         ),
@@ -127,7 +126,6 @@ FIGURES: dict[str, Figure] = {
             axes=tuple(AXES),
             by_family=True,
             together=True,
-            start=everything,
             points=lambda scene: figures.families_points(scene.table, against=scene.against),
             draw=lambda scene: figures.families(scene.table, against=scene.against),
         ),
@@ -136,7 +134,6 @@ FIGURES: dict[str, Figure] = {
             need=RUNS,
             axes=tuple(AXES),
             together=True,
-            start=everything,
             points=lambda scene: figures.equal_accuracy_points(scene.table, points=scene.points, against=scene.against),
             draw=lambda scene: figures.equal_accuracy(scene.table, points=scene.points, against=scene.against),
         ),
@@ -146,7 +143,6 @@ FIGURES: dict[str, Figure] = {
             x=PER_FORWARD,
             rests_on=SPEEDUP,
             together=True,
-            start=everything,
             points=lambda scene: figures.efficiency_points(scene.table),
             draw=lambda scene: figures.efficiency(scene.table),
         ),
@@ -162,7 +158,6 @@ FIGURES: dict[str, Figure] = {
             name="ablation",
             need=_ABLATION,
             layer=True,
-            start=everything,
             points=lambda scene: figures.ablation_points(scene.table),
             draw=lambda scene: figures.ablation(scene.table),
         ),
@@ -170,7 +165,6 @@ FIGURES: dict[str, Figure] = {
             name="scores",
             need=_SCORES,
             x=PER_FORWARD,
-            start=everything,
             points=lambda scene: figures.scores_points(scene.table),
             draw=lambda scene: figures.scores(scene.table),
         ),
@@ -179,14 +173,12 @@ FIGURES: dict[str, Figure] = {
             need=_CACHING,
             rests_on=SPEEDUP,
             layer=True,
-            start=everything,
             points=lambda scene: figures.caching_points(scene.table),
             draw=lambda scene: figures.caching(scene.table),
         ),
         Figure(
             name="reliability",
             need=_PROPOSALS,
-            start=everything,
             points=lambda scene: figures.reliability_points(scene.runs, scene.table),
             draw=lambda scene: figures.reliability(scene.runs, scene.table),
         ),

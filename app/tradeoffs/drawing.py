@@ -10,15 +10,17 @@ import plotly.graph_objects as go
 
 from analysis.figures import POOLED
 from analysis.figures.words import PUBLISHED, SOURCE, task_words
+from analysis.runs import RunStore
 from app.tradeoffs import filters, sweeps, tables, together
 from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene
 from app.tradeoffs.filters import Chosen
-from app.tradeoffs.layer import layers
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import PER_FORWARD, Together
 from app.tradeoffs.view import View
 
+MEAN = "mean of six benchmarks"
+ALL = "all that is published"
 NO_RUNS = "There are no runs yet."
 _THEIRS = f"published ({SOURCE})<br>"
 _PICKED = "the answer: within {points:g} points of AR"
@@ -122,6 +124,25 @@ def select(run_cache: RunCache, view: View) -> Selection:
         answer=answer,
         listed=listed,
     )
+
+
+def layers(figure: Figure, table: pd.DataFrame, against: str) -> dict[str, pd.DataFrame]:
+    """The published rows of `table` that can lie in this figure, by benchmark, the one with most marks first.
+
+    Of a figure against speed they are the curves: series with several thresholds.
+    """
+    theirs = table[table["source"] == PUBLISHED]
+    if not figure.layer or theirs.empty:
+        return {}
+    if not figure.axes:
+        drawn = figure.points(Scene(runs=RunStore(), table=theirs, against=against, points=1.0))
+        return {ALL: theirs} if len(drawn) else {}
+    theirs = theirs[theirs["accuracy"].notna() & theirs[against].notna()]
+    lengths = theirs.groupby("series")["threshold"].transform(lambda thresholds: thresholds.nunique(dropna=False))
+    theirs = theirs[lengths > 1]
+    names = theirs["tasks"].map(lambda tasks: MEAN if len(tasks) > 1 else str(tasks[0]) if tasks else "")
+    order = names[names != ""].value_counts().index
+    return {str(name): theirs[names == name] for name in order}
 
 
 def draw(run_cache: RunCache, view: View) -> dict[str, Any]:

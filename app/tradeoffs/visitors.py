@@ -210,7 +210,7 @@ class Visitors:
                 lanes |= self._lanes(checkpoint, arrivals)
                 for _ in self._race(checkpoint, list(lanes.values()), live):
                     yield now("running", "Both lanes answer the same visitors, each on its own clock.")
-            yield now("done", "Stopped." if live.stopped else f"Over: {LONGEST_SECONDS:.0f} seconds.")
+            yield now("done", "Stopped." if live.stopped else f"Finished after {LONGEST_SECONDS:.0f} seconds.")
         except ValueError as error:
             yield now("failed", error_sentence(error))
         except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on

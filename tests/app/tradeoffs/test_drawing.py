@@ -8,7 +8,6 @@ import pytest
 
 from app.tradeoffs import drawing
 from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND
-from app.tradeoffs.layer import ALL
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import PER_FORWARD
 from app.tradeoffs.view import View
@@ -109,7 +108,7 @@ def test_published_numbers_come_as_a_layer_of_their_own(library: RunCache) -> No
 
 
 def test_the_layer_that_a_figure_lacks_is_its_first(library: RunCache) -> None:
-    assert draw(library, "caching", published="GSM8K")["layer"] == ALL
+    assert draw(library, "caching", published="GSM8K")["layer"] == drawing.ALL
     assert draw(library, "reliability", published="GSM8K")["layer"] == ""
     assert draw(library, against=PER_SECOND, published="GSM8K")["layers"] == []
 
