@@ -27,27 +27,17 @@ class AdmissionQueue:
             raise ValueError(f"places must be >= 1, got {places}")
         if line < 0:
             raise ValueError(f"line must be >= 0, got {line}")
-        self._places = places
-        self._most = places + line
+        self.places = places
+        self.most_runs = places + line  # those that wait included
         self._changed = threading.Condition()
         self._line: list[Ticket] = []
         self._locks: defaultdict[str, deque[object]] = defaultdict(deque)
 
-    @property
-    def places(self) -> int:
-        """The most runs that are active at once."""
-        return self._places
-
-    @property
-    def most_runs(self) -> int:
-        """The most runs there can be, those that wait included."""
-        return self._most
-
     def counts(self) -> dict[str, int]:
         """The numbers of runs that are active, that wait, and that may be active at once."""
         with self._changed:
-            active = min(len(self._line), self._places)
-            return {"active": active, "waiting": len(self._line) - active, "places": self._places}
+            active = min(len(self._line), self.places)
+            return {"active": active, "waiting": len(self._line) - active, "places": self.places}
 
     def join(self) -> Ticket:
         """Stand in line for a place.
@@ -57,8 +47,8 @@ class AdmissionQueue:
         """
         ticket = Ticket(self)
         with self._changed:
-            if len(self._line) >= self._most:
-                waiting = len(self._line) - self._places
+            if len(self._line) >= self.most_runs:
+                waiting = len(self._line) - self.places
                 raise BusyError(f"The app is busy and its queue is full ({waiting} waiting). Try again in a moment.")
             self._line.append(ticket)
         return ticket
@@ -79,7 +69,7 @@ class AdmissionQueue:
                 self._changed.notify_all()
 
     def _position(self, ticket: Ticket) -> int:
-        return max(0, self._line.index(ticket) - self._places + 1) if ticket in self._line else 0
+        return max(0, self._line.index(ticket) - self.places + 1) if ticket in self._line else 0
 
 
 class Ticket:

@@ -11,9 +11,10 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Send
 
+from app.browser import bundle
+from app.browser.scripts import page_script
 from app.server.body import Body
 from app.server.policy import page_policy
-from app.server.prelude import with_prelude
 from app.server.rules import API, speaks_for_itself
 
 _SENTENCES = {
@@ -34,6 +35,7 @@ _FOR_PEOPLE = {401, 503}  # what Gradio says of a login that is needed, and of i
 # An event that failed before any code of ours was asked says nothing; a person gets at least a sentence.
 _SILENT = re.compile(rb'("output":|event: error\ndata: )\{"error": ?null\}')
 _TOLD = rb"\1" + json.dumps({"error": _SENTENCES[422]}).encode()
+_FIRST_MODULE = re.compile(rb'(?=<script type="module")')
 # One that Gradio refused may quote a value of any length.
 _LONGEST_QUOTE = 400
 _LONG = re.compile(rb'("output":\{"error":"(?:[^"\\]|\\.){%d})(?:[^"\\]|\\.)+"' % _LONGEST_QUOTE)
@@ -136,3 +138,13 @@ def words(status: int) -> bytes:
     sentence = _SENTENCES.get(status) or HTTPStatus(status).phrase
     said: dict[str, Any] = {"detail": sentence, "error": sentence}
     return json.dumps(said).encode()
+
+
+def with_prelude(html: bytes) -> bytes:
+    """The page with its own script and the table of the decoders, as data, before Gradio's first module.
+
+    Modules run in the order in which a page names them, so that Gradio's components find what they call. A page without
+    any stays as it is.
+    """
+    ours = f'{bundle.decoder_table()}\n<script type="module" src="{page_script()}"></script>\n'.encode()
+    return _FIRST_MODULE.sub(lambda _: ours, html, count=1)

@@ -75,32 +75,22 @@ def read(arguments: Sequence[str] | None = None) -> Options:
         command.error(str(error))
     if given.mcp and find_spec("mcp") is None:
         command.error("--mcp needs a package that is not installed: pip install 'gradio[mcp]'")
+    as_given = ("base", "allow_other_base", "device", "threads", "places", "queue_size", "keep", "shared_days")
     return Options(
         sources=sources,
         choice=choice,
         pairs=_pairs(sources, choice, named=bool(given.ar or given.mars)),
         note=note,
-        base=given.base,
-        allow_other_base=given.allow_other_base,
-        device=given.device,
-        threads=given.threads,
-        places=given.places,
-        queue_size=given.queue_size,
-        keep=given.keep,
         limits=Limits(new_tokens=given.max_new_tokens_limit),
         keep_shared=folder,
-        shared_days=given.shared_days,
         site=Site(
-            host=given.host,
             allowed_hosts=tuple(given.allowed_host),
-            port=given.port,
-            root_path=given.root_path,
             frame_ancestors=tuple(given.frame_ancestor),
             accounts=accounts,
-            mcp=given.mcp,
-            openai=given.openai,
             keys=keys,
+            **{name: getattr(given, name) for name in ("host", "port", "root_path", "mcp", "openai")},
         ),
+        **{name: getattr(given, name) for name in as_given},
     )
 
 
@@ -191,10 +181,10 @@ def _add_address(command: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         help="a site that may show the page in a frame, such as https://huggingface.co; may be given again",
     )
-    add("--auth", action="append", default=[], metavar="USER:PASSWORD", help="who may log in; may be given again")
-    add("--auth-file", type=Path, metavar="FILE", help="lines USER:PASSWORD, which a list of processes does not show")
+    add("--auth", action="append", default=[], metavar="USER:PASSWORD", help="an account for the page; may be given again")
+    add("--auth-file", type=Path, metavar="FILE", help="a file of accounts, one USER:PASSWORD a line; a process list does not show it")
     add("--openai", action="store_true", help="answer OpenAI's clients at /v1 as well (docs/serving.md)")
-    add("--api-keys", type=Path, metavar="FILE", help="the keys that they need, one a line; needed with accounts")
+    add("--api-keys", type=Path, metavar="FILE", help="keys that such clients must send, one a line; needed with accounts")
     add("--mcp", action="store_true", help="offer the public API to MCP clients as well (needs gradio[mcp])")
 
 

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from app.browser.scripts import page_script
+from app.server.answer import with_prelude
 from app.server.rules import API
+from mars.decoders import TABLE
 
 Ask = Callable[..., httpx.Response]
 
@@ -59,3 +62,23 @@ def test_an_event_that_failed_without_a_word_gets_a_sentence_and_a_broken_stream
         "Value:",
     ]
     assert "missing or has the wrong type" in ask("GET", f"{API}/call/generate/1").text
+
+
+def test_our_module_runs_before_the_others_and_below_the_base_address() -> None:
+    page = with_prelude(
+        b'<head><base href="/lens/"><script>words</script><script type="module" src="a"></script>'
+        b'<script type="module" src="b"></script></head>'
+    ).decode()
+    ours = f'<script type="module" src="{page_script()}"></script>'
+    assert page.index("<base") < page.index(ours) < page.index('src="a"')
+    assert page.count(ours) == 1
+
+
+def test_the_table_of_the_decoders_is_in_the_page_as_data() -> None:
+    page = with_prelude(b'<head><script type="module" src="a"></script></head>').decode()
+    table = page.partition('<script type="application/json" id="lens-decoders">')[2]
+    assert json.loads(table.partition("</script>")[0])["decoders"].keys() == TABLE.keys()
+
+
+def test_what_has_no_module_stays_as_it_is() -> None:
+    assert with_prelude(b"<p>words</p>") == b"<p>words</p>"
