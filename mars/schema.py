@@ -13,12 +13,27 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    with_config,
+)
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from mars.text import printable
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """Text is not a number, true is not 1, and there are no other fields."""
+
+
+@with_config(STRICT)
+class StrictDict(TypedDict):
+    """A dict of named fields: its subclasses are read as strictly as the dataclasses."""
+
 
 Trouble = Mapping[str, Any]
 

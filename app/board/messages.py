@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, with_config
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from pydantic import Field
 
 from app.board.lane import Outcome
 from app.board.plan import BATCH, Plan
@@ -14,13 +13,12 @@ from app.compare import problems
 from app.compare.stream import Card, Refusal, Status
 from mars import tasks
 from mars.records import FinishReason
-from mars.schema import STRICT
+from mars.schema import StrictDict
 
 LONGEST_TEXT = 4_000  # characters of one answer that are shown
 
 
-@with_config(STRICT)
-class Problem(TypedDict):
+class Problem(StrictDict):
     """A problem of the board, with its family in words and the known answer."""
 
     task: str
@@ -30,8 +28,7 @@ class Problem(TypedDict):
     answer: str
 
 
-@with_config(STRICT)
-class Opening(TypedDict):
+class Opening(StrictDict):
     """The first message: the problems and the lanes."""
 
     kind: Literal["open"]
@@ -46,8 +43,7 @@ class Opening(TypedDict):
     problems: list[Problem]
 
 
-@with_config(STRICT)
-class LanesLoaded(TypedDict):
+class LanesLoaded(StrictDict):
     """The lanes, whose checkpoints are loaded now, and the one that the others are compared with, if any can write."""
 
     kind: Literal["met"]
@@ -55,8 +51,7 @@ class LanesLoaded(TypedDict):
     baseline: str | None
 
 
-@with_config(STRICT)
-class ProblemsBegun(TypedDict):
+class ProblemsBegun(StrictDict):
     """A lane has begun these problems."""
 
     kind: Literal["writing"]
@@ -64,8 +59,7 @@ class ProblemsBegun(TypedDict):
     problems: list[int]
 
 
-@with_config(STRICT)
-class ProblemDone(TypedDict):
+class ProblemDone(StrictDict):
     """A lane is through with a problem."""
 
     kind: Literal["wrote"]
@@ -78,8 +72,7 @@ class ProblemDone(TypedDict):
     reason: FinishReason
 
 
-@with_config(STRICT)
-class Pairs(TypedDict):
+class Pairs(StrictDict):
     """The `n` problems that a lane and the baseline have both finished, by who has them right.
 
     `p` is that of the exact McNemar test, two-sided.
@@ -92,8 +85,7 @@ class Pairs(TypedDict):
     p: float
 
 
-@with_config(STRICT)
-class Score(TypedDict):
+class Score(StrictDict):
     """The row of a lane; None is what is not known yet. `interval` is Wilson's, 95 %.
 
     `tokens`, `passes` and `tokensPerForward` count every pass so far, `tokensPerProblem` the problems that are over.

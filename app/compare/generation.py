@@ -9,9 +9,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NotRequired
 
-from pydantic import with_config
-from typing_extensions import TypedDict
-
 from app.compare import stream
 from app.compare.lane import Lane
 from app.compare.runner import Runner
@@ -24,7 +21,7 @@ from app.scheduling.sessions import LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.records import FinishReason, ForwardPass
-from mars.schema import STRICT, checked, shown, text_of
+from mars.schema import StrictDict, checked, shown, text_of
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -37,8 +34,7 @@ Answer = dict[str, Any]
 """A `Progress`, at the end a `FinalAnswer`, or what somebody else makes of the lane."""
 
 
-@with_config(STRICT)
-class Counts(TypedDict):
+class Counts(StrictDict):
     """The counters of an answer, unrounded."""
 
     tokens: int
@@ -48,8 +44,7 @@ class Counts(TypedDict):
     tokens_per_second: float
 
 
-@with_config(STRICT)
-class Progress(TypedDict):
+class Progress(StrictDict):
     """The state of an answer that waits or is written."""
 
     state: stream.State
@@ -58,8 +53,7 @@ class Progress(TypedDict):
     counts: NotRequired[Counts]
 
 
-@with_config(STRICT)
-class FinalAnswer(TypedDict):
+class FinalAnswer(StrictDict):
     """An answer that is over; `records` are as `mars.records` writes them."""
 
     state: stream.State

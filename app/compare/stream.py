@@ -10,14 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, with_config
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from pydantic import Field
 
 from app.runs.run import Turn
 from mars.decoders import FamilyName
 from mars.metrics import Tally
 from mars.records import FinishReason, ForwardPass, Phase, Reason, Source
-from mars.schema import STRICT
+from mars.schema import StrictDict
 
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
 Kind = Literal["clean", "mask", "draft"]
@@ -27,8 +26,7 @@ Ghost = tuple[str, float, Source]
 """A proposal that a pass did not accept: text, score, source."""
 
 
-@with_config(STRICT)
-class Counts(TypedDict):
+class Counts(StrictDict):
     """The counters of a lane; `lengths` are the passes that accepted 1, 2, 3 … tokens.
 
     `shared` says whether other runs took part in its passes, so that its seconds are also theirs.
@@ -43,8 +41,7 @@ class Counts(TypedDict):
     lengths: list[int]
 
 
-@with_config(STRICT)
-class Card(TypedDict):
+class Card(StrictDict):
     """The card of a lane: its name, settings and notes.
 
     `settings` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
@@ -66,16 +63,14 @@ class Card(TypedDict):
     earlier: list[tuple[str, str]]
 
 
-@with_config(STRICT)
-class Follow(TypedDict):
+class Follow(StrictDict):
     """A run has begun; the page reads its lines by this id (`app.server.run_events`)."""
 
     kind: Literal["follow"]
     id: str
 
 
-@with_config(STRICT)
-class Opening(TypedDict):
+class Opening(StrictDict):
     """The first message of a run, or of lanes that are introduced: the page starts afresh with these lanes."""
 
     kind: Literal["open"]
@@ -83,8 +78,7 @@ class Opening(TypedDict):
     lanes: list[Card]
 
 
-@with_config(STRICT)
-class Recording(TypedDict):
+class Recording(StrictDict):
     """The first message of the recorded run: what it was asked, and its lanes."""
 
     kind: Literal["recorded"]
@@ -92,8 +86,7 @@ class Recording(TypedDict):
     lanes: list[Card]
 
 
-@with_config(STRICT)
-class Refusal(TypedDict):
+class Refusal(StrictDict):
     """Nothing runs, and why; what the page shows stays."""
 
     kind: Literal["refusal"]
@@ -101,8 +94,7 @@ class Refusal(TypedDict):
     sentence: str
 
 
-@with_config(STRICT)
-class Inactive(TypedDict):
+class Inactive(StrictDict):
     """From now on a lane writes one token per pass, and why; or None, more again."""
 
     kind: Literal["inactive"]
@@ -110,8 +102,7 @@ class Inactive(TypedDict):
     sentence: str | None
 
 
-@with_config(STRICT)
-class Status(TypedDict):
+class Status(StrictDict):
     """The state of the run and the sentence for the status line."""
 
     kind: Literal["state"]
@@ -119,8 +110,7 @@ class Status(TypedDict):
     sentence: str
 
 
-@with_config(STRICT)
-class Pass(TypedDict):
+class Pass(StrictDict):
     """One pass of one lane, its counted passes numbered from 1; `reasons` are those of its tokens, then of its ghosts.
 
     There are none where the run does not trace its passes; where it does, `tree` marks a pass whose columns branch.
@@ -145,8 +135,7 @@ class Pass(TypedDict):
     counts: NotRequired[Counts]
 
 
-@with_config(STRICT)
-class Counters(TypedDict):
+class Counters(StrictDict):
     """New counters of a lane without new text: a pass that accepts nothing."""
 
     kind: Literal["counts"]
@@ -154,8 +143,7 @@ class Counters(TypedDict):
     counts: Counts
 
 
-@with_config(STRICT)
-class End(TypedDict):
+class End(StrictDict):
     """A lane is over: why, and the text that still waited for the rest of a character."""
 
     kind: Literal["end"]
@@ -164,8 +152,7 @@ class End(TypedDict):
     tail: str
 
 
-@with_config(STRICT)
-class Difference(TypedDict):
+class Difference(StrictDict):
     """The token of the baseline lane and of another one at which their texts first differ."""
 
     kind: Literal["difference"]
@@ -173,8 +160,7 @@ class Difference(TypedDict):
     baseline: str
 
 
-@with_config(STRICT)
-class Agreement(TypedDict):
+class Agreement(StrictDict):
     """The first `tokens` of a lane are text that the baseline has written as well, so far or, if `whole`, in all."""
 
     kind: Literal["agreement"]
@@ -184,24 +170,21 @@ class Agreement(TypedDict):
     whole: bool
 
 
-@with_config(STRICT)
-class Waiting(TypedDict):
+class Waiting(StrictDict):
     """The progress of what each lane waits for; None for a lane that waits for nothing."""
 
     kind: Literal["waiting"]
     lanes: dict[str, str | None]
 
 
-@with_config(STRICT)
-class Same(TypedDict):
+class Same(StrictDict):
     """These lanes, the baseline first, ended by themselves and wrote the same text."""
 
     kind: Literal["same"]
     lanes: list[str]
 
 
-@with_config(STRICT)
-class Verdict(TypedDict):
+class Verdict(StrictDict):
     """Whether the text of a lane solves the problem."""
 
     kind: Literal["verdict"]
@@ -209,8 +192,7 @@ class Verdict(TypedDict):
     right: bool
 
 
-@with_config(STRICT)
-class SpeedUp(TypedDict):
+class SpeedUp(StrictDict):
     """Each other lane over the baseline in output tokens per second of model time."""
 
     kind: Literal["speedup"]

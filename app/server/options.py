@@ -181,10 +181,26 @@ def _add_address(command: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         help="a site that may show the page in a frame, such as https://huggingface.co; may be given again",
     )
-    add("--auth", action="append", default=[], metavar="USER:PASSWORD", help="an account for the page; may be given again")
-    add("--auth-file", type=Path, metavar="FILE", help="a file of accounts, one USER:PASSWORD a line; a process list does not show it")
+    add(
+        "--auth",
+        action="append",
+        default=[],
+        metavar="USER:PASSWORD",
+        help="an account; may be given again",
+    )
+    add(
+        "--auth-file",
+        type=Path,
+        metavar="FILE",
+        help="accounts, one USER:PASSWORD a line; safer than --auth",
+    )
     add("--openai", action="store_true", help="answer OpenAI's clients at /v1 as well (docs/serving.md)")
-    add("--api-keys", type=Path, metavar="FILE", help="keys that such clients must send, one a line; needed with accounts")
+    add(
+        "--api-keys",
+        type=Path,
+        metavar="FILE",
+        help="keys for those clients, one a line; needed with accounts",
+    )
     add("--mcp", action="store_true", help="offer the public API to MCP clients as well (needs gradio[mcp])")
 
 

@@ -9,14 +9,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import with_config
-from typing_extensions import TypedDict
-
 from app.runs.run import Run, RunLane, read
 from app.tabs.parts import drawn
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.records import ForwardPass, Source
-from mars.schema import STRICT
+from mars.schema import StrictDict
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REAL, SMALL = "real-model.json", "small-model.json"
@@ -26,8 +23,7 @@ BUSY = 1.0
 """From this load on (the mean number of processes that want to run), other programs took part of the measured time."""
 
 
-@with_config(STRICT)
-class LessonPass(TypedDict):
+class LessonPass(StrictDict):
     """`proposals` are [text, score, what was read, whether it ends the turn]; `positions` were forwarded in all."""
 
     start: int
@@ -36,8 +32,7 @@ class LessonPass(TypedDict):
     proposals: list[tuple[str, float, Source, bool]]
 
 
-@with_config(STRICT)
-class LessonLane(TypedDict):
+class LessonLane(StrictDict):
     """A lane of a recorded run."""
 
     checkpoint: str
@@ -49,16 +44,14 @@ class LessonLane(TypedDict):
     passes: list[LessonPass]
 
 
-@with_config(STRICT)
-class LessonProblem(TypedDict):
+class LessonProblem(StrictDict):
     """The problem that the lanes answer."""
 
     task: str
     seed: int
 
 
-@with_config(STRICT)
-class PassTimes(TypedDict):
+class PassTimes(StrictDict):
     """Median seconds of a pass by its number of columns, ascending from 1, and where they were measured.
 
     With `busy`, other programs ran meanwhile.
@@ -72,8 +65,7 @@ class PassTimes(TypedDict):
     times: list[tuple[int, float]]
 
 
-@with_config(STRICT)
-class Material(TypedDict):
+class Material(StrictDict):
     """Everything that the pages draw.
 
     `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are those

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from pydantic import with_config
-from typing_extensions import TypedDict
 
 from analysis.figures.words import task_words
 from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
 from app.compare import problems
-from mars.schema import STRICT
+from mars.schema import StrictDict
 from mars.tasks import TASKS, Problem, numbered
 
 PAGE = 6
@@ -21,8 +19,7 @@ NO_SUCH_RUN = "There is no such run any more: reload the runs."
 Entry = Mapping[str, Any]
 
 
-@with_config(STRICT)
-class Sample(TypedDict):
+class Sample(StrictDict):
     """One problem of a run and what was written; `right` is None where nobody judged."""
 
     task: str
@@ -37,8 +34,7 @@ class Sample(TypedDict):
     cut: bool
 
 
-@with_config(STRICT)
-class Samples(TypedDict):
+class Samples(StrictDict):
     """Some of the `total` problems that fit what was asked."""
 
     total: int

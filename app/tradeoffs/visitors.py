@@ -16,9 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import with_config
-from typing_extensions import TypedDict
-
 from app.compare.runner import Runner
 from app.compare.starting import device_lock, prompt_ids
 from app.models.sentences import error_sentence, failure
@@ -26,7 +23,7 @@ from app.scheduling.admission import BusyError
 from app.scheduling.sessions import LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
-from mars.schema import STRICT, between
+from mars.schema import StrictDict, between
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -48,8 +45,7 @@ State = Literal["waiting", "running", "done", "failed"]
 Rate = between(float, LEAST, MOST)
 
 
-@with_config(STRICT)
-class LaneState(TypedDict):
+class LaneState(StrictDict):
     """A lane at a time of its clock: who waits and who is written to, whose answers are whole, who was turned away.
 
     `speed` is tokens a second of all together in the last seconds, `first` the median time to the first token of the
@@ -66,8 +62,7 @@ class LaneState(TypedDict):
     layouts: str
 
 
-@with_config(STRICT)
-class VisitorsState(TypedDict):
+class VisitorsState(StrictDict):
     """One picture of the run; each replaces the one before."""
 
     run: str
