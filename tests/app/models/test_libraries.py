@@ -9,7 +9,7 @@ import pytest
 
 from app.models import libraries
 from app.models.placement import Loader
-from app.tabs import documents
+from app.tabs import about
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,7 +26,7 @@ def test_whoever_may_come_before_the_first_checkpoint_asks_for_them(monkeypatch:
     with pytest.raises(AskedError):
         Loader("cpu")("any")
     with pytest.raises(AskedError):
-        documents.machine()
+        about.machine()
 
 
 def test_no_round_of_the_garbage_collector_goes_over_them_again() -> None:
