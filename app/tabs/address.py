@@ -21,7 +21,7 @@ from app.compare import problems
 from app.compare.lane_choice import OWN
 from app.scheduling.limits import Limits
 from app.tabs.lane_row import AT_DEFAULT
-from app.tabs.models import first_prompt, shown
+from app.tabs.models import prompts, shown
 from app.tabs.parts import QUIET
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class DeepLink:
         values = self.usual | self.others[pair.key] | found.values | {"models": pair.key}
         problem = problems.find(values["task"], values["seed"]) if pair.tasks else None
         answer = "" if "prompt" in found.values or problem is None else problems.known_answer(problem)
-        values |= {"prompt": found.values.get("prompt", problem.prompt if problem else first_prompt(pair))}
+        values |= {"prompt": found.values.get("prompt", problem.prompt if problem else prompts(pair)[0])}
         settings = [lanes.get(name, values[name]) for name in self.parts]
         return [message(found, self.usual, self.others), problem, answer, *shown(pair), *settings]
 

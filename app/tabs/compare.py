@@ -21,7 +21,7 @@ from app.scheduling.sessions import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab, lane_row, threshold
 from app.tabs.lane_row import LaneRow
 from app.tabs.lane_settings import LaneControls
-from app.tabs.models import ModelsControl, first_prompt, shown
+from app.tabs.models import ModelsControl, prompts, shown
 from app.tabs.parts import HIDDEN, LATEST, QUIET, drawn, refusing
 from app.tabs.question import QuestionForm, pick
 from mars.schema import between, checked
@@ -177,7 +177,7 @@ class Tab:
         """After a click on the other pair: its lanes, its examples with the first of them, and its usual settings."""
         pair = self.models.pair(key)
         _, task, seed = problems.EXAMPLES[0]
-        question = pick(task, seed) if pair.tasks else (first_prompt(pair), None, task, seed, "")
+        question = pick(task, seed) if pair.tasks else (prompts(pair)[0], None, task, seed, "")
         return [*question, *self._settings(pair, self.row.lanes)]
 
     def _follow(self, key: object, problem: Problem | None) -> list[Any]:

@@ -50,8 +50,8 @@ def shown(pair: Pair) -> list[dict[str, Any]]:
     return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 3]
 
 
-def first_prompt(pair: Pair) -> str:
-    """The prompt at the start."""
+def prompts(pair: Pair) -> list[str]:
+    """The prompts of the buttons for a pair; the page starts with the first."""
     if pair.tasks:
-        return problems.find(*problems.EXAMPLES[0][1:]).prompt
-    return problems.QUESTIONS[0][1]
+        return [problems.find(task, seed).prompt for _, task, seed in problems.EXAMPLES]
+    return [prompt for _, prompt in problems.QUESTIONS]

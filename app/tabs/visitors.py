@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import gradio as gr
 
-from app.compare import problems
 from app.compare.runner import Runner
 from app.models.pairs import Pair
+from app.tabs.models import prompts
 from app.tabs.parts import QUIET, drawn
 from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
 from mars.schema import checked
@@ -19,7 +19,7 @@ from mars.schema import checked
 
 def build(runner: Runner, pair: Pair) -> None:
     """Lay out the section inside the current Blocks; the visitors ask the examples of `pair` of its MARS checkpoint."""
-    visitors = Visitors(runner, pair.mars, prompts_of(pair))
+    visitors = Visitors(runner, pair.mars, prompts(pair))
     rates = {"least": LEAST, "most": MOST, "usual": USUAL}
     template = '<section class="visitors"></section>'
     view = drawn("visitors", template, elem_id="visitors", rates=rates, model=pair.mars)
@@ -29,13 +29,6 @@ def build(runner: Runner, pair: Pair) -> None:
 
     # A change of the rate comes while the run goes on.
     view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
-
-
-def prompts_of(pair: Pair) -> list[str]:
-    """The prompts of the buttons of Compare."""
-    if pair.tasks:
-        return [problems.find(task, seed).prompt for _, task, seed in problems.EXAMPLES]
-    return [prompt for _, prompt in problems.QUESTIONS]
 
 
 def handle(visitors: Visitors, asked: object, session: str) -> Iterator[Any]:

@@ -71,9 +71,7 @@ def test_every_style_sheet_is_in_the_page_once() -> None:
 
 def test_the_page_has_a_function_for_every_component(node: str) -> None:
     asked = {
-        name
-        for path in BROWSER.parent.rglob("*.py")
-        for name in re.findall(r'\bdrawn\("(\w+)"', path.read_text())
+        name for path in BROWSER.parent.rglob("*.py") for name in re.findall(r'\bdrawn\("(\w+)"', path.read_text())
     }
     assert len(asked) > 8
     found = json.loads(run(node, f"{LOAD}{script()}console.log(JSON.stringify(Object.keys(window.lens)))"))

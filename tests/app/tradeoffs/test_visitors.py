@@ -11,7 +11,8 @@ import pytest
 
 from app.compare.runner import Runner
 from app.models.pairs import real, tiny
-from app.tabs.visitors import handle, prompts_of
+from app.tabs.models import prompts
+from app.tabs.visitors import handle
 from app.tradeoffs import visitors
 from app.tradeoffs.visitors import Arrivals, Visitors, VisitorsState
 
@@ -102,5 +103,5 @@ def test_without_a_run_nothing_happens(runner: Runner, asked: Any) -> None:
 
 
 def test_they_ask_what_the_buttons_ask() -> None:
-    assert "Why is the sky blue?" in prompts_of(real("a", "b"))
-    assert len(prompts_of(tiny("a", "b"))) == 6
+    assert "Why is the sky blue?" in prompts(real("a", "b"))
+    assert len(prompts(tiny("a", "b"))) == 6
