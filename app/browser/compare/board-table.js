@@ -165,7 +165,7 @@ export class ProblemGrid {
   }
 
   column(model, number) {
-    const column = button("board-column", "", () => this.onOpen(number));
+    const column = button("board-column", "", () => this.onOpen(number), { "data-problem": number });
     for (const lane of model.lanes) column.append(make("span", `board-square ${familyClass(lane)}`));
     return column;
   }

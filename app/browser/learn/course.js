@@ -1,7 +1,7 @@
 // The course: a list of pages that tick themselves off, and the page that is open.
 
 import { pageAddress } from "../shared/address.js";
-import { keep, kept, make, ours, button as plainButton, put, status } from "../shared/dom.js";
+import { keep, keptValue, make, ours, button as plainButton, put, status } from "../shared/dom.js";
 import { PAGES, SUMMARY } from "./pages.js";
 import { button } from "./parts.js";
 
@@ -9,7 +9,8 @@ const FINISHED = "mars-lens-learn";
 
 class Course {
   constructor(root) {
-    this.finished = new Set(finishedBefore());
+    const before = keptValue(FINISHED); // the pages that this browser's reader has done
+    this.finished = new Set(Array.isArray(before) ? before : []);
     this.material = null;
     this.open = -1;
     this.place = null; // in the address
@@ -100,16 +101,6 @@ class Course {
     this.finished.add(page.id);
     keep(FINISHED, JSON.stringify([...this.finished]));
     this.mark();
-  }
-}
-
-// The pages that this browser's reader has done.
-function finishedBefore() {
-  try {
-    const ids = JSON.parse(kept(FINISHED) ?? "[]");
-    return Array.isArray(ids) ? ids : [];
-  } catch {
-    return [];
   }
 }
 

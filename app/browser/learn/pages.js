@@ -131,31 +131,21 @@ const thresholdPage = {
       told.textContent = `${count} of ${pass.proposals.length} accepted.`;
       if (reached.has(3) && Math.max(...reached) >= 6) done();
     };
-    const knob = slider(
-      "Threshold τ",
-      THRESHOLDS[0],
-      THRESHOLDS.at(-1),
-      0.01,
-      threshold,
-      (value) => value.toFixed(2),
-      (value) => {
-        threshold = value;
-        draw();
-      },
-    );
+    const range = [THRESHOLDS[0], THRESHOLDS.at(-1), 0.01];
+    const knob = slider("Threshold τ", range, threshold, (value) => value.toFixed(2), (value) => {
+      threshold = value;
+      draw();
+    });
     // Begin at a pass in which there is something to choose.
     const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedAt(pass, value)));
     const spread = (pass) => counts(pass).has(3) && Math.max(...counts(pass)) >= 6;
     const begin = Math.max(0, small.passes.findIndex(spread));
-    const [controls] = walk(
-      small.passes.length,
-      (to) => {
-        number = to;
-        reached = new Set();
-        draw();
-      },
-      begin,
-    );
+    const show = (to) => {
+      number = to;
+      reached = new Set();
+      draw();
+    };
+    const [controls] = walk(small.passes.length, show, begin);
     put(stage, knob, controls, window_, told);
     knob.show();
     controls.start();
@@ -180,24 +170,17 @@ const lowThresholdPage = {
     const told = status("lens-learn-told");
     const lastWrong = sweep.findLastIndex((lane) => lane.right === false);
     const seen = new Set();
-    const knob = slider(
-      "Threshold τ",
-      0,
-      sweep.length - 1,
-      1,
-      sweep.length - 1, // as everywhere: a lower τ is further left
-      (place) => sweep[place].threshold.toFixed(2),
-      (place) => {
-        const lane = sweep[place];
-        const tokens = lane.written.length;
-        seen.add(place);
-        text.replaceChildren(written(lane, lane.passes.length, lane.right ? "right" : "wrong"));
-        told.textContent =
-          `${lane.right ? "✓ right" : "× wrong"} · ${tokens} tokens in ${lane.passes.length} passes, ` +
-          `${(tokens / lane.passes.length).toFixed(2)} tokens per forward`;
-        if (place === lastWrong && seen.has(lastWrong + 1)) done();
-      },
-    );
+    const last = sweep.length - 1; // as everywhere: a lower τ is further left
+    const knob = slider("Threshold τ", [0, last, 1], last, (place) => sweep[place].threshold.toFixed(2), (place) => {
+      const lane = sweep[place];
+      const tokens = lane.written.length;
+      seen.add(place);
+      text.replaceChildren(written(lane, lane.passes.length, lane.right ? "right" : "wrong"));
+      told.textContent =
+        `${lane.right ? "✓ right" : "× wrong"} · ${tokens} tokens in ${lane.passes.length} passes, ` +
+        `${(tokens / lane.passes.length).toFixed(2)} tokens per forward`;
+      if (place === lastWrong && seen.has(lastWrong + 1)) done();
+    });
     put(stage, make("p", "lens-learn-prompt", prompt), knob, told, text);
     knob.show();
     return knob;
@@ -268,7 +251,7 @@ const trainingPage = {
     };
     // A block is no longer than the text: the other slider follows, so that what they say is what is drawn.
     const size = (label, values, key, follow) =>
-      slider(label, 0, values.length - 1, 1, values.indexOf(state[key]), (place) => String(values[place]), (place) => {
+      slider(label, [0, values.length - 1, 1], values.indexOf(state[key]), (place) => String(values[place]), (place) => {
         state[key] = values[place];
         follow();
         draw();
@@ -357,7 +340,8 @@ const widthPage = {
     });
     const told = status("lens-learn-told");
     const seen = new Set();
-    const knob = slider("Columns of the pass", 0, times.length - 1, 1, 0, (place) => String(times[place][0]), (place) => {
+    const range = [0, times.length - 1, 1];
+    const knob = slider("Columns of the pass", range, 0, (place) => String(times[place][0]), (place) => {
       const [columns, seconds] = times[place];
       seen.add(place);
       bars.forEach((bar, each) => bar.classList.toggle("chosen", each === place));
@@ -407,20 +391,10 @@ const exactPage = {
         : `No draft to check: ${pass.accepted} in this pass.`;
       if (kept < drafts) done();
     });
-    const tokens = exact.written.length;
-    put(
-      stage,
-      controls,
-      text,
-      window_,
-      told,
-      make(
-        "p",
-        "lens-learn-told",
-        `${tokens} tokens in ${exact.passes.length} passes; one at a time takes ${ar.passes.length}. ` +
-          `The two texts are ${same ? "the same" : "different"}.`,
-      ),
-    );
+    const compared =
+      `${exact.written.length} tokens in ${exact.passes.length} passes; one at a time takes ${ar.passes.length}. ` +
+      `The two texts are ${same ? "the same" : "different"}.`;
+    put(stage, controls, text, window_, told, make("p", "lens-learn-told", compared));
     controls.start();
     return next;
   },

@@ -8,11 +8,13 @@ export function button(label, act) {
   return plainButton("lens-learn-button", label, act);
 }
 
-// A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label.
-export function slider(label, lowest, highest, step, value, read, act) {
+// A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label. `range` is
+// [lowest, highest, step].
+export function slider(label, range, value, read, act) {
   const reading = make("output", "lens-learn-reading");
+  const [min, max, step] = range;
   const input = make("input");
-  Object.assign(input, { type: "range", min: lowest, max: highest, step, value });
+  Object.assign(input, { type: "range", min, max, step, value });
   const show = () => {
     reading.textContent = read(Number(input.value));
     input.setAttribute("aria-valuetext", reading.textContent);

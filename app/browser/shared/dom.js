@@ -99,3 +99,12 @@ export function kept(name) {
     return null;
   }
 }
+
+// The same as a value in JSON; null where there is none.
+export function keptValue(name) {
+  try {
+    return JSON.parse(kept(name));
+  } catch {
+    return null;
+  }
+}

@@ -1,7 +1,7 @@
 // Above the tabs: how the page looks, the keys, and the link to the view.
 
 import { openAddress } from "./address.js";
-import { announce, button, keep, kept, make, put, status } from "./dom.js";
+import { announce, button, keep, keptValue, make, put, status } from "./dom.js";
 import { keeper, sharing } from "./keeper.js";
 import { Shortcuts } from "./shortcuts.js";
 
@@ -46,12 +46,8 @@ class Modes {
 
   // What was chosen: booleans only, whatever the storage holds.
   static recall() {
-    try {
-      const found = Object.entries(JSON.parse(kept(LOOKS)) ?? {});
-      return Object.fromEntries(found.filter(([name, value]) => /^(dark|projector)$/.test(name) && typeof value === "boolean"));
-    } catch {
-      return {};
-    }
+    const found = Object.entries(keptValue(LOOKS) ?? {});
+    return Object.fromEntries(found.filter(([name, value]) => /^(dark|projector)$/.test(name) && typeof value === "boolean"));
   }
 }
 
