@@ -86,7 +86,7 @@ async def _built() -> compare.Tab:
 
 def test_length_limit_and_pace_suit_the_model(built: compare.Tab) -> None:
     assert (built.limit.value, built.pace.value) == (256, PACES["Readable"])
-    assert [lane.preset.value for lane in built.lanes] == list(PRESETS)
+    assert [lane.preset.value for lane in built.row.lanes] == list(PRESETS)
 
 
 def test_a_problem_that_another_tab_asks_for_is_shown_with_the_tiny_pair(built: compare.Tab) -> None:

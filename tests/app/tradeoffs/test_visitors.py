@@ -37,7 +37,7 @@ def test_both_lanes_answer_the_same_visitors_until_the_minute_is_over(runner: Ru
     assert pictures[0]["state"] == "waiting"
     assert {picture["state"] for picture in pictures} == {"waiting", "running"}
     assert (last["state"], last["run"]) == ("done", "7")
-    assert last["sentence"].startswith("Over")
+    assert last["sentence"].startswith("Finished")
     ar, mars = last["lanes"]["ar"], last["lanes"]["mars"]
     assert ar["answered"] > 0
     assert mars["answered"] > 0
