@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from mars.engine.adapter import Adapter, LowRank
 from mars.engine.columns import Columns
-from mars.engine.linear import Linear, Product, steady_rows
+from mars.engine.linear import Linear, Product, steady_rows, widening_keeps_bits
 from mars.engine.window import Window
 
 # The linear layers that read the same and are computed in one product, in the order of their outputs.
@@ -41,19 +41,9 @@ class _Pair:
     They are held in the type of the hidden states, float32 on a CPU: there a call of so small a product takes half the
     time that it takes in bfloat16, through oneDNN (measured on Zen 5). `steady` gives a mask the same bits whatever
     other masks share the pass: few masks are padded with zeros to as many rows as the kernel for more of them takes.
-    Where the base's product computes A x as well (`Linear.extend`), `inner` says at which outputs.
     """
 
-    def __init__(
-        self,
-        a_SI: torch.Tensor,
-        blocks: Sequence[torch.Tensor],
-        dtype: torch.dtype,
-        *,
-        steady: bool,
-        inner: slice | None = None,
-    ):
-        self.inner = inner
+    def __init__(self, a_SI: torch.Tensor, blocks: Sequence[torch.Tensor], dtype: torch.dtype, *, steady: bool):
         self._dtype = dtype
         self._least: int = 1
         self._most: float = math.inf
@@ -62,40 +52,54 @@ class _Pair:
         b_OS = torch.block_diag(*blocks)
         if steady and dtype in _WIDE:
             threads = torch.get_num_threads()
-            bounds = [_bounds(b_OS.shape, self._parts, dtype, threads)]
-            if inner is None:
-                bounds.append(_bounds(a_SI.shape, 1, dtype, threads))
+            bounds = [_bounds(a_SI.shape, 1, dtype, threads), _bounds(b_OS.shape, self._parts, dtype, threads)]
             self._least, self._most = max(least for least, _ in bounds), min(most for _, most in bounds)
-        self._a: Product | None = None
+        self._a: Product
         self._b: Product
         self._b_SO: torch.Tensor | None = None
         if dtype in _WIDE and self._least <= _WORTH_PADDING:
-            if inner is None:
-                self._a = _small(a_SI.to(dtype), 1)
+            self._a = _small(a_SI.to(dtype), 1)
             self._b = _small(b_OS.to(dtype), self._parts)
             if not steady and self._parts == 1:
                 self._b_SO = b_OS.to(dtype).t().contiguous()
         else:
             self._least, self._most = 1, math.inf
-            if inner is None:
-                self._a = Linear(a_SI.to(dtype), pack=True, steady=steady)
-            self._b = Linear(b_OS.to(dtype), pack=True, steady=steady)
+            self._a, self._b = (Linear(weight.to(dtype), pack=True, steady=steady) for weight in (a_SI, b_OS))
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """B (A x) [T, O], of A x [T, S] where the base's product has computed that."""
+        """B (A x) [T, O]."""
         x_TI, rows = x_TI.to(self._dtype), len(x_TI)
         if rows > self._most:
             return torch.cat([self(part_TI) for part_TI in x_TI.split(int(self._most))])
-        if rows < self._least:
-            x_TI = functional.pad(x_TI, (0, 0, 0, self._least - rows))
-        return self._b(x_TI if self._a is None else self._a(x_TI))[:rows]
+        if rows >= self._least:
+            return self._b(self._a(x_TI))
+        return self._b(self._a(functional.pad(x_TI, (0, 0, 0, self._least - rows))))[:rows]
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add what a call returns to the sum, in place."""
-        if self._a is None or self._b_SO is None or sum_TO.dtype != self._dtype:
+        """Add B (A x) to the sum, in place."""
+        if self._b_SO is None or sum_TO.dtype != self._dtype:
             sum_TO.add_(self(x_TI))
         else:
             sum_TO.addmm_(self._a(x_TI.to(self._dtype)), self._b_SO)
+
+
+class _Widened:
+    """The base's product and the adapter's in one: [W | B] [x; A x], where A x counts at masks and is 0 elsewhere.
+
+    It takes a second packed copy of the base's weights, and saves small products whose calls take longer than their
+    sums. Columns that are no masks add zeros, which changes no bit of theirs (`widening_keeps_bits`).
+    """
+
+    def __init__(self, linear: Linear, a_SI: torch.Tensor, blocks: Sequence[torch.Tensor]):
+        self._a = Linear(a_SI, pack=True, steady=True)
+        wide_OJ = torch.cat((linear.plain_weight(), torch.block_diag(*blocks)), 1)
+        self._product = Linear(wide_OJ, linear.bias, pack=True, steady=True)
+        for part in (self._a, self._product):
+            part.shed()
+
+    def __call__(self, x_NI: torch.Tensor, masks_N: torch.Tensor) -> torch.Tensor:
+        """[N, O]; `masks_N` is true at masks."""
+        return self._product(torch.cat((x_NI, self._a(x_NI).mul_(masks_N[:, None])), 1))
 
 
 def _small(weight_OI: torch.Tensor, parts: int) -> Product:
@@ -145,7 +149,7 @@ class Gated:
         empty: list[dict[str, LowRank]] = [{}] * (len(linears) - len(adapter.layers))
         self._added = [
             [
-                _stacked(linear, [pairs.get(name) for name in names], sizes, dtype, self if steady else None)
+                _stacked(linear, [pairs.get(name) for name in names], sizes, dtype, steady)
                 for linear, names, sizes in zip(products, PRODUCTS, outputs, strict=True)
             ]
             for pairs, products in zip((*adapter.layers, *empty), linears, strict=True)
@@ -176,12 +180,12 @@ class Gate:
     None computes all columns, times 0 where `masks_N` is false: no value on the device is looked at.
     """
 
-    added: Sequence[Sequence[_Pair | None]]
+    added: Sequence[Sequence[_Pair | _Widened | None]]
     masks_N: torch.Tensor
     where: slice | torch.Tensor | None
 
     @classmethod
-    def at(cls, added: Sequence[Sequence[_Pair | None]], masks_N: torch.Tensor) -> Gate | None:
+    def at(cls, added: Sequence[Sequence[_Pair | _Widened | None]], masks_N: torch.Tensor) -> Gate | None:
         """The masks of these columns; None if there are none."""
         where_M = masks_N.nonzero()[:, 0]
         count, total = len(where_M), len(masks_N)
@@ -203,31 +207,25 @@ class Gate:
     def product(self, layer: int, product: int, linear: Linear, x_NI: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """Product `product` of a layer [N, O], of type `dtype`: `linear`, at masks with what the adapter adds."""
         added = self.added[layer][product]
-        if added is None:
-            return linear(x_NI).to(dtype)
-        if added.inner is None:
-            found_NO = linear(x_NI).to(dtype)
+        if isinstance(added, _Widened):
+            return added(x_NI, self.masks_N).to(dtype)
+        found_NO = linear(x_NI).to(dtype)
+        if added is not None:
             self._add(added, found_NO, x_NI)
-            return found_NO
-        both_NO = linear.extended(x_NI).to(dtype)
-        found_NO = both_NO[:, : added.inner.start]
-        self._add(added, found_NO, both_NO[:, added.inner])
         return found_NO
 
     def add_product(self, layer: int, product: int, linear: Linear, sum_NO: torch.Tensor, x_NI: torch.Tensor) -> None:
         """Add what `product` computes to the sum, in place: the end of a residual branch."""
         added = self.added[layer][product]
-        if added is not None and added.inner is not None:
-            both_NO = linear.extended(x_NI)
-            sum_NO.add_(both_NO[:, : added.inner.start])
-            x_NI = both_NO[:, added.inner]
-        else:
-            linear.add_to(sum_NO, x_NI)
+        if isinstance(added, _Widened):
+            sum_NO.add_(added(x_NI, self.masks_N))
+            return
+        linear.add_to(sum_NO, x_NI)
         if added is not None:
             self._add(added, sum_NO, x_NI)
 
     def _add(self, pair: _Pair, sum_NO: torch.Tensor, x_NI: torch.Tensor) -> None:
-        """Add scale · B (A x) to the sum at masks, in place; for a pair with `inner`, `x_NI` is A x."""
+        """Add scale · B (A x) to the sum at masks, in place."""
         if isinstance(self.where, slice):
             pair.add_to(sum_NO[self.where], x_NI[self.where])
         elif self.where is not None:
@@ -239,15 +237,11 @@ class Gate:
 
 
 def _stacked(
-    linear: Linear,
-    pairs: Sequence[LowRank | None],
-    sizes: Sequence[int],
-    dtype: torch.dtype,
-    owner: object | None,
-) -> _Pair | None:
+    linear: Linear, pairs: Sequence[LowRank | None], sizes: Sequence[int], dtype: torch.dtype, steady: bool
+) -> _Pair | _Widened | None:
     """The pairs of the layers, with so many outputs, that are one product; None where there are none.
 
-    The scale is in B. `owner` is whom a steady product serves, None where it need not be steady.
+    The scale is in B.
     """
     there = [pair for pair in pairs if pair is not None]
     if not there:
@@ -257,7 +251,10 @@ def _stacked(
         a_SI.new_zeros(size, 0) if pair is None else pair.b_OS * pair.scale
         for pair, size in zip(pairs, sizes, strict=True)
     ]
-    # In float32 the sums of A x would be others than PEFT's.
-    extends = owner is not None and a_SI.dtype == torch.bfloat16 and dtype in _WIDE and linear.extend(a_SI, owner)
-    inner = slice(sum(sizes), sum(sizes) + len(a_SI)) if extends else None
-    return _Pair(a_SI, blocks, dtype, steady=owner is not None, inner=inner)
+    # Where B is a block diagonal its zeros cost more than the rest, and a second copy of the base's weights is worth
+    # its memory. In float32 one product is no faster than three, and its sums would be others than PEFT's.
+    if len(there) > 1 and steady and linear.packed and a_SI.dtype == torch.bfloat16:
+        shape = (sum(sizes), a_SI.shape[1])
+        if widening_keeps_bits(shape, len(a_SI), a_SI.dtype, torch.get_num_threads()):
+            return _Widened(linear, a_SI, blocks)
+    return _Pair(a_SI, blocks, dtype, steady=steady)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -34,7 +33,6 @@ CANDIDATES = 32
 _BLOCK = 64
 
 _PROBED = (1536, 576)
-_OUTPUTS = 16  # further weights are filled up to a multiple of so many, which is a block of oneDNN's layout
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 _bounds: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -58,9 +56,6 @@ class Linear:
     ):
         self._weight: torch.Tensor | None = weight_OI
         self._transposed: torch.Tensor | None = weight_OI.t()
-        self._outputs = len(weight_OI)
-        self._further_SI: torch.Tensor | None = None
-        self._owners: weakref.WeakSet[object] = weakref.WeakSet()
         self.bias = bias_O
         self._onednn_weight = weight_OI
         self._onednn_rows: float = math.inf
@@ -84,34 +79,8 @@ class Linear:
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         """The product [T, O]."""
         if self._one_way is not None:
-            found_TO = self._steadily(self._one_way, x_TI)
-            return found_TO if found_TO.shape[1] == self._outputs else found_TO[:, : self._outputs]
+            return self._steadily(self._one_way, x_TI)
         return self._onednn(x_TI) if x_TI.shape[0] >= self._onednn_rows else self._plain(x_TI)
-
-    def extend(self, further_SI: torch.Tensor, owner: object) -> bool:
-        """Compute the product with these further weights in the same call, as long as `owner` is there (`extended`).
-
-        False where that would change bits of the product itself, or others have extended it: then nothing changes.
-        """
-        weight_OI = self.plain_weight()
-        if self._one_way is None or not self.packed or self.bias is not None:
-            return False
-        if self._further_SI is not None and torch.equal(self._further_SI, further_SI):
-            self._owners.add(owner)
-            return True
-        missing = -len(further_SI) % _OUTPUTS
-        shape = (self._outputs + len(further_SI) + missing, weight_OI.shape[1])
-        if self._owners or not extending_keeps_bits(self._outputs, shape, weight_OI.dtype, torch.get_num_threads()):
-            return False
-        extended_OI = torch.cat((weight_OI, functional.pad(further_SI, (0, 0, 0, missing))))
-        self._onednn_weight = torch.ops.mkldnn._reorder_linear_weight(extended_OI)
-        self._further_SI = further_SI
-        self._owners.add(owner)
-        return True
-
-    def extended(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """The product [T, O + S and more], behind its O outputs the S of the further weights of `extend`."""
-        return self._steadily(self._onednn, x_TI)
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
         """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""
@@ -131,7 +100,7 @@ class Linear:
 
     def plain_weight(self) -> torch.Tensor:
         """The weights [O, I] as they were given, unpacked, in new memory, if they were shed."""
-        return self._onednn_weight.to_dense()[: self._outputs] if self._weight is None else self._weight
+        return self._onednn_weight.to_dense() if self._weight is None else self._weight
 
     def _steadily(self, product: Product, x_TI: torch.Tensor) -> torch.Tensor:
         rows = x_TI.shape[0]
@@ -186,21 +155,19 @@ def steady_rows(
 
 
 @cache
-def extending_keeps_bits(outputs: int, shape: tuple[int, int], dtype: torch.dtype, threads: int) -> bool:
-    """Whether a steady product with `outputs` outputs keeps its bits as the first ones of weights of this `shape`.
+def widening_keeps_bits(shape: tuple[int, int], more: int, dtype: torch.dtype, threads: int) -> bool:
+    """Whether a packed product with weights [O, I] keeps its bits when `more` inputs are added that are all 0.
 
-    What is behind them must be as steady, between the same numbers of rows. Compared with the number of threads that
-    torch has now, `threads`, for some numbers of rows: each takes kernels of its own, and with them memory.
+    Compared with the number of threads that torch has now, `threads`, for some numbers of rows: each takes kernels of
+    its own, and with them memory. No with AMX, whose kernels change at 32 rows: a wide product gained nothing there.
     """
     weight_OI, x_TI = _cancelling(shape, dtype)
-    alone = Linear(weight_OI[:outputs], pack=True, steady=True)
-    extended = Linear(weight_OI, pack=True)
-    most = min(alone._most, len(x_TI))
+    more_OJ = torch.randn(shape[0], more, generator=torch.Generator().manual_seed(1)).to(dtype)
+    narrow = Linear(weight_OI, pack=True, steady=True)
+    wide = Linear(torch.cat((weight_OI, more_OJ), 1), pack=True)
     with torch.inference_mode():
-        whole_TO = extended(x_TI[:most])
-        return torch.equal(alone(x_TI[:most]), whole_TO[:, :outputs]) and all(
-            torch.equal(extended(x_TI[:rows]), whole_TO[:rows]) for rows in _SAMPLED_ROWS if alone._least <= rows < most
-        )
+        wide_TJ = functional.pad(x_TI, (0, more))
+        return all(torch.equal(narrow(x_TI[:rows]), wide(wide_TJ[:rows])) for rows in _SAMPLED_ROWS)
 
 
 def _cancelling(shape: Sequence[int], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:

@@ -175,8 +175,6 @@ class Network:
         moved = adapter.to(self.device, self._embedding.dtype)
         other._gated = Gated(moved, linears, outputs, self.dtype, self._vocabulary, steady=self.steady)
         other._keeps_states = adapter.head is not None
-        if self._compact:
-            _return_freed_memory()
         return other
 
     def rotations(self, positions: int) -> torch.Tensor:
@@ -317,7 +315,7 @@ def _close_file(model: PreTrainedModel) -> None:
 
 
 def _return_freed_memory() -> None:
-    """Hand memory that weights have left back to the system: glibc keeps blocks of a few megabytes otherwise."""
+    """Hand the memory of the shed weights back to the system: glibc keeps blocks of a few megabytes otherwise."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)

@@ -20,7 +20,7 @@ from mars.decoding import DECODERS
 from mars.decoding.controller import Controller
 from mars.decoding.pair import Pair
 from mars.decoding.service import Service
-from mars.engine import linear
+from mars.engine import gated, linear
 from mars.engine.engine import Clock, Engine, ModelEngine
 from mars.engine.window import Window
 from mars.metrics import output_ids
@@ -191,13 +191,13 @@ def test_real_columns_have_the_very_bits_of_the_base(
     assert found.isfinite().all()
 
 
-@pytest.mark.parametrize("extended", [True, False], ids=["one product", "small products"])
+@pytest.mark.parametrize("widened", [True, False], ids=["one product", "small products"])
 def test_masks_have_the_same_bits_in_company(
-    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, extended: bool
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, widened: bool
 ) -> None:
     """In bfloat16 passes are invariant, and the scores of masks, which a threshold judges, with them."""
-    if not extended:
-        monkeypatch.setattr(linear, "extending_keeps_bits", lambda *case: False)
+    if not widened:
+        monkeypatch.setattr(gated, "widening_keeps_bits", lambda *case: False)
     adapter = load_adapter(saved(head=True))
     engine = ModelEngine(base().bfloat16(), stop_token_ids=frozenset(), adapter=adapter)
 
@@ -218,13 +218,13 @@ def test_one_product_computes_what_the_small_ones_do(
 ) -> None:
     adapter = load_adapter(saved(head=True))
     found = []
-    for extends in (True, False):
-        monkeypatch.setattr(linear, "extending_keeps_bits", lambda *case, extends=extends: extends)
+    for widened in (True, False):
+        monkeypatch.setattr(gated, "widening_keeps_bits", lambda *case, widened=widened: widened)
         engine = ModelEngine(base().bfloat16(), stop_token_ids=frozenset(), adapter=adapter)
         added = engine._model._gated._added  # type: ignore[attr-defined]
-        # Only packed products are extended.
-        extended = extends and linear._onednn_knows_bfloat16()
-        assert [each.inner is not None for each in added[0]] == [extended] * 4
+        # Queries, keys and values; the output; gate and up; down. Only packed products are widened.
+        widens = widened and linear._onednn_knows_bfloat16()
+        assert [isinstance(each, gated._Widened) for each in added[0]] == [widens, False, widens, False]
         window = windows(engine.vocab_size)["rows"]
         rows = engine.open(window.rows, 20)
         slots_RQ = torch.arange(1, 5).repeat(window.rows, 1)
@@ -233,54 +233,21 @@ def test_one_product_computes_what_the_small_ones_do(
     torch.testing.assert_close(*found, atol=0.06 * float(found[0].abs().max()), rtol=0)
 
 
-def test_a_product_that_gains_outputs_keeps_its_bits_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only another order of the sum could tell; one in reverse does."""
-    compared = linear.extending_keeps_bits.__wrapped__
-    keeps = compared(96, (128, 96), torch.bfloat16, 1)
+def test_a_product_that_gains_inputs_keeps_its_bits_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added is 0, so that only another order of the sum could tell; one in reverse does."""
+    compared = gated.widening_keeps_bits.__wrapped__
+    keeps = compared((96, 128), 32, torch.bfloat16, 1)
     assert isinstance(keeps, bool)
     plain = linear.Linear.__call__
 
-    def reversed_if_extended(self: linear.Linear, x_TI: torch.Tensor) -> torch.Tensor:
-        if len(self.plain_weight()) == 96:
+    def reversed_if_wide(self: linear.Linear, x_TI: torch.Tensor) -> torch.Tensor:
+        if x_TI.shape[1] == 128:
             return plain(self, x_TI)
-        return plain(linear.Linear(self.plain_weight().flip(1).contiguous(), pack=True), x_TI.flip(1))
+        back = linear.Linear(self.plain_weight().flip(1).contiguous(), pack=True, steady=True)
+        return plain(back, x_TI.flip(1))
 
-    monkeypatch.setattr(linear.Linear, "__call__", reversed_if_extended)
-    assert not compared(96, (128, 96), torch.bfloat16, 1)
-
-
-def test_a_product_is_extended_for_one_adapter_at_a_time() -> None:
-    """By the same weights for whoever has them, by others once the first are gone."""
-    if not linear._onednn_knows_bfloat16():
-        product = linear.Linear(torch.ones(32, 16, dtype=torch.bfloat16), pack=True, steady=True)
-        assert not product.extend(torch.ones(4, 16, dtype=torch.bfloat16), Adapted())
-        return
-    weight_OI, first_SI, second_SI = (
-        torch.randn(size, 16, generator=torch.Generator().manual_seed(size)).bfloat16() for size in (32, 4, 20)
-    )
-    x_TI = torch.randn(3, 16, generator=torch.Generator().manual_seed(0)).bfloat16()
-    product = linear.Linear(weight_OI, pack=True, steady=True)
-    alone = product(x_TI)
-    owners = [Adapted(), Adapted()]
-    assert product.extend(first_SI, owners[0])
-    assert product.extend(first_SI.clone(), owners[1])
-    assert not product.extend(second_SI, Adapted())
-    torch.testing.assert_close(
-        product.extended(x_TI)[:, 32:36].float(), x_TI.float() @ first_SI.float().T, atol=0.05, rtol=0
-    )
-    owners.clear()
-    assert product.extend(second_SI, product)
-    torch.testing.assert_close(
-        product.extended(x_TI)[:, 32:52].float(), x_TI.float() @ second_SI.float().T, atol=0.1, rtol=0
-    )
-    assert torch.equal(product(x_TI), alone)
-    assert torch.equal(product.plain_weight(), weight_OI)
-    product.shed()
-    assert torch.equal(product.plain_weight(), weight_OI)
-
-
-class Adapted:
-    """Who has extended a product."""
+    monkeypatch.setattr(linear.Linear, "__call__", reversed_if_wide)
+    assert not compared((96, 128), 32, torch.bfloat16, 1)
 
 
 def test_engines_on_one_base_share_its_weights(
