@@ -19,6 +19,7 @@ from mars.config import DecodingSettings
 from mars.decoders import drafted
 from mars.engine import ModelEngine
 from mars.options import DEFAULT_BLOCK_SIZE
+from mars.provenance import hardware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +135,13 @@ def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def digest(lanes: Sequence[BenchmarkLane], setup: BenchmarkSetup, problems: int, batch_size: int) -> str:
-    """10 hex digits: the same for a run that measures the same; its journal and its timed group have them in a name."""
+    """10 hex digits: the same for a run that measures the same on the same kind of machine.
+
+    A journal and a timed group have them in a name, so that two machines neither mix their seconds nor replace each
+    other's runs.
+    """
     who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]
-    told = json.dumps([who, asdict(setup), problems, batch_size], sort_keys=True)
+    told = json.dumps([who, asdict(setup), problems, batch_size, hardware(setup.device)], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:10]
 
 

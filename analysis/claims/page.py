@@ -12,13 +12,13 @@ from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
-judged by the rules below on this repository's tiny models and problems, and on a pretrained model with its adapter.
+judged by the rules below on tiny models and on a pretrained model with its adapter.
 `python -m analysis claims` writes this page from `{folder}`; `--json` names the runs."""
 
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several at once: Wilson's for accuracies, score
 intervals (Tango 1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the
-whole interval. Wall-clock is compared only between runs that took turns on an idle machine; where a run tells its
-turns, the interval is over turns (Student's t of the logarithms) and so holds what the machine varies by."""
+whole interval. Wall-clock is compared only between runs that took turns on an idle machine; where turns are known,
+intervals are over turns (Student's t of the logarithms), the machine's variation included."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 
@@ -43,9 +43,7 @@ def to_markdown(
         "",
         _INTRODUCTION.format(folder=folder.as_posix()),
         "",
-        markdown(
-            [("", "claim", "tiny models, 3.5 M [95 % interval]", "a real model, 135 M [95 % interval]"), *overview]
-        ),
+        markdown([("", "claim", "tiny models, 3.5 M", "a real model, 135 M"), *overview]),
         "",
         _METHOD,
     ]

@@ -34,6 +34,7 @@ PAPER_BATCH = 4
 """The batch size of the paper's largest speed-up."""
 PARAMETERS_7B = 7_615_616_512
 BYTES_PER_WEIGHT = 2
+_MASKS_DRAFT = {"tree": "masks", "lookup": "masks and copies"}
 H200_BYTES_PER_SECOND = 4.8e12
 """The nominal memory bandwidth of the paper's GPU."""
 
@@ -207,19 +208,47 @@ def _speculative(evidence: Evidence) -> Finding:
             if pair in wanted:
                 why.append(_tokens_and_time(runs, pair, run, base))
     if not compared:
-        return Finding(needs="timed runs of speculative with an AR draft on an AR target and with MARS in one group")
+        return _against_copies(evidence)
     judged = [comparison for comparison in compared if comparison.verdict]
     headline = "; ".join(f"{c.compared['draft → target'].split(' (')[0]} {c.measured['× AR → AR']}" for c in judged)
     needs = "both pairs with MARS" if missing else ""
     return Finding(comparisons=compared, headline=headline, runs=used, why=why[:2], needs=needs)
 
 
-def _tokens_and_time(runs: GreedyRuns, pair: str, run: Run, base: Run) -> str:
+def _against_copies(evidence: Evidence) -> Finding:
+    """Masks, and masks with copies, as drafts against copies of the text alone: no draft has a model of its own."""
+    runs, compared, used, why, headline = evidence.runs, [], [], [], []
+    for turn in by_turn([*runs.all, *runs.unjudged]):
+        copies = [run for run in turn if run.decoder == "prompt_lookup"]
+        masks = [run for run in turn if run.decoder == "self_speculative" and run.settings["layout"] in _MASKS_DRAFT]
+        if not copies or len({run.settings["layout"] for run in masks}) < len(_MASKS_DRAFT):
+            continue
+        base = runs.fastest(copies)
+        for run in masks:
+            gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings["layout"]]
+            compared.append(
+                Comparison(
+                    compared={"draft": words, "batch": str(run.batch_size), "hardware": run.hardware},
+                    measured={"tokens/s": rate(runs.rate(run)), "× copies": times(gain)},
+                    verdict=faster(gain),
+                )
+            )
+            headline.append(f"{words} {times(gain)}")
+            why.append(_tokens_and_time(runs, words, run, base, "copies alone"))
+        used += [base, *masks]
+    if not compared:
+        needs = "timed runs of speculative with an AR draft on an AR target and with MARS in one group, or of masks"
+        return Finding(needs=f"{needs} (self_speculative, tree and lookup) and prompt_lookup")
+    headline[1] += " copies alone"
+    return Finding(comparisons=compared, headline="; ".join(headline[:2]), runs=used, why=why[:2])
+
+
+def _tokens_and_time(runs: GreedyRuns, pair: str, run: Run, base: Run, other: str = "AR → AR") -> str:
     """The speed-up as tokens gained per target pass and time taken per pass, drafts included."""
     gain = runs.forward_gain(run, base)
     before, after = (1000 * rows["seconds"].sum() / rows["passes"].sum() for rows in (runs.rows(base), runs.rows(run)))
     return (
-        f"{pair}: a target pass writes {times(gain)} the tokens of AR → AR but, drafts included, takes "
+        f"{pair}: a target pass writes {times(gain)} the tokens of {other} and, drafts included, takes "
         f"{after / before:.2f}× the time ({after:.2f} ms against {before:.2f} ms)."
     )
 
@@ -370,10 +399,12 @@ CLAIMS = (
         title="MARS speeds up speculative decoding",
         claimed=_speculative_claimed,
         rule="""Each pair runs at its fastest setting in the same turns. It holds if a MARS target, and MARS as draft
-            and target, both surely beat AR → AR, and fails if one is surely slower.""",
+            and target, both surely beat AR → AR, and fails if one is surely slower. Where there is no smaller model to
+            draft, copies of the text so far (prompt lookup) take its place, and masks as drafts, and masks with copies,
+            must both beat them in the same turns.""",
         find=_speculative,
         recipes=("speculative",),
-        first="a smaller model with the base's vocabulary, as a draft",
+        on_real=("real-kinds",),
     ),
     Claim(
         number=10,

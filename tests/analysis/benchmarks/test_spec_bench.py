@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
+from analysis.benchmarks import lanes as benchmark_lanes
 from analysis.benchmarks import spec_bench
 from analysis.benchmarks.conversation import Turn
 from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described
@@ -82,6 +83,16 @@ def test_the_first_difference_is_a_turn_and_a_token(ours: list[list[int]], where
 
 def bench(lanes: list[BenchmarkLane], questions: list[Question], batch_size: int = 1) -> SpecBench:
     return SpecBench(lanes=lanes, questions=questions, batch_size=batch_size, setup=SETUP)
+
+
+def test_two_machines_neither_share_a_journal_nor_replace_each_others_runs(
+    lanes: Callable[..., list[BenchmarkLane]], questions: list[Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(lanes("autoregressive"), questions)
+    name = here.journal_name()
+    assert bench(lanes("autoregressive"), questions).journal_name() == name
+    monkeypatch.setattr(benchmark_lanes, "hardware", lambda device: f"another {device}")
+    assert here.journal_name() != name
 
 
 def test_it_goes_on_after_an_interruption(

@@ -89,6 +89,32 @@ def test_speculative(
     assert len(find(7, [*runs, without]).runs) == len(finding.runs), "a MARS target continues with its own masks"
 
 
+@pytest.mark.parametrize(
+    ("speeds", "verdict"),
+    [((130, 120), ClaimVerdict.HOLDS), ((130, 90), ClaimVerdict.FAILS), ((130, None), ClaimVerdict.MISSING)],
+)
+def test_without_a_draft_model_masks_as_drafts_must_beat_copies(
+    find: Any, ar: Any, mars: Any, timed: Any, speeds: tuple[float, float | None], verdict: ClaimVerdict
+) -> None:
+    masked = mars(4)
+    runs = [timed(masked, "prompt_lookup", 100, 1)]
+    for layout, speed in zip(("lookup", "tree"), speeds, strict=True):
+        if speed is not None:
+            runs.append(timed(masked, "self_speculative", speed, 1, layout=layout))
+    finding = find(7, runs)
+    assert finding.verdict is verdict
+    if verdict is not ClaimVerdict.MISSING:
+        assert {row.compared["draft"] for row in finding.comparisons} == {"masks", "masks and copies"}
+        assert "masks and copies 1.30× [" in finding.headline
+        plain = ar()
+        models = [timed(plain, "speculative", 100, 1, draft=plain)]
+        models += [
+            timed(masked, "speculative", 150, 1, draft=draft, continuation=True, threshold=0.9)
+            for draft in (plain, masked)
+        ]
+        assert find(7, [*models, *runs]).verdict is ClaimVerdict.HOLDS, "a draft with a model of its own comes first"
+
+
 def test_a_speculative_speed_up_is_split_into_tokens_and_time(find: Any, ar: Any, mars: Any, timed: Any) -> None:
     plain, masked = ar(), mars(8)
     runs = [
