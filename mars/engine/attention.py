@@ -134,26 +134,33 @@ class SteadyAttention:
     def __call__(
         self,
         queries_RQHD: torch.Tensor,
-        keys_RHKD: torch.Tensor,
-        values_RHKD: torch.Tensor,
+        keys_BKD: torch.Tensor,
+        values_BKD: torch.Tensor,
         mask_BMK: torch.Tensor | None,
     ) -> torch.Tensor:
         """What `attend` computes, [R * Q, G * H * D]."""
         if mask_BMK is None:
             raise ValueError("steady attention needs a mask, also one that hides nothing")
-        rows, columns, _, size = queries_RQHD.shape
-        shared, used = keys_RHKD.shape[1], self._groups * columns
-        folded = queries_RQHD.reshape(rows, columns, shared, self._groups, size).permute(0, 2, 3, 1, 4)
-        queries_BMD = self._padded(folded.reshape(rows * shared, used, size))
-        found_BMD = self._in_pieces(queries_BMD, keys_RHKD.flatten(0, 1), values_RHKD.flatten(0, 1), mask_BMK)
-        found = found_BMD[:, :used].unflatten(0, (rows, shared)).unflatten(2, (self._groups, columns))
-        return found.permute(0, 3, 1, 2, 4).reshape(rows * columns, -1)
+        rows, columns, heads, size = queries_RQHD.shape
+        shared, groups, used = heads // self._groups, self._groups, self._groups * columns
+        folded = queries_RQHD.view(rows, columns, shared, groups, size).permute(0, 2, 3, 1, 4)
+        queries_BMD = folded.reshape(rows * shared, used, size)
+        found_BMD = self._in_pieces(queries_BMD, keys_BKD, values_BKD, mask_BMK, used)
+        found = found_BMD.view(rows, shared, groups, columns, size).permute(0, 3, 1, 2, 4)
+        return found.reshape(rows * columns, heads * size)
 
     def _in_pieces(
-        self, queries_BMD: torch.Tensor, keys_BKD: torch.Tensor, values_BKD: torch.Tensor, mask_BMK: torch.Tensor
+        self,
+        queries_BMD: torch.Tensor,
+        keys_BKD: torch.Tensor,
+        values_BKD: torch.Tensor,
+        mask_BMK: torch.Tensor,
+        used: int,
     ) -> torch.Tensor:
-        """[B, M, D], no more queries at a time than were compared."""
-        if queries_BMD.shape[1] <= _MOST_QUERIES:
+        """[B, used, D] for the queries that are no padding; no more at a time than were compared."""
+        if used < self._least:
+            return self._attend(self._padded(queries_BMD), keys_BKD, values_BKD, mask_BMK)[:, :used]
+        if used <= _MOST_QUERIES:
             return self._attend(queries_BMD, keys_BKD, values_BKD, mask_BMK)
         pieces = zip(queries_BMD.split(_MOST_QUERIES, 1), mask_BMK.split(_MOST_QUERIES, 1), strict=True)
         found = [

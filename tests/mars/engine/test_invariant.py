@@ -300,7 +300,7 @@ def test_steady_attention_computes_attention(kernel: str, columns: int, monkeypa
     queries, memory = torch.randn(2, columns, 9, 16), torch.randn(2, 2, 3, 448, 16)
     steady = SteadyAttention(3, 16, torch.float32)
     monkeypatch.setattr(steady, "_attend", getattr(attention, kernel))
-    found = steady(queries, *memory.unbind(), steady.share(mask, 3))
+    found = steady(queries, *memory.flatten(1, 2).unbind(), steady.share(mask, 3))
     torch.testing.assert_close(found, attend(queries, *memory.unbind(), share_mask(mask, 3)), atol=1e-5, rtol=1e-4)
 
 
