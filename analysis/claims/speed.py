@@ -53,10 +53,13 @@ def _cache_claimed(published: Published) -> str:
 
 
 def _cache(evidence: Evidence) -> Finding:
-    """The best cache block size of each batch size against AR in the same turns; judged at the paper's batch size."""
+    """The best cache block size of each batch size against AR in the same turns.
+
+    Judged at the paper's batch size, where several groups have it, on most problems.
+    """
     runs, batch = evidence.runs, int(evidence.published.best_block_cache()["batch_size"])
     compared, used, why, headline = [], [], [], ""
-    for turn in by_turn(runs.all):
+    for turn in sorted(by_turn(runs.all), key=lambda turn: -turn[0].n):
         cached = [run for run in turn if run.decoder == "block_cached" and run.threshold is not None]
         cached.sort(key=lambda run: (-(run.threshold or 0), run.settings["cache_block_size"]))
         plain = cached and _ar_of_its_size(turn, cached[0])
@@ -65,16 +68,20 @@ def _cache(evidence: Evidence) -> Finding:
         confidence = together(len(cached) * len(plain))
         gains = {run.id: [runs.time_gain(run, other, confidence) for other in plain] for run in cached}
         best = max(cached, key=lambda run: gains[run.id][0].value)
-        judged = best.batch_size == batch
+        judged = best.batch_size == batch and not headline
         others = [
             f"{times(gain)} ({runs.name(run.model)})" for run, gain in zip(plain[1:], gains[best.id][1:], strict=True)
         ]
         if judged:
-            headline = headline or f"{times(gains[best.id][0])} AR at batch {batch}"
+            headline = f"{times(gains[best.id][0])} AR at batch {batch}"
             why += _other_weights(others)
         compared.append(
             Comparison(
-                compared={"device, batch": _place(best), "best cache block": str(best.settings["cache_block_size"])},
+                compared={
+                    "device, batch": _place(best),
+                    "n": f"{best.n:,}",
+                    "best cache block": str(best.settings["cache_block_size"]),
+                },
                 measured={
                     "tokens/s": rate(runs.rate(best)),
                     "× AR": times(gains[best.id][0]),
@@ -101,7 +108,7 @@ def _other_weights(others: list[str]) -> list[str]:
         return []
     return [
         f"Against AR on other weights of the same size it is {', '.join(others)}.",
-        "Both AR runs take the same passes, so the gap between them is mostly the machine's, which no interval covers.",
+        "Both AR runs take the same passes, so a gap between them is the machine's.",
     ]
 
 
@@ -378,10 +385,11 @@ CLAIMS = (
         title="The block cache makes MARS faster than AR",
         claimed=_cache_claimed,
         rule="""Judged at the batch size of the paper's largest speed-up, in the same turns as AR on the same weights
-            and on every other model of this size. It holds if the best cache block size surely beats each AR run, and
-            fails if every size is surely slower than each. The intervals are right together in 95 % of cases.""",
+            and on every other model of this size; of several groups of runs, that on most problems. It holds if the
+            best cache block size surely beats each AR run, and fails if every size is surely slower than each. The
+            intervals are right together in 95 % of cases.""",
         find=_cache,
-        recipes=("shipped",),
+        recipes=("shipped", "block-cache"),
         on_real=("real-caches",),
     ),
     Claim(

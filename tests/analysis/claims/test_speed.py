@@ -41,6 +41,17 @@ def test_block_cache_is_compared_on_its_own_weights_and_must_beat_every_ar_run_o
     assert finding.why[0].startswith(f"Against AR on other weights of the same size it is {150 / other:.2f}×")
 
 
+def test_of_several_groups_the_block_cache_is_judged_on_most_problems(find: Any, make: Any, mars: Any) -> None:
+    model, runs = mars(8), []
+    for group, n, speed in (("few", 100, 90), ("many", 200, 150)):
+        options = {"batch_size": 4, "group": group, "problems": n}
+        runs.append(make(model, "autoregressive", speed=100, **options))
+        runs.append(make(model, "block_cached", speed=speed, threshold=0.95, **options))
+    finding = find(4, runs)
+    assert finding.verdict is ClaimVerdict.HOLDS
+    assert [(row.compared["n"], row.verdict is None) for row in finding.comparisons] == [("400", False), ("200", True)]
+
+
 @pytest.mark.parametrize(
     ("speed", "verdict"), [(130, ClaimVerdict.HOLDS), (110, ClaimVerdict.FAILS), (120, ClaimVerdict.OPEN)]
 )
