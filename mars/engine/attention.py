@@ -1,7 +1,7 @@
 """Attention over cached keys and values: the mask of a pass, and queries that share a key-value head.
 
 Shapes: R rows, Q queries, K slots 1 to extent - 1, H key-value heads, G query heads for each of them, D head size,
-B = R * H, M = G * Q or the fewest queries of a steady product, if that is more.
+B = R * H.
 """
 
 from __future__ import annotations
@@ -22,13 +22,8 @@ _WIDE = (torch.float32, torch.float64)
 _LEAST_QUERIES = 4
 _MOST_SCORES = 2**20
 
-# Steady attention sums over so many keys at a time: MKL's products cut longer sums at places that depend on the length.
-_KEY_BLOCK = 192
+# Extents of compiled passes are multiples of so many slots.
 KEY_STEP = 64
-_TRIED_QUERIES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24, 27, 33, 48, 75, 96)
-_MOST_LEAST = 16
-_MOST_QUERIES = max(_TRIED_QUERIES)  # of one product: no wider one was compared
-_least_queries: dict[tuple[object, ...], int | None] = {}
 
 
 def attention_mask(window: Window, numbers_S: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -106,130 +101,3 @@ def multiplied(
     if mask is not None:
         scores_BQK.view(rows, heads, columns, -1).add_(mask)
     return torch.bmm(scores_BQK.softmax(-1), values_BKD).view(rows, heads, columns, size)
-
-
-class SteadyAttention:
-    """Attention whose result for a query is the same, bit for bit, whatever else the pass holds.
-
-    Hidden keys weigh exactly 0, so that a longer extent changes nothing as long as it is a multiple of KEY_STEP and
-    every sum over keys is taken in the same order. Products of too few queries take another kernel, and are padded:
-    `least_queries` finds by comparing bits from how many on they do not.
-    """
-
-    def __init__(self, groups: int, size: int, dtype: torch.dtype):
-        self._groups = groups
-        key = (size, dtype, torch.get_num_threads())
-        if key not in _least_queries:
-            _least_queries[key] = least_queries(size, dtype)
-        found = _least_queries[key]
-        self._least = 1 if found is None else found
-        self._attend = _summed if found is None else _in_blocks
-
-    def share(self, mask_R1QK: torch.Tensor, shared: int) -> torch.Tensor:
-        """The mask [B, M, K] that a call takes, once for all layers."""
-        rows, _, columns, keys = mask_R1QK.shape
-        mask_RHGQK = mask_R1QK[:, :, None].expand(rows, shared, self._groups, columns, keys)
-        return self._padded(mask_RHGQK.reshape(rows * shared, self._groups * columns, keys))
-
-    def __call__(
-        self,
-        queries_RQHD: torch.Tensor,
-        keys_BKD: torch.Tensor,
-        values_BKD: torch.Tensor,
-        mask_BMK: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """What `attend` computes, [R * Q, G * H * D]."""
-        if mask_BMK is None:
-            raise ValueError("steady attention needs a mask, also one that hides nothing")
-        rows, columns, heads, size = queries_RQHD.shape
-        shared, groups, used = heads // self._groups, self._groups, self._groups * columns
-        folded = queries_RQHD.view(rows, columns, shared, groups, size).permute(0, 2, 3, 1, 4)
-        queries_BMD = folded.reshape(rows * shared, used, size)
-        found_BMD = self._in_pieces(queries_BMD, keys_BKD, values_BKD, mask_BMK, used)
-        found = found_BMD.view(rows, shared, groups, columns, size).permute(0, 3, 1, 2, 4)
-        return found.reshape(rows * columns, heads * size)
-
-    def _in_pieces(
-        self,
-        queries_BMD: torch.Tensor,
-        keys_BKD: torch.Tensor,
-        values_BKD: torch.Tensor,
-        mask_BMK: torch.Tensor,
-        used: int,
-    ) -> torch.Tensor:
-        """[B, used, D] for the queries that are no padding; no more at a time than were compared."""
-        if used < self._least:
-            return self._attend(self._padded(queries_BMD), keys_BKD, values_BKD, mask_BMK)[:, :used]
-        if used <= _MOST_QUERIES:
-            return self._attend(queries_BMD, keys_BKD, values_BKD, mask_BMK)
-        pieces = zip(queries_BMD.split(_MOST_QUERIES, 1), mask_BMK.split(_MOST_QUERIES, 1), strict=True)
-        found = [
-            self._attend(self._padded(piece), keys_BKD, values_BKD, self._padded(mask))[:, : piece.shape[1]]
-            for piece, mask in pieces
-        ]
-        return torch.cat(found, 1)
-
-    def _padded(self, x_BMn: torch.Tensor) -> torch.Tensor:
-        missing = self._least - x_BMn.shape[1]
-        return x_BMn if missing <= 0 else functional.pad(x_BMn, (0, 0, 0, missing))
-
-
-def _in_blocks(
-    queries_BMD: torch.Tensor, keys_BKD: torch.Tensor, values_BKD: torch.Tensor, mask_BMK: torch.Tensor
-) -> torch.Tensor:
-    """[B, M, D] by batched products; the sums over keys are cut at fixed slots."""
-    scale = queries_BMD.shape[2] ** -0.5
-    scores_BMK = torch.baddbmm(mask_BMK, queries_BMD, keys_BKD.transpose(1, 2), alpha=scale)
-    weights_BMK = scores_BMK.softmax(-1)
-    keys = keys_BKD.shape[1]
-    if keys <= _KEY_BLOCK:
-        return torch.bmm(weights_BMK, values_BKD)
-    found_BMD = torch.bmm(weights_BMK[..., :_KEY_BLOCK], values_BKD[:, :_KEY_BLOCK])
-    for start in range(_KEY_BLOCK, keys, _KEY_BLOCK):
-        block = slice(start, start + _KEY_BLOCK)
-        found_BMD.baddbmm_(weights_BMK[..., block], values_BKD[:, block])
-    return found_BMD
-
-
-def _summed(
-    queries_BMD: torch.Tensor, keys_BKD: torch.Tensor, values_BKD: torch.Tensor, mask_BMK: torch.Tensor
-) -> torch.Tensor:
-    """The slow twin of `_in_blocks`, query by query and without products of matrices, where those are not steady."""
-    scale = queries_BMD.shape[2] ** -0.5
-    found = []
-    for query_BD, mask_BK in zip(queries_BMD.unbind(1), mask_BMK.unbind(1), strict=True):
-        scores_BK = (keys_BKD * query_BD[:, None]).sum(-1) * scale + mask_BK
-        found.append((values_BKD * scores_BK.softmax(-1)[..., None]).cumsum(1)[:, -1])
-    return torch.stack(found, 1)
-
-
-def least_queries(size: int, dtype: torch.dtype) -> int | None:
-    """From how many queries on `_in_blocks` gives each the same bits at all lengths tried; None if from none on.
-
-    Compared are the first and the last of up to 96 queries, in one row and in two, behind 300 and 700 keys.
-    """
-    generator = torch.Generator().manual_seed(0)
-    most, heads = max(_TRIED_QUERIES), 2
-    queries_BMD = torch.randn(2 * heads, most, size, generator=generator, dtype=dtype)
-    keys, values = torch.randn(2, 2 * heads, 1 + 1088, size, generator=generator, dtype=dtype)[:, :, 1:]
-    mask_BMK = torch.zeros(2, 2 * heads, most, 1088, dtype=dtype)
-    mask_BMK[0, ..., 300:] = mask_BMK[1, ..., 700:] = HIDDEN
-
-    def found(seen: int, part: slice, batch: int, extent: int) -> torch.Tensor:
-        mask = mask_BMK[seen, :batch, part, :extent]
-        return _in_blocks(queries_BMD[:batch, part], keys[:batch, :extent], values[:batch, :extent], mask)
-
-    least = 1
-    with torch.inference_mode():
-        for seen, cases in enumerate((((2, 320), (4, 384), (2, 1024)), ((2, 704), (4, 768), (2, 1088)))):
-            reference_BMD = found(seen, slice(most), *cases[0])
-            for count in reversed(_TRIED_QUERIES):
-                same = (
-                    torch.equal(found(seen, part, *case)[:heads], reference_BMD[:heads, part])
-                    for part in (slice(count), slice(most - count, most))
-                    for case in cases
-                )
-                if count < least or not all(same):
-                    least = max(least, count + 1)
-                    break
-    return least if least <= _MOST_LEAST else None

@@ -10,6 +10,7 @@ import copy
 import time
 import weakref
 from collections.abc import Callable
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -110,12 +111,18 @@ def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
     Raises:
         ValueError: they are asked for, but cannot be had.
     """
-    on_cpu, supported = model.device.type == "cpu", supports(model)
+    on_cpu, supported, compiles = model.device.type == "cpu", supports(model), find_spec("numba") is not None
     if invariant and not on_cpu:
         raise ValueError(f"invariant passes are for the CPU, got a model on {model.device.type}: use --no-invariant")
     if invariant and not supported:
         raise ValueError(f"invariant passes are for plain Qwen2 and Llama, got {type(model).__name__}")
-    return on_cpu and supported and model.dtype == torch.bfloat16 if invariant is None else invariant
+    if invariant and not compiles:
+        raise ValueError("invariant passes are compiled by numba, which is not installed: pip install numba")
+    if invariant and model.dtype not in (torch.float32, torch.bfloat16):
+        raise ValueError(
+            f"invariant passes are for float32 and bfloat16, got {str(model.dtype).removeprefix('torch.')}"
+        )
+    return on_cpu and supported and compiles and model.dtype == torch.bfloat16 if invariant is None else invariant
 
 
 class ModelEngine:

@@ -154,22 +154,6 @@ def steady_rows(
     return least, most
 
 
-@cache
-def widening_keeps_bits(shape: tuple[int, int], more: int, dtype: torch.dtype, threads: int) -> bool:
-    """Whether a packed product with weights [O, I] keeps its bits when `more` inputs are added that are all 0.
-
-    Compared with the number of threads that torch has now, `threads`, for some numbers of rows: each takes kernels of
-    its own, and with them memory. No with AMX, whose kernels change at 32 rows: a wide product gained nothing there.
-    """
-    weight_OI, x_TI = _cancelling(shape, dtype)
-    more_OJ = torch.randn(shape[0], more, generator=torch.Generator().manual_seed(1)).to(dtype)
-    narrow = Linear(weight_OI, pack=True, steady=True)
-    wide = Linear(torch.cat((weight_OI, more_OJ), 1), pack=True)
-    with torch.inference_mode():
-        wide_TJ = functional.pad(x_TI, (0, more))
-        return all(torch.equal(narrow(x_TI[:rows]), wide(wide_TJ[:rows])) for rows in _SAMPLED_ROWS)
-
-
 def _cancelling(shape: Sequence[int], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights [O, I] and rows whose products nearly cancel, the second half of each sum taking back the first.
 

@@ -25,14 +25,15 @@ class Access:
     """The cache as one pass sees it.
 
     `columns` are those to compute. `stores` are a tensor [2 * R * H * S, D] for each layer to write at `places`
-    [N * P]. `views` [R, H, K, D] of the window's rows are to read, [R * H, K, D] by a steady model: keys and values
-    alternate, layer by layer. `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden. `rotations` is
-    what the model's method of that name gave for these rows. `static` says to look at no value on the device. `states`
-    is empty: a model that keeps them puts the hidden states [R, keep, E] there that it predicts from.
+    [N * P], those of the first heads being `places_N`. `views` [R, H, K, D] of the window's rows are to read: keys and
+    values alternate, layer by layer. `mask` is added to the scores [R, 1, Q, K]; None when nothing is hidden.
+    `rotations` is what the model's method of that name gave for these rows. `static` says to look at no value on the
+    device. `states` is empty: a model that keeps them puts the hidden states [R, keep, E] there that it predicts from.
     """
 
     columns: Columns
     stores: Sequence[torch.Tensor]
+    places_N: torch.Tensor
     places: torch.Tensor
     views: Sequence[torch.Tensor]
     mask: torch.Tensor | None
@@ -45,7 +46,7 @@ class Access:
         self.stores[layer].index_copy_(0, self.places, keys_values_NPD.flatten(0, 1))
 
     def read(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of a layer, as `views` has them."""
+        """Keys and values [R, H, K, D] of a layer."""
         return self.views[2 * layer], self.views[2 * layer + 1]
 
 
@@ -105,12 +106,12 @@ class Memory:
         slots_RQ = window.slots_RQ
         columns = columns_of(window, static=static or not self._model.lean)
         places_N = columns.pick((slots_RQ + self._offsets_R1[first:end] if end > 1 else slots_RQ).flatten())
-        views = self._tensor[:, first:end, :, 1 : window.extent]
         access = Access(
             columns=columns,
             stores=self._stores,
+            places_N=places_N,
             places=(places_N[:, None] + self._offsets_P).flatten(),
-            views=views.flatten(1, 2).unbind() if self._model.steady else views.unbind(),
+            views=self._tensor[:, first:end, :, 1 : window.extent].unbind(),
             mask=attention_mask(window, self._numbers, self._model.dtype) if hides else None,
             rotations=self._rotations,
             static=static or slots_RQ.device.type != "cpu",

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
@@ -21,12 +21,15 @@ from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine.adapter import LINEARS, Adapter, linear_of
-from mars.engine.attention import SteadyAttention, attend, share_mask
+from mars.engine.attention import attend, share_mask
 from mars.engine.columns import Columns
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, Linear
 from mars.engine.memory import Access
 from mars.engine.window import Window
+
+if TYPE_CHECKING:
+    from mars.engine.compiled import Compiled
 
 # A model of up to so many weights is worth a second copy of them that is laid out for oneDNN, and a float32 copy of its
 # vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
@@ -39,20 +42,20 @@ _CHANGING_ROPES = {"dynamic", "longrope"}  # whose rotations depend on the lengt
 class Norm:
     """RMS norm of hidden states [N, E], in the dtype of its weights [E].
 
-    A wider type of hidden states, or `steady`, takes a few operations that give each row the same bits in every pass;
-    else PyTorch's own does it.
+    Where that is a narrower one, a few operations take half the time of PyTorch's own. `wide_E` are the weights in the
+    dtype of the hidden states.
     """
 
-    def __init__(self, weight_E: torch.Tensor, epsilon: float, wide: torch.dtype, *, steady: bool):
+    def __init__(self, weight_E: torch.Tensor, epsilon: float, wide: torch.dtype):
         self._weight, self._epsilon = weight_E, epsilon
-        self._own = steady or wide != weight_E.dtype
+        self.wide_E = weight_E.to(wide)
         # x / sqrt(|x|² / E + ε) = x · √E / hypot(|x|, √(E ε))
-        self._scaled_E = weight_E.to(wide) * len(weight_E) ** 0.5
+        self._scaled_E = self.wide_E * len(weight_E) ** 0.5
         self._least = torch.tensor((len(weight_E) * epsilon) ** 0.5, dtype=wide, device=weight_E.device)
 
     def __call__(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         """The normed states [N, E]."""
-        if not self._own:
+        if self.wide_E.dtype == self._weight.dtype:
             return torch.rms_norm(hidden_NE, self._weight.shape, self._weight, self._epsilon)
         lengths_N1 = torch.linalg.vector_norm(hidden_NE, 2, -1, True).hypot_(self._least)
         return torch.div(hidden_NE, lengths_N1).mul_(self._scaled_E).to(self._weight.dtype)
@@ -92,8 +95,8 @@ class Network:
     and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`.
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
-    kernels were compared (`steady_rows`, `least_queries`) with the number of threads that torch has now. `compact`
-    packs all layers and sheds the plain weights.
+    products were compared (`steady_rows`) with the number of threads that torch has now and all else is compiled
+    (mars/engine/compiled.py). `compact` packs all layers and sheds the plain weights.
     """
 
     lean = True
@@ -142,8 +145,12 @@ class Network:
         self._gated: Gated | None = None
         self._keeps_states = False
         self._heads = [self.heads, 2 * self.key_value_heads]
-        groups = self.heads // self.key_value_heads
-        self._attention = SteadyAttention(groups, self.head_size, self.dtype) if self.steady else attend
+        self._compiled: Compiled | None = None
+        if self.steady:
+            from mars.engine.compiled import Compiled  # numba takes half a second to import
+
+            shape = self.heads, self.key_value_heads, self.head_size
+            self._compiled = Compiled(*shape, model.dtype, self._epsilon)
         copied = sum(parameter.numel() for parameter in model.parameters()) <= _COPIED_WEIGHTS
         self._compact = compact and on_cpu
         self._pack = copied or self.steady or self._compact or (on_cpu and model.dtype == torch.bfloat16)
@@ -169,11 +176,8 @@ class Network:
         other = copy.copy(self)
         other._mask_token_id = None
         outputs = [[self._outputs[name] for name in names] for names in PRODUCTS]
-        linears = [
-            (layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down) for layer in self._layers
-        ]
         moved = adapter.to(self.device, self._embedding.dtype)
-        other._gated = Gated(moved, linears, outputs, self.dtype, self._vocabulary, steady=self.steady)
+        other._gated = Gated(moved, self.layers, outputs, self.dtype, self._vocabulary, compiled=self.steady)
         other._keeps_states = adapter.head is not None
         return other
 
@@ -191,15 +195,13 @@ class Network:
     def read(self, window: Window, access: Access) -> torch.Tensor:
         """Float32 logits [R, keep, V] of the last columns, -inf for the mask token; 0 for columns not computed."""
         columns, keep = access.columns, window.keep
-        gate = None
-        if self._gated is None:
-            hidden_NE = self._embedding.index_select(0, columns.pick(window.ids_RQ.flatten()))
-        else:
-            hidden_NE, gate = self._gated.open(window, columns, self._embedding, static=access.static)
-        hidden_NE = hidden_NE.to(self.dtype)
+        hidden_NE, gate = self._embed(window, access)
+        if self._compiled is not None:
+            return self._read_compiled(self._compiled, hidden_NE, gate, window, access)
         positions_N = columns.pick(window.positions.flatten())
         cosines_N1D, sines_N1D = access.rotations.index_select(0, positions_N).unbind(1)
-        mask = self._share(access.mask)
+        groups = self.heads // self.key_value_heads
+        mask = share_mask(access.mask, groups)
         for number, layer in enumerate(self._layers):
             normed_NE = layer.attention_norm(hidden_NE)
             linear = layer.queries_keys_values
@@ -220,23 +222,48 @@ class Network:
                 queries_RQHD = queries_RQHD[:, first:]
                 gate = gate and gate.last(columns, keep)
                 columns, hidden_NE = columns.last(keep, hidden_NE)
-                mask = self._share(None if access.mask is None else access.mask[:, :, first:])
-            found_TH = self._attention(queries_RQHD, *access.read(number), mask)
+                mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
+            found_TH = attend(queries_RQHD, *access.read(number), mask)
             found_NH = columns.pick(found_TH).to(self._embedding.dtype)
             if gate is None:
                 layer.attention_out.add_to(hidden_NE, found_NH)
             else:
                 gate.add_product(number, 1, layer.attention_out, hidden_NE, found_NH)
             self._feed_forward(number, hidden_NE, gate)
-        # A conditional head takes the logits of a mask's candidates anew, in float32.
-        refined = gate.others if gate is not None and self._keeps_states else None
-        return self._logits(hidden_NE, columns, keep, access, refined)
+        return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
 
-    def _share(self, mask: torch.Tensor | None) -> torch.Tensor | None:
-        """The mask [R, 1, Q, K] as the attention takes it."""
-        if isinstance(self._attention, SteadyAttention) and mask is not None:
-            return self._attention.share(mask, self.key_value_heads)
-        return share_mask(mask, self.heads // self.key_value_heads)
+    def _read_compiled(
+        self, compiled: Compiled, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access
+    ) -> torch.Tensor:
+        """The same by compiled steps; what ends a residual branch is added before the next norm."""
+        columns, keep = access.columns, window.keep
+        seen, added_NE = compiled.seen(window, access), None
+        for number, layer in enumerate(self._layers):
+            normed_NE = compiled.norm(hidden_NE, added_NE, layer.attention_norm.wide_E)
+            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE)
+            queries_NO = compiled.place(heads_NO, seen, number)
+            if number == self.layers - 1 and keep < window.columns:
+                if keep == 0:
+                    break
+                numbers_N1 = torch.arange(len(hidden_NE))[:, None]
+                gate = gate and gate.last(columns, keep)
+                columns, chosen_M1 = columns.last(keep, numbers_N1)
+                hidden_NE, queries_NO = hidden_NE[chosen_M1[:, 0]], queries_NO[chosen_M1[:, 0]]
+                seen = seen.at(chosen_M1[:, 0])
+            found_NO = compiled.attend(queries_NO, seen, number)
+            added_NE = _product(gate, number, 1, layer.attention_out, found_NO)
+            normed_NE = compiled.norm(hidden_NE, added_NE, layer.feed_forward_norm.wide_E)
+            inner_NF = compiled.silu(_product(gate, number, 2, layer.gate_up, normed_NE))
+            added_NE = _product(gate, number, 3, layer.down, inner_NF)
+        return self._logits(compiled.norm(hidden_NE, added_NE, self._norm.wide_E), columns, keep, access, gate)
+
+    def _embed(self, window: Window, access: Access) -> tuple[torch.Tensor, Gate | None]:
+        """The hidden states [N, E] that a pass begins with, and its masks, if there are any."""
+        if self._gated is None:
+            hidden_NE = self._embedding.index_select(0, access.columns.pick(window.ids_RQ.flatten()))
+            return hidden_NE.to(self.dtype), None
+        hidden_NE, gate = self._gated.open(window, access.columns, self._embedding, static=access.static)
+        return hidden_NE.to(self.dtype), gate
 
     def _feed_forward(self, number: int, hidden_NE: torch.Tensor, gate: Gate | None) -> None:
         layer = self._layers[number]
@@ -253,11 +280,12 @@ class Network:
             gate.add_product(number, 3, layer.down, hidden_NE, inner_NF)
 
     def _logits(
-        self, hidden_NE: torch.Tensor, columns: Columns, keep: int, access: Access, refined: torch.Tensor | None
+        self, normed_NE: torch.Tensor, columns: Columns, keep: int, access: Access, gate: Gate | None
     ) -> torch.Tensor:
         if keep == 0:
             return torch.empty(columns.rows, 0, self._vocabulary, device=self.device)
-        normed_NE = self._norm(hidden_NE)
+        # A conditional head takes the logits of a mask's candidates anew, in float32.
+        refined = gate.others if gate is not None and self._keeps_states else None
         logits_RQV = columns.spread(self._head(normed_NE, refined))
         if self._keeps_states:
             access.states.append(columns.spread(normed_NE))
@@ -290,7 +318,7 @@ class Network:
         return linear
 
     def _normed_by(self, module: Any) -> Norm:
-        return Norm(module.weight.detach(), self._epsilon, self.dtype, steady=self.steady)
+        return Norm(module.weight.detach(), self._epsilon, self.dtype)
 
     def restore(self) -> None:
         """Give the modules of a compact network their weights back, unpacked."""
@@ -337,6 +365,14 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     for parameter, part in zip(parameters, whole.split([len(parameter) for parameter in parameters]), strict=True):
         parameter.data = part
     return whole
+
+
+def _product(gate: Gate | None, layer: int, product: int, linear: Linear, x_NI: torch.Tensor) -> torch.Tensor:
+    """The product [N, O], at masks with what the adapter adds."""
+    found_NO = linear(x_NI)
+    if gate is not None:
+        gate.add(layer, product, found_NO, x_NI)
+    return found_NO
 
 
 def _turn(heads_NHD: torch.Tensor, cosines_N1D: torch.Tensor, sines_N1D: torch.Tensor) -> None:

@@ -13,8 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.engine import attention, linear, network
-from mars.engine.attention import SteadyAttention, attend, attention_mask, least_queries, share_mask
+from mars.engine import engine, linear, network
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.linear import Linear, bfloat16_is_faster, most_probable, steady_rows
 from mars.engine.masks import verification_tree
@@ -286,31 +285,15 @@ def test_bfloat16_where_onednn_cannot_compute_it(steady: bool, monkeypatch: pyte
     assert not bfloat16_is_faster.__wrapped__(torch.get_num_threads())
 
 
-@pytest.mark.parametrize("kernel", ["_in_blocks", "_summed"])
-@pytest.mark.parametrize("columns", [1, 5, 40])
-def test_steady_attention_computes_attention(kernel: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    window = Window(
-        ids_RQ=torch.zeros(2, columns, dtype=torch.long),
-        slots_RQ=torch.arange(1, columns + 1) + torch.tensor([[400], [7]]),
-        extent=449,
-        keep=columns,
-    )
-    mask = attention_mask(window, torch.arange(449), torch.float32)
-    queries, memory = torch.randn(2, columns, 9, 16), torch.randn(2, 2, 3, 448, 16)
-    steady = SteadyAttention(3, 16, torch.float32)
-    monkeypatch.setattr(steady, "_attend", getattr(attention, kernel))
-    found = steady(queries, *memory.flatten(1, 2).unbind(), steady.share(mask, 3))
-    torch.testing.assert_close(found, attend(queries, *memory.unbind(), share_mask(mask, 3)), atol=1e-5, rtol=1e-4)
-
-
-def test_the_fewest_queries_are_found() -> None:
-    found = least_queries(16, torch.float32)
-    assert found is None or 1 <= found <= 16
-
-
-def test_it_is_refused_where_it_cannot_be_had() -> None:
+def test_it_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine_of = partial(ModelEngine, stop_token_ids=frozenset())
+    with pytest.raises(ValueError, match="for float32 and bfloat16, got float64"):
+        engine_of(small_llama().double(), invariant=True)
     model = small_llama()
     model.config.hidden_act = "gelu"
     with pytest.raises(ValueError, match="invariant passes are for plain Qwen2 and Llama, got LlamaForCausalLM"):
-        ModelEngine(model, stop_token_ids=frozenset(), invariant=True)
+        engine_of(model, invariant=True)
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="compiled by numba, which is not installed: pip install numba"):
+        engine_of(small_llama(), invariant=True)
+    assert not engine_of(small_llama().bfloat16()).invariant
