@@ -129,7 +129,12 @@ def _add_adapter(stages: Any) -> None:
     add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
     add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
     add("--mode", choices=("gated", "merged"), default="gated", help="masks only, or one model for everything")
-    add("--start", metavar="DIR", help="a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule")
+    # torchrun takes --start for one of its own options.
+    add(
+        *("--start", "--start-from"),
+        metavar="DIR",
+        help="a saved step (OUTPUT/work/checkpoint-N) to go on from with a new schedule",
+    )
     add("--no-head", dest="head", action="store_false", help="without the conditional head")
     _add(
         stage,

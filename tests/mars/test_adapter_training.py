@@ -231,7 +231,7 @@ def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp
     assert main([*command, "--epochs", "2", "--resume"]) == 0
     assert json.loads((output / "mars.json").read_text())["measured"]["steps"] == 6
     again = tmp_path / "again"
-    longer = [*command[:6], str(again), *command[7:], "--start", str(output / "work" / "checkpoint-6")]
+    longer = [*command[:6], str(again), *command[7:], "--start-from", str(output / "work" / "checkpoint-6")]
     assert main([*longer, "--epochs", "0.4"]) == 0
     assert main([*longer[:8], "2", *longer[9:]]) == 2
 
