@@ -39,6 +39,7 @@ _FRONTIER = (
 )
 _WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
 _SHORT = f"{_WHOLE} --limit 100"
+_MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,20 @@ _ALL = (
         f"{_WHOLE} --decoders autoregressive,sliding_window@none",
     ),
     _ifeval("real-scores", "the same by margin and by entropy", 0.5, f"{_SHORT} --decoders {_SCORED}"),
+    _ifeval(
+        "real-merged",
+        "one-token mode of the merged adapter and the base on all prompts",
+        0.1,
+        f"{_MERGED} --batch-size 32 --decoders autoregressive,sliding_window@none",
+    ),
+    _ifeval(
+        "real-merged-accuracy",
+        "the merged adapter under each τ and exactly",
+        0.2,
+        f"{_MERGED} --limit 100 --decoders autoregressive,sliding_window@none,"
+        "sliding_window@0.99,sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,"
+        "sliding_window@0.5,self_speculative/tree",
+    ),
     _ifeval(
         "real-frontier",
         "the pretrained model under each τ and exactly, one prompt at a time, on the clock",

@@ -87,7 +87,7 @@ def _one_token(evidence: Evidence) -> Finding:
     gated = all(ours.model.base == theirs.model.fingerprint for _, ours, theirs in pairs)
     alike = gated and all(share.value == 1 for share in same)  # so that more training of AR has nothing to say
     matched = alike or any(role != "start" for role, _, _ in pairs)
-    needs = "" if matched else "an AR model that saw twice as many conversations"
+    needs = "" if matched else "a compute-matched AR"
     texts = f"every text is AR's ({percent(same[0])}); " if alike else ""
     return Finding(
         comparisons=compared,
@@ -341,7 +341,7 @@ CLAIMS = (
             with a gated adapter, no second AR model is asked for.""",
         find=_one_token,
         recipes=("ablations", "shipped"),
-        on_real=("real-one-token",),
+        on_real=("real-one-token", "real-merged"),
     ),
     Claim(
         number=2,
