@@ -108,7 +108,6 @@ def test_the_knob_turns_under_load_and_only_for_those_who_leave_it_open(served: 
     ask_all(server, 3)
     assert controller.threshold == 0.5
     assert ask_all(server, 1, decoder="self_speculative") == exact, "asked for"
-    assert 'mars_passes_total{layout="window"}' in server.get("/metrics").text
 
 
 @pytest.mark.parametrize(
