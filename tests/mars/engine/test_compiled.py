@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,6 +152,7 @@ def test_torch_of_another_build_has_one_thread_do_it(threads: int, monkeypatch: 
     assert torch.equal(steps(torch.float32).silu(both), expected)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch brings another library, and one thread does it")
 def test_torch_has_threads_to_share() -> None:
     found: Any = compiled._openmp()
     assert found is not None
