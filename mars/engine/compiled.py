@@ -36,6 +36,8 @@ _KINDS = {torch.float32: _WIDE, torch.bfloat16: _COARSE}
 # Sums may be vectorised, in the one way that the compiler chose; infinities and NaN stay what they are.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _OPTIONS = {"fastmath": _FAST, "nogil": True, "cache": True, "error_model": "numpy"}
+# A function that holds another compiled one is kept on no disk: numba would take it for a new one in each process.
+_HOLDING = {**_OPTIONS, "cache": False}
 _MOST = np.float32(87)  # exponents
 # Sums over keys end at multiples, so that a longer extent adds zeros and nothing else.
 _STEP = KEY_STEP
@@ -242,7 +244,7 @@ def _place(size: int) -> Callable[..., None]:
             turned_D[d] = (x * turn_2D[0, d] + y * turn_2D[1, d]) * factor
             turned_D[d + half] = (y * turn_2D[0, d + half] + x * turn_2D[1, d + half]) * factor
 
-    @njit(**_OPTIONS)
+    @njit(**_HOLDING)
     def place(begin, end, kind, found, rotations, keys, values, places, queries, heads, shared, slots):  # type: ignore[no-untyped-def]
         """Rotate queries and keys; put keys and values into the cache and the queries, scaled, where they are asked."""
         found_NHD = _at(found, (end, heads + 2 * shared, size), kind)
@@ -307,7 +309,7 @@ def _attend(size: int) -> Callable[..., None]:
     """A function for heads of so many numbers."""
     score, add_up = _score(size), _add_up(size)
 
-    @njit(**_OPTIONS)
+    @njit(**_HOLDING)
     def attend(begin, end, kind, queries, keys, values, mask, starts, found, heads, shared, slots, extent):  # type: ignore[no-untyped-def]
         """softmax(q kᵀ) v over the keys that a column sees."""
         queries_NHD, mask_NK = _at(queries, (end, heads, size), _WIDE), _at(mask, (end, extent), _WIDE)
@@ -353,7 +355,7 @@ def _openmp() -> tuple[Any, int] | None:
 def _task(kernel: Callable[..., None], kind: Any, length: int) -> int:
     """The address of a function that computes one thread's share of the columns."""
 
-    @cfunc(types.void(types.voidptr), cache=True)
+    @cfunc(types.void(types.voidptr))
     def task(data):  # type: ignore[no-untyped-def]
         given = carray(data, (3 + length,), np.int64)
         thread, threads, count = _call(given[0]), given[1], given[2]
