@@ -28,7 +28,7 @@ from mars.control import Control
 from mars.records import ForwardPass, from_json
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Request
+    from playwright.sync_api import Browser, Frame, Page
 
     from app.compare.runner import Runner
     from mars.checkpoint import Checkpoint
@@ -148,11 +148,6 @@ def served(serve: Callable[..., Served]) -> Served:
     return serve("--places", "2")
 
 
-# A page that is reloaded breaks off what it asked, and Gradio says so in the console: no one is there to read it.
-LEAVE_QUIETLY = """addEventListener("beforeunload", () => {
-  console.error = () => {};
-  addEventListener("unhandledrejection", (event) => event.preventDefault());
-})"""
 OPEN_SETTINGS = "localStorage.getItem('mars-lens:settings') ?? localStorage.setItem('mars-lens:settings', 'open')"
 
 
@@ -201,10 +196,8 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         tab = context.new_page()
         tab.set_default_timeout(60_000)
-        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        _listen(tab, complaints)
         tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
-        _reload_when_answered(tab)
         tab.goto(url)
         tab.wait_for_selector(f"[data-state={state}]", state="attached")  # another tab may be in front
         tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
@@ -216,22 +209,32 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     assert complaints == []
 
 
-def _reload_when_answered(tab: Page) -> None:
-    """Let `tab.reload` wait for Gradio's answers: it logs a stream that a reload cuts off as an error of the page."""
-    streams: set[Request] = set()
-    tab.on("request", lambda request: streams.add(request) if "/queue/" in request.url else None)
-    for ending in ("requestfinished", "requestfailed"):
-        tab.on(ending, lambda request: streams.discard(request))
-    reload = tab.reload
+def _listen(tab: Page, complaints: list[str]) -> None:
+    """Collect what the page logs as an error, except while it is being left by `tab.reload`.
 
-    def when_answered() -> None:
-        for _ in range(200):
-            if not streams:
-                break
-            tab.wait_for_timeout(50)
-        reload()
+    Gradio closes its streams in `beforeunload` and logs each stream cut off as an error. Nobody is there to read it.
+    """
+    leaving = False
 
-    tab.reload = when_answered
+    def complain(text: str) -> None:
+        if not leaving:
+            complaints.append(text)
+
+    def arrived(frame: Frame) -> None:
+        nonlocal leaving
+        if frame == tab.main_frame:
+            leaving = False
+
+    def reload() -> None:
+        nonlocal leaving
+        tab.evaluate("0")  # every error logged so far has been heard once this is answered
+        leaving = True
+        load_again()
+
+    load_again, tab.reload = tab.reload, reload
+    tab.on("framenavigated", arrived)
+    tab.on("console", lambda message: complain(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complain(str(error)))
 
 
 IN_NODE = """
