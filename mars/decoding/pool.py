@@ -115,6 +115,7 @@ class Pool:
         self._waiting: deque[Row] = deque()
         self._beside = beside and use_cache
         self._decoded_last = False
+        self._drafted = 0
         self._controller = controller
         self._index = 0
         self.shares: dict[int, int] = {}
@@ -223,7 +224,8 @@ class Pool:
             left = max(max(unread) - PREFILL_CHUNK, 0)
             return [count - min(count, left) for count in unread]
         writing = len(self._sequences.rows) - len(unread)
-        most = max(BESIDE_CHUNK // len(unread), FEWEST_BESIDE) if writing else PREFILL_CHUNK
+        beside = BESIDE_CHUNK + self._drafted  # so prompts are read as fast as beside rows that spend nothing
+        most = max(beside // len(unread), FEWEST_BESIDE) if writing else PREFILL_CHUNK
         return [min(count, most) for count in unread]
 
     def _reading(self, places: Sequence[int], rows: Sequence[Row], counts: Sequence[int]) -> Window:
@@ -247,6 +249,7 @@ class Pool:
             self._steer()
             groups = self._groups()
             self.shares = {number: share for group in groups for number, share in self._shares(group)}
+            self._drafted = sum(self.shares.values()) - len(self.shares)
             logits_RWV = self._cache.forward(merge([(group.places, group.window) for group in groups]))
             whole = len(groups) == 1 and list(groups[0].places) == list(range(len(groups[0].places)))
             results = [self._judge(group, logits_RWV, whole) for group in groups]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -58,6 +59,24 @@ def test_a_long_prompt_is_read_in_small_chunks_while_others_write() -> None:
     assert [record.query_tokens for record in reading] == [64, 64, 64, 7]
     between = [record.phase for record in records if record][3:11]
     assert between == ["prefill", "decode"] * 4
+
+
+def test_a_prompt_is_read_in_larger_chunks_where_the_rows_that_write_spend_more() -> None:
+    engine = model()
+    found = running(engine)
+    join(found, engine, 0, [3, 4], "sliding_window")
+    records = [found.step() for _ in range(2)]
+    join(found, engine, 1, [5] * 200)
+    records += drain(found)
+    pairs = [
+        (before.query_tokens, record.query_tokens)
+        for before, record in pairwise(records)
+        if before and record and record.phase == "prefill" and before.phase != "prefill"
+    ]
+    *whole, (_, last) = pairs
+    assert len(whole) >= 2
+    assert all(chunk == 64 + columns - 1 > 64 for columns, chunk in whole)
+    assert sum(chunk for _, chunk in whole) + last == 199
 
 
 def test_nobody_writes_then_prompts_are_read_in_large_chunks() -> None:
