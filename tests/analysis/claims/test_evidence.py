@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims import CLAIMS
-from analysis.claims.evidence import GreedyRuns, by_turn
+from analysis.claims.evidence import GreedyRuns, by_turn, on_same_problems
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,6 +48,22 @@ def test_runs_of_other_groups_take_no_turns_together(fabricate: Any, make: Any) 
     runs = GreedyRuns(fabricate.store([make(group="a"), make(group="b"), make()])).all
     assert len({run.turn for run in runs}) == 3
     assert [[run.group for run in turn] for turn in by_turn(runs)] == [["a"], ["b"]]
+
+
+def test_runs_are_paired_on_one_machine_where_there_are_such(fabricate: Any, make: Any, ar: Any, mars: Any) -> None:
+    def on(machine: str, model: Any, **settings: Any) -> Any:
+        entry, rows = make(model, **settings)
+        return {**entry, "id": f"{entry['id']}.{machine}", "hardware": machine}, rows
+
+    tried = GreedyRuns(fabricate.store([on("new", mars(4))])).all
+    others = GreedyRuns(fabricate.store([on("old", ar()), on("new", ar())])).all
+    assert {run.hardware for run in others} == {"old", "new"}
+    pair = on_same_problems(tried, others)
+    assert pair is not None
+    assert [run.hardware for run in pair] == ["new", "new"]
+    elsewhere = on_same_problems(tried, [run for run in others if run.hardware == "old"])
+    assert elsewhere is not None
+    assert elsewhere[1].hardware == "old"
 
 
 def test_claimed_figures_come_from_the_tables(evidence_of: Any) -> None:
