@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: one sentence about the option or checkpoint at fault.
     """
-    columns = parse_sizes(options.columns)
+    columns = parse_sizes(options.columns, "columns")
     for name, value in (("--context", options.context), ("--repeats", options.repeats)):
         if value < 1:
             raise ValueError(f"{name} must be >= 1, got {value}")

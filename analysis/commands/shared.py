@@ -18,15 +18,15 @@ SURE = 0.01
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
 
 
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Whole numbers >= 1, separated by commas.
+def parse_sizes(text: str, what: str = "batch sizes") -> tuple[int, ...]:
+    """Whole numbers >= 1, separated by commas; an error says `what` they are.
 
     Raises:
         ValueError: they are not.
     """
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) < 10 and int(word) for word in words):
-        raise ValueError(f"batch sizes must be whole numbers >= 1, separated by commas, got {text!r}")
+        raise ValueError(f"{what} must be whole numbers >= 1, separated by commas, got {text!r}")
     return tuple(map(int, words))
 
 

@@ -25,3 +25,9 @@ def test_the_file_has_a_time_for_each_width_and_where_it_was_measured(
     assert {"command", "commit", "hardware", "date", "load"} <= found.keys()
     assert pass_times(found)["times"][0] == (1, found["times"][0]["seconds"])
     assert capsys.readouterr().out.startswith("columns  ms/pass  × the first\n1 ")
+
+
+def test_columns_that_are_no_numbers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--columns", "1,two", "--output", str(tmp_path / "times.json")]
+    assert main(["columns", "--checkpoint", CHECKPOINT, *given]) != 0
+    assert "columns must be whole numbers >= 1, separated by commas, got '1,two'" in capsys.readouterr().err
