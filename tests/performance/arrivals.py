@@ -9,7 +9,9 @@ one after the other and in an order that moves on: several short turns, since a 
 guidellm cannot do that: it knows one model and one profile a run.
 
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
-Texts of lanes that must write what AR writes are compared with AR's, and all answers are judged.
+Texts of lanes that must write what AR writes are compared with AR's. Answers to the problems of mars/tasks are judged.
+A pretrained model is better asked what its users would ask, `--prompts assets/benchmarks/own/question.jsonl`: no one
+judges that, and copies gain what they gain in such answers.
 """
 
 from __future__ import annotations
@@ -27,17 +29,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from analysis.benchmarks.questions import read_questions
 from analysis.runs.loads import LoadTest, Outcome, write_load
 from mars.provenance import provenance
 from mars.schema import as_json, checked
-from mars.tasks import TASKS, Problem, sample
+from mars.tasks import TASKS, sample
 from tests.performance.asking import Asked, ask, chat, quantile
 from tests.performance.lanes import SAME_TEXT
 
@@ -68,28 +72,52 @@ def bursts(rate: float, seconds: float, questions: int, seed: str) -> Trace:
     return [(start, dice.randrange(questions)) for start in starts for _ in range(size)]
 
 
-class Load:
-    """Asks one server; texts and problems by the number of the question."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A prompt, and whether an answer to it is right, where that can be said."""
 
-    def __init__(self, client: httpx.AsyncClient, problems: Sequence[Problem], tokens: int) -> None:
+    prompt: str
+    is_right: Callable[[str], bool] | None = None
+
+
+def questions_of(count: int, seed: int, prompts: Path | None) -> list[Question]:
+    """Problems of all families in turn, or the first turns of questions of a file, drawn at random.
+
+    Raises:
+        ValueError: the file cannot be read, or has fewer.
+    """
+    if prompts is None:
+        kinds = list(TASKS)
+        problems = [sample(kinds[number % len(kinds)], seed + number) for number in range(count)]
+        return [Question(one.prompt, partial(TASKS[one.task].check, one)) for one in problems]
+    found = read_questions(prompts)
+    if count > len(found):
+        raise ValueError(f"--questions must be at most {len(found)}, as many as {prompts} has, got {count}")
+    return [Question(one.turns[0]) for one in random.Random(seed).sample(found, count)]
+
+
+class Load:
+    """Asks one server; texts by the number of the question."""
+
+    def __init__(self, client: httpx.AsyncClient, questions: Sequence[Question], tokens: int) -> None:
         self._client = client
-        self._problems = problems
+        self._questions = questions
         self._tokens = tokens
         self.texts: list[str] = []
 
     async def ask(self, lane: str, question: int) -> Asked:
         """One request to a lane."""
-        return await ask(self._client, chat(self._problems[question].prompt, self._tokens, model=lane))
+        return await ask(self._client, chat(self._questions[question].prompt, self._tokens, model=lane))
 
     async def alone(self) -> list[Asked]:
         """Every question to AR, one after the other: what all must write."""
-        found = [await self.ask("ar", number) for number in range(len(self._problems))]
+        found = [await self.ask("ar", number) for number in range(len(self._questions))]
         self.texts = [one.text for one in found]
         return found
 
     async def warm(self, lane: str, clients: int) -> None:
         """Some questions one by one, some in pairs, and all by many at once."""
-        for size, count in ((1, 2), (2, 4), (clients, len(self._problems))):
+        for size, count in ((1, 2), (2, 4), (clients, len(self._questions))):
             for first in range(0, count, size):
                 numbers = range(first, min(first + size, count))
                 await asyncio.gather(*(self.ask(lane, number) for number in numbers))
@@ -101,7 +129,7 @@ class Load:
         async def client(number: int) -> None:
             nonlocal answered
             while time.perf_counter() < until:
-                await self.ask("ar", number % len(self._problems))
+                await self.ask("ar", number % len(self._questions))
                 answered += 1
                 number += clients
 
@@ -126,7 +154,7 @@ class Load:
         in_time = sum(
             (asked.first or 0.0) <= limits.ttft and (asked.per_token or 0.0) <= limits.tpot for _, asked in done
         )
-        problems = self._problems
+        judged = [check(asked.text) for question, asked in done if (check := self._questions[question].is_right)]
         return Outcome(
             lane=lane,
             load=load,
@@ -138,18 +166,18 @@ class Load:
             ttft=(quantile(first, 0.5), quantile(first, 0.99)) if first else None,
             tpot=(quantile(each, 0.5), quantile(each, 0.99)) if each else None,
             wrong=sum(asked.text != self.texts[question] for question, asked in done) if lane in SAME_TEXT else 0,
-            right=sum(TASKS[problems[q].task].check(problems[q], asked.text) for q, asked in done),
-            judged=len(done),
+            right=sum(judged),
+            judged=len(judged),
         )
 
 
-async def measure(url: str, lanes: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+async def measure(
+    url: str, lanes: Sequence[str], questions: Sequence[Question], options: argparse.Namespace
+) -> dict[str, Any]:
     """All lanes under all traces."""
-    kinds = list(TASKS)
-    problems = [sample(kinds[number % len(kinds)], options.seed + number) for number in range(options.questions)]
     any_number = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=url, timeout=600, trust_env=False, limits=any_number) as client:
-        load = Load(client, problems, options.tokens)
+        load = Load(client, questions, options.tokens)
         alone = await load.alone()
         usual = statistics.median(one.per_token for one in alone if one.per_token is not None)
         options.tpot = options.tpot or 2 * usual
@@ -163,7 +191,7 @@ async def measure(url: str, lanes: Sequence[str], options: argparse.Namespace) -
             found: dict[str, list[tuple[int, Asked]]] = {lane: [] for lane in lanes}
             for turn in range(options.turns):
                 seed = f"{options.seed} {name} {turn}"
-                trace = draw(rate * most, options.seconds / options.turns, len(problems), seed)
+                trace = draw(rate * most, options.seconds / options.turns, len(questions), seed)
                 first = (number + turn) % len(lanes)
                 for lane in [*lanes[first:], *lanes[:first]]:
                     found[lane] += await load.play(lane, trace)
@@ -235,6 +263,10 @@ def end_without(parent: Connection) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a line for each lane and load, and write the file; 1 when a text was wrong."""
     options = parser().parse_args(arguments)
+    try:
+        questions = questions_of(options.questions, options.seed, options.prompts)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     server = spawn.Process(target=serve, args=(options, theirs), daemon=True)
@@ -245,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lanes = [lane for lane in known if lane in (options.lanes or known)]
         loads = len(lanes) * (len(options.rates) + 1)
         options.seconds = max(0.3, (60 * options.minutes - START) / loads - options.turns * DRAIN)
-        found = asyncio.run(measure(url, lanes, options))
+        found = asyncio.run(measure(url, lanes, questions, options))
     except EOFError:
         raise SystemExit("the server did not start") from None
     finally:
@@ -275,6 +307,12 @@ def parser() -> argparse.ArgumentParser:
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
     add("--tokens", type=int, default=64, metavar="N", help="of an answer at most (64)")
     add("--questions", type=int, default=24, metavar="N", help="different ones (24)")
+    add(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="questions in Spec-Bench's form instead of problems that are judged",
+    )
     add("--threads", type=int, metavar="N", help="CPU threads of a pass")
     add("--ttft", type=float, default=1.0, metavar="S", help="seconds to the first token that are in time (1)")
     add("--tpot", type=float, metavar="S", help="seconds per further token that are (default: twice AR's, alone)")

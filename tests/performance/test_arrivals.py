@@ -10,10 +10,11 @@ import pytest
 
 from analysis.figures.under_load import under_load, under_load_points
 from analysis.runs.loads import read_loads
-from tests.performance.arrivals import bursts, end_without, main, poisson
+from tests.performance.arrivals import bursts, end_without, main, poisson, questions_of
 from tests.performance.asking import Asked, quantile
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
+PROMPTS = Path(__file__).parents[2] / "assets" / "benchmarks" / "own" / "question.jsonl"
 
 
 def test_traces_are_random_and_the_same_each_time() -> None:
@@ -35,6 +36,17 @@ def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [quantile(values, share) for share in (0.5, 0.99, 1)] == [50, 99, 100]
     assert quantile([3.0], 0.5) == 3
+
+
+def test_questions_are_problems_that_can_be_judged_or_prompts_of_a_file() -> None:
+    problems = questions_of(8, 1, None)
+    assert all(one.is_right and not one.is_right("no answer") for one in problems)
+    prompts = questions_of(8, 1, PROMPTS)
+    assert prompts == questions_of(8, 1, PROMPTS) != questions_of(8, 2, PROMPTS)
+    assert len({one.prompt for one in prompts}) == 8
+    assert {one.is_right for one in prompts} == {None}
+    with pytest.raises(SystemExit, match=r"--questions must be at most 100, as many as .* has, got 101"):
+        main(["--checkpoint", str(CHECKPOINT), "--prompts", str(PROMPTS), "--questions", "101"])
 
 
 @pytest.mark.slow
