@@ -103,7 +103,8 @@ def _needed(undecided: Sequence[float]) -> list[str]:
     if not undecided:
         return []
     few, many = about(min(undecided)), about(max(undecided))
-    return [f"If the differences stay as measured, {few} to {many} problems would decide the open comparisons."]
+    wanted = few if few == many else f"{few} to {many}"
+    return [f"If the differences stay as measured, {wanted} problems would decide the open comparisons."]
 
 
 def _worse_families(runs: GreedyRuns, pairs: Sequence[tuple[str, Run, Run]]) -> list[str]:
