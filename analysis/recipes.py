@@ -33,9 +33,8 @@ _KINDS = (
     f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 256 --decoders "
     "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
 )
-_FRONTIER = (
-    "autoregressive,sliding_window@0.99,sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,"
-    "sliding_window@0.5,self_speculative/auto"
+_THRESHOLDS = (
+    "sliding_window@0.99,sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,sliding_window@0.5"
 )
 _WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
 _SHORT = f"{_WHOLE} --limit 100"
@@ -117,10 +116,10 @@ _ALL = (
         f"{_SHORT} --decoders {_JUDGED}",
     ),
     _ifeval(
-        "real-one-token",
-        "one-token mode of the pretrained model and AR on all prompts",
-        0.5,
-        f"{_WHOLE} --decoders autoregressive,sliding_window@none",
+        "real-thresholds",
+        "AR, one-token mode and each τ of the pretrained model on all prompts",
+        0.8,
+        f"{_WHOLE} --batch-size 32 --decoders sliding_window@none,{_THRESHOLDS}",
     ),
     _ifeval("real-scores", "the same by margin and by entropy", 0.5, f"{_SHORT} --decoders {_SCORED}"),
     _ifeval(
@@ -133,15 +132,13 @@ _ALL = (
         "real-merged-accuracy",
         "the merged adapter under each τ and exactly",
         0.2,
-        f"{_MERGED} --limit 100 --decoders autoregressive,sliding_window@none,"
-        "sliding_window@0.99,sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,"
-        "sliding_window@0.5,self_speculative/tree",
+        f"{_MERGED} --limit 100 --decoders autoregressive,sliding_window@none,{_THRESHOLDS},self_speculative/tree",
     ),
     _ifeval(
         "real-frontier",
         "the pretrained model under each τ and exactly, one prompt at a time, on the clock",
         0.7,
-        f"{_WHOLE} --timed --batch-size 1 --limit 48 --decoders {_FRONTIER}",
+        f"{_WHOLE} --timed --batch-size 1 --limit 48 --decoders autoregressive,{_THRESHOLDS},self_speculative/auto",
     ),
     _ifeval(
         "real-caches",
