@@ -33,9 +33,7 @@ _KINDS = (
     f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 256 --decoders "
     "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
 )
-_THRESHOLDS = (
-    "sliding_window@0.99,sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,sliding_window@0.5"
-)
+_THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
 _WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
 _SHORT = f"{_WHOLE} --limit 100"
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"

@@ -218,17 +218,14 @@ def _order(run: Run) -> tuple[int, bool, int, str]:
 
 
 def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
-    """One run of each choice, all on one set of problems, the largest available.
-
-    Of several that fit, those on the same hardware as the first: bits differ from machine to machine, and so may texts.
-    """
+    """One run of each choice, all on one set of problems, the largest available; the first of each that fits."""
     lists = [list(choice) for choice in choices]
     if not all(lists):
         return None
     for first in lists[0]:
-        fitting = [[run for run in runs if run.problem_set == first.problem_set] for runs in lists]
-        if all(fitting):
-            return [first, *(min(runs, key=lambda run: run.hardware != first.hardware) for runs in fitting[1:])]
+        found = [next((run for run in runs if run.problem_set == first.problem_set), None) for runs in lists]
+        if all(found):
+            return [run for run in found if run is not None]
     return None
 
 
@@ -254,6 +251,7 @@ def _run_of(entry: dict[str, Any]) -> Run:
     problem_set = (
         *(tuple(entry["tasks"]), entry["problems"], entry["seed"], settings["max_new_tokens"]),
         *(entry["dtype"], entry["device"]),
+        entry["hardware"] if entry["dtype"] == "bfloat16" else None,  # texts differ from machine to machine
     )
     same = ("id", "decoder", "batch_size", "dtype", "device", "group", "command", "commit", "hardware")
     return Run(

@@ -12,7 +12,7 @@ from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
-judged by the rules below on tiny models and on a pretrained model with its adapter.
+judged by the rules below on tiny models and a pretrained one.
 `python -m analysis claims` writes this page from `{folder}`; `--json` names the runs."""
 
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several at once: Wilson's for accuracies, score

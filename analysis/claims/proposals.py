@@ -51,7 +51,10 @@ def _scores(evidence: Evidence) -> Finding:
     """Tokens per forward at an equal loss, interpolated between thresholds, for each score against probability."""
     runs = evidence.runs
     for model in runs.models(lambda model: model.is_full_mars):
-        sweeps = {score: found for score in SCORES if (found := runs.sweep(model, score)) and len(found[1]) > 1}
+        tried = [runs.with_threshold(model, score=score) for score in SCORES]
+        common = set.intersection(*({run.problem_set for run in each} for each in tried))
+        beside = [run for run in tried[0] if run.problem_set in common]
+        sweeps = {score: found for score in SCORES if (found := runs.sweep(model, score, beside)) and len(found[1]) > 1}
         if len(sweeps) == len(SCORES) and len({base.problem_set for base, _ in sweeps.values()}) == 1:
             return _compared_scores(runs, model, sweeps)
     return Finding(needs="runs of one MARS model at several thresholds of each of probability, margin and entropy")

@@ -50,20 +50,19 @@ def test_runs_of_other_groups_take_no_turns_together(fabricate: Any, make: Any) 
     assert [[run.group for run in turn] for turn in by_turn(runs)] == [["a"], ["b"]]
 
 
-def test_runs_are_paired_on_one_machine_where_there_are_such(fabricate: Any, make: Any, ar: Any, mars: Any) -> None:
-    def on(machine: str, model: Any, **settings: Any) -> Any:
-        entry, rows = make(model, **settings)
-        return {**entry, "id": f"{entry['id']}.{machine}", "hardware": machine}, rows
+def test_runs_in_bfloat16_are_compared_on_one_machine(fabricate: Any, make: Any, ar: Any, mars: Any) -> None:
+    def on(machine: str, dtype: str, model: Any) -> Any:
+        entry, rows = make(model)
+        return {**entry, "id": f"{entry['id']}.{machine}", "hardware": machine, "dtype": dtype}, rows
 
-    tried = GreedyRuns(fabricate.store([on("new", mars(4))])).all
-    others = GreedyRuns(fabricate.store([on("old", ar()), on("new", ar())])).all
-    assert {run.hardware for run in others} == {"old", "new"}
-    pair = on_same_problems(tried, others)
-    assert pair is not None
-    assert [run.hardware for run in pair] == ["new", "new"]
-    elsewhere = on_same_problems(tried, [run for run in others if run.hardware == "old"])
-    assert elsewhere is not None
-    assert elsewhere[1].hardware == "old"
+    for dtype, wanted in (("bfloat16", "new"), ("float32", "a machine")):
+        [tried] = GreedyRuns(fabricate.store([on("new", dtype, mars(4))])).all
+        others = GreedyRuns(fabricate.store([on("a machine", dtype, ar()), on("new", dtype, ar())])).all
+        pair = on_same_problems([tried], others)
+        assert pair is not None
+        assert [run.hardware for run in pair] == ["new", wanted]
+        elsewhere = [run for run in others if run.hardware != "new"]
+        assert (on_same_problems([tried], elsewhere) is None) == (dtype == "bfloat16")
 
 
 def test_claimed_figures_come_from_the_tables(evidence_of: Any) -> None:

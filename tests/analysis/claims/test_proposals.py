@@ -27,6 +27,8 @@ def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> 
     ]
     assert finding.why[0].startswith("A loss of 2 points is only 12 of 600 problems")
     assert find(5, runs[:5]).verdict is ClaimVerdict.MISSING
+    more = swept({None: (0.9, 1), 0.95: (0.895, 1.5), 0.9: (0.89, 2), 0.6: (0.86, 3)}, problems=800)
+    assert find(5, [*runs, *more]).why == finding.why, "more runs of one score alone change nothing"
 
 
 @pytest.mark.parametrize(
