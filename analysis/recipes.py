@@ -79,6 +79,12 @@ _ALL = (
     ),
     _sweep("ablations", "block sizes, the SFT loss, scores, block diffusion", 0.5, machine=_CORES, after=_MODELS),
     _sweep("scores", "the three scores on three times as many problems", 0.5, machine=_CORES),
+    _sweep(
+        "scores-fine",
+        "the three scores close to a loss of 2 points, on ten times as many problems",
+        0.8,
+        machine=_CORES,
+    ),
     _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, machine=_CORES, after=_MODELS),
     _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4),
     _sweep("block-cache", "the block cache against AR on ten times as many problems, on the clock", 0.4),

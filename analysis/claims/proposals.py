@@ -53,10 +53,12 @@ def _scores(evidence: Evidence) -> Finding:
     for model in runs.models(lambda model: model.is_full_mars):
         tried = [runs.with_threshold(model, score=score) for score in SCORES]
         common = set.intersection(*({run.problem_set for run in each} for each in tried))
-        beside = [run for run in tried[0] if run.problem_set in common]
-        sweeps = {score: found for score in SCORES if (found := runs.sweep(model, score, beside)) and len(found[1]) > 1}
-        if len(sweeps) == len(SCORES) and len({base.problem_set for base, _ in sweeps.values()}) == 1:
-            return _compared_scores(runs, model, sweeps)
+        largest = sorted(tried[0], key=lambda run: run.n, reverse=True)
+        for problems in dict.fromkeys(run.problem_set for run in largest if run.problem_set in common):
+            beside = [run for run in largest if run.problem_set == problems]
+            found = {score: sweep for score in SCORES if (sweep := runs.sweep(model, score, beside))}
+            if len(found) == len(SCORES) and all(len(swept) > 1 for _, swept in found.values()):
+                return _compared_scores(runs, model, found)
     return Finding(needs="runs of one MARS model at several thresholds of each of probability, margin and entropy")
 
 
@@ -339,10 +341,11 @@ CLAIMS = (
         title="Probability, margin and entropy work equally well as scores",
         claimed=lambda _: "Probability, margin and entropy as acceptance score give similar frontiers.",
         rule=f"""Tokens per forward are read off each frontier at a loss of {EQUAL_LOSS:g} points against one-token
-            mode, interpolated between thresholds. It holds if margin and entropy surely differ by less than
-            {ALIKE:g} % from probability, and fails if one surely differs by more.""",
+            mode, interpolated between thresholds, of the most problems that all scores have. It holds if margin and
+            entropy surely differ by less than {ALIKE:g} % from probability, and fails if one surely differs by
+            more.""",
         find=_scores,
-        recipes=("ablations", "scores"),
+        recipes=("ablations", "scores", "scores-fine"),
         on_real=("real-accuracy", "real-scores"),
     ),
     Claim(

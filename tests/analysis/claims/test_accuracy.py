@@ -51,6 +51,27 @@ def test_one_token_mode_on_few_problems(find: Any, fabricate: Any, ar: Any, mars
     assert "problems would decide the open comparisons" in finding.why[0]
 
 
+def test_a_gated_adapter_leaves_the_interval_of_a_merged_one_alone(find: Any, fabricate: Any, make: Any) -> None:
+    """Its texts cannot differ from AR's, so that it is no second chance to err."""
+    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
+    gated, merged = ({**fabricate.model(name, "mars", 4, True), "base": "b" * 16} for name in ("gated", "merged"))
+    plain, worse = make(base), make(merged, "sliding_window", accuracy=0.88)
+    worse[1]["text"] = [f"other {number}" for number in range(len(worse[1]))]
+    alone = find(1, [plain, worse]).comparisons
+    both = find(1, [plain, make(gated, "sliding_window"), worse]).comparisons
+    assert len(both) == 2
+    assert alone[0].measured in [comparison.measured for comparison in both]
+
+
+def test_the_headline_of_one_token_mode_is_that_of_a_model_that_falls_behind(
+    find: Any, make: Any, ar: Any, mars: Any
+) -> None:
+    runs = [make(ar()), make(ar(200, "double")), make(mars(4)), make(mars(8), accuracy=0.8)]
+    finding = find(1, runs)
+    assert finding.verdict is ClaimVerdict.FAILS
+    assert "−10.0 [−" in finding.headline
+
+
 def test_families_that_fall_behind_are_named(find: Any, one_token: Any) -> None:
     finding = find(1, one_token(0.8))
     assert finding.why[-1].startswith("MARS is surely behind its start in logic (1 model) and word_problems (1 model)")

@@ -29,6 +29,10 @@ def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> 
     assert find(5, runs[:5]).verdict is ClaimVerdict.MISSING
     more = swept({None: (0.9, 1), 0.95: (0.895, 1.5), 0.9: (0.89, 2), 0.6: (0.86, 3)}, problems=800)
     assert find(5, [*runs, *more]).why == finding.why, "more runs of one score alone change nothing"
+    for score, thresholds in (("margin", (0.8, 0.5)), ("entropy", (0.3, 1.2))):
+        more += swept(dict(zip(thresholds, ((0.89, 2), (0.86, 3)), strict=True)), score=score, problems=800)
+    larger = find(5, [*runs, *more])
+    assert larger.why[0].startswith("A loss of 2 points is only 32 of 1,600 problems"), "the most problems count"
 
 
 @pytest.mark.parametrize(
