@@ -24,7 +24,7 @@ from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import Plan
 from analysis.stats import Estimate
 from mars.decoding.base import Prompts
-from mars.tasks import TASKS, Problem
+from mars.tasks import TASKS
 
 MIN_REPEATS = 5
 _T = TypeVar("_T")
@@ -37,27 +37,31 @@ Round = tuple[Timed, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPlan:
-    """`problems` held-out ones of each family, decoded `repeats` times at each of `batch_sizes`."""
+    """`problems` held-out ones of each family, or `questions`, decoded `repeats` times at each of `batch_sizes`."""
 
     problems: int
     seed: int
     batch_sizes: tuple[int, ...]
     repeats: int = MIN_REPEATS
+    questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        total = Plan(problems=self.problems, seed=self.seed).problems * len(TASKS)
+        each = Plan(problems=self.problems, seed=self.seed).problems
+        total = len(self.questions) or each * len(TASKS)
+        what = "questions" if self.questions else f"problems ({each} of each family)"
         sizes = self.batch_sizes
         if not sizes or min(sizes) < 1 or max(sizes) > total or len(set(sizes)) < len(sizes):
             raise ValueError(
-                f"batch sizes must be between 1 and the {total} problems ({self.problems} of each family), each once, "
-                f"got {', '.join(map(str, sizes))}"
+                f"batch sizes must be between 1 and the {total} {what}, each once, got {', '.join(map(str, sizes))}"
             )
         if self.repeats < MIN_REPEATS:
             raise ValueError(f"repeats must be >= {MIN_REPEATS}, got {self.repeats}: fewer give no interval")
 
-    def sample(self) -> list[Problem]:
-        """The problems, the families taking turns: the same ones as `analysis evaluate` takes for this seed."""
-        return Plan(problems=self.problems, seed=self.seed).in_turn()
+    def prompts(self) -> list[str]:
+        """The questions, or the problems, the families in turn: those of `analysis evaluate` for this seed."""
+        if self.questions:
+            return list(self.questions)
+        return [problem.prompt for problem in Plan(problems=self.problems, seed=self.seed).in_turn()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

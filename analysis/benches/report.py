@@ -114,7 +114,8 @@ def _claims(results: Sequence[Result]) -> list[Result]:
 
 
 def _counts(results: Sequence[Result], plan: BenchPlan) -> str:
-    return f"{results[0].n} held-out problems, {plan.repeats} rounds after one uncounted, seed {plan.seed}."
+    what, drawn = ("questions", "") if plan.questions else ("held-out problems", f", seed {plan.seed}")
+    return f"{results[0].n} {what}, {plan.repeats} rounds after one uncounted{drawn}."
 
 
 def _lines(results: Sequence[Result], batch_size: int) -> list[tuple[str, ...]]:

@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 from tqdm import tqdm
 
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchPlan, bench
 from analysis.benches.report import to_dict, to_markdown, to_text
+from analysis.benchmarks.questions import read_questions
 from analysis.commands import step_times
 from analysis.commands.bench_cases import Models, cases_of, llama_cpp_case
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
@@ -49,6 +51,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--llama-cpp", metavar="SOURCE", help="also llama.cpp on this GGUF file or base by name, at batch size 1")
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
     add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
+    add("--questions", type=Path, metavar="FILE", help="first turns of a file in Spec-Bench's form instead of problems")
+    add("--limit", type=int, metavar="N", help="with --questions: only the first N of each category")
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
@@ -69,8 +73,10 @@ def run(options: argparse.Namespace) -> None:
     if options.shape or options.replay:
         step_times.run(options)
         return
+    asked = () if options.questions is None else read_questions(options.questions, options.limit)
     plan = BenchPlan(
         problems=options.problems,
+        questions=tuple(question.turns[0] for question in asked),
         seed=options.seed,
         batch_sizes=parse_sizes(options.batch_sizes),
         repeats=options.repeats,
@@ -84,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
     checkpoint, device = models.checkpoint, models.checkpoint.engine.device
     settings = _settings(options, checkpoint.block_size)
     specs = _specs(decoders, settings, models)
-    cases = cases_of(specs, models, settings, plan.sample())
+    cases = cases_of(specs, models, settings, plan.prompts())
     if options.llama_cpp:
         cases.append(llama_cpp_case(options.llama_cpp, cases[0].prompts, settings))
     traffic = Traffic.of(models.plain)
@@ -100,6 +106,7 @@ def run(options: argparse.Namespace) -> None:
             "ar": options.ar,
             "draft": options.draft,
             "llama_cpp": options.llama_cpp,
+            "questions": None if options.questions is None else str(options.questions),
             "settings": asdict(settings),
             "contestants": {spec.label: dict(spec.changes) for spec in specs},
             "traffic": asdict(traffic),

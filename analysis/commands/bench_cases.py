@@ -22,7 +22,6 @@ from mars.checkpoint.weights import load_model, read_config
 from mars.config import DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
-from mars.tasks import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +54,14 @@ class Models:
 
 
 def cases_of(
-    specs: Sequence[DecoderSpec], models: Models, settings: DecodingSettings, problems: Sequence[Problem]
+    specs: Sequence[DecoderSpec], models: Models, settings: DecodingSettings, texts: Sequence[str]
 ) -> list[BenchCase]:
     """One case per spec, and one for the second AR checkpoint.
 
     Raises:
-        ValueError: a problem does not fit the context of a model.
+        ValueError: a prompt does not fit the context of a model.
     """
-    prompts = _prompts(models.checkpoint, problems, settings)
+    prompts = _prompts(models.checkpoint, texts, settings)
     found = [
         BenchCase(
             label=spec.label,
@@ -78,7 +77,7 @@ def cases_of(
             BenchCase(
                 label=f"{BASELINE} on {models.other.name}",
                 decode=_with_decoder(models.other.engine, BASELINE, settings),
-                prompts=_prompts(models.other, problems, settings),
+                prompts=_prompts(models.other, texts, settings),
                 comparable=False,
                 continuous=True,
             )
@@ -120,8 +119,8 @@ def _with_decoder(engine: Engine, decoder: str, settings: DecodingSettings) -> D
     )
 
 
-def _prompts(checkpoint: Checkpoint, problems: Sequence[Problem], settings: DecodingSettings) -> list[list[int]]:
-    prompts = [checkpoint.encode(problem.prompt) for problem in problems]
+def _prompts(checkpoint: Checkpoint, texts: Sequence[str], settings: DecodingSettings) -> list[list[int]]:
+    prompts = [checkpoint.encode(text) for text in texts]
     check(checkpoint.engine, prompts, settings)  # generate would only warn of what does not fit the context
     return prompts
 

@@ -229,10 +229,14 @@ def test_json_has_every_figure_with_its_interval() -> None:
 
 
 def test_problems_are_those_of_evaluate_with_families_in_turn() -> None:
-    problems = BenchPlan(problems=2, seed=3, batch_sizes=(1,)).sample()
-    assert [problem.task for problem in problems] == [*TASKS, *TASKS]
-    expected = [sample(task, 3 * SEED_STRIDE + number) for number in range(2) for task in TASKS]
-    assert problems == expected
+    expected = [sample(task, 3 * SEED_STRIDE + number).prompt for number in range(2) for task in TASKS]
+    assert BenchPlan(problems=2, seed=3, batch_sizes=(1,)).prompts() == expected
+
+
+def test_questions_stand_in_for_problems() -> None:
+    plan = BenchPlan(problems=2, seed=3, batch_sizes=(1, 2), questions=("Why?", "How?"))
+    assert plan.prompts() == ["Why?", "How?"]
+    assert "6 questions, 5 rounds after one uncounted.\n" in to_text(measured(plan), plan)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +249,7 @@ def test_problems_are_those_of_evaluate_with_families_in_turn() -> None:
         ({"batch_sizes": (0,)}, "got 0"),
         ({"batch_sizes": (1, 7)}, r"between 1 and the 6 problems \(1 of each family\), each once, got 1, 7"),
         ({"batch_sizes": (2, 2)}, "each once"),
+        ({"batch_sizes": (3,), "questions": ("Why?", "How?")}, "between 1 and the 2 questions, each once, got 3"),
     ],
 )
 def test_bad_plans(change: dict[str, object], words: str) -> None:

@@ -38,6 +38,16 @@ def words(folder: Path, *more: str) -> list[str]:
     return ["bench", "--checkpoint", str(folder), *SMALL, *more]
 
 
+def test_questions_of_a_file_are_asked(tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "questions.jsonl"
+    lines = [{"question_id": number, "category": "qa", "turns": [f"Why {number}?"]} for number in range(3)]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    chosen = ["--questions", str(file), "--limit", "2", "--decoders", "sliding_window", "--json"]
+    assert main([*words(tiny_folder, *chosen), "--batch-sizes", "2"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["n"], found["questions"]) == (2, str(file))
+
+
 def test_json_is_the_last_line(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = [
         "--decoders",
