@@ -345,7 +345,7 @@ CLAIMS = (
             entropy surely differ by less than {ALIKE:g} % from probability, and fails if one surely differs by
             more.""",
         find=_scores,
-        recipes=("ablations", "scores", "scores-fine"),
+        recipes=("scores", "scores-fine"),
         on_real=("real-accuracy", "real-scores"),
     ),
     Claim(
@@ -361,7 +361,10 @@ CLAIMS = (
             the fastest such τ or AR in the same turns, is shown but not judged.""",
         find=_exact,
         recipes=("smoke", "ablations", "calibration", "shipped"),
-        on_real=("real-accuracy",),
+        on_real=(
+            *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier"),
+            *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample"),
+        ),
         ours=True,
     ),
     Claim(
@@ -376,7 +379,7 @@ CLAIMS = (
             cases.""",
         find=_extra,
         recipes=("ablations", "calibration"),
-        on_real=("real-accuracy",),
+        on_real=("real-extra",),
         ours=True,
     ),
 )
