@@ -99,14 +99,32 @@ def test_the_runs_of_a_plan_are_made_again(tmp_path: Path, capsys: pytest.Captur
     assert texts.mean() > 0.95, "in float32 the texts are those of the run that was removed"
 
 
-def test_again_removes_the_runs_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "hardware"),
+    [
+        ("smoke", "another machine"),
+        ("real-accuracy", "another machine"),
+        ("real-kinds", "AMD EPYC, 2 cores, AVX512-BF16"),
+    ],
+)
+def test_again_removes_the_runs_that_the_command_would_make(
+    name: str, hardware: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of benchmarks on the clock those of this kind of machine alone."""
     store = tmp_path / "runs"
     shutil.copytree(RUNS, store)
     called: list[str] = []
     monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
-    assert main(["reproduce", "smoke", "--again", "--runs", str(store)]) == 0
-    assert called == [f"python -m analysis sweep analysis/plans/smoke.toml --runs {store}"]
+    monkeypatch.setattr("mars.provenance.hardware", lambda device="cpu": hardware)
+    assert main(["reproduce", name, "--again", "--runs", str(store)]) == 0
+    recipe = RECIPES[name]
+    assert called == [recipe.line(str(store))]
     kept = read_runs(store)
-    before = {entry["plan"] for entry in read_runs(RUNS).entries}
-    assert {entry["plan"] for entry in kept.entries} == before - {"smoke"} != before
     assert not kept.problems
+    left = {entry["id"] for entry in kept.entries}
+    before = read_runs(RUNS).entries
+    made = {entry["id"] for entry in before if recipe.made(entry["command"])}
+    elsewhere = {entry["id"] for entry in before if entry["hardware"] != hardware} if name == "real-kinds" else set()
+    assert left == {entry["id"] for entry in before} - (made - elsewhere)
+    assert made - elsewhere
+    assert (made & elsewhere != set()) == (name == "real-kinds")
