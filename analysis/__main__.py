@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """Of these commands alone: the others need not be imported."""
+    """The parser of these commands only, so that the others need not be imported."""
     parser = argparse.ArgumentParser(
         prog="python -m analysis", description="Measure checkpoints and decoders.", allow_abbrev=False
     )

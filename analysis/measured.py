@@ -1,7 +1,7 @@
 """The measured tables of a store, kept beside its runs, so that a page need not read and measure them all again.
 
-`python -m analysis measured` writes the file. It counts only for the very runs and published tables that it was made
-of: after any change of these it is passed over until it is made again.
+`python -m analysis measured` writes the file. It is valid only for the very runs and published tables that it was made
+from: after any change of these it is ignored until it is made again.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def write_measured(folder: Path, progress: Callable[[int], object] | None = None
 
 
 def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
-    """The tables of `measure` by the name of the family, that of all with what was published.
+    """The tables of `measure` by the name of the family; the one of all families has the published rows too.
 
-    None where there are no tables of these very runs.
+    None if there are no tables of these very runs.
 
     Raises:
         ValueError: the file is damaged.
@@ -68,7 +68,7 @@ def read_measured(folder: Path) -> Callable[[str], pd.DataFrame] | None:
 
 
 def _digest(folder: Path) -> str:
-    """Of the index and the published tables as they are, and of the sizes of the files with rows."""
+    """A hash of the index, of the published tables, and of the sizes of the files with rows."""
     digest = hashlib.sha256(f"{VERSION}".encode())
     for file in (folder / INDEX, *sorted(PUBLISHED.glob("*.csv"))):
         digest.update(file.read_bytes())
@@ -78,14 +78,14 @@ def _digest(folder: Path) -> str:
 
 
 def _packed(table: pd.DataFrame) -> str:
-    """As text of its own, which is read when the family is asked for."""
+    """A table as a separate text, which is parsed only when its family is asked for."""
     kinds = {name: str(kind) for name, kind in table.dtypes.items()}
     rows = table.astype(object).to_numpy().tolist()
     return json.dumps({"kinds": kinds, "rows": rows}, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:
-    """A number or a switch of NumPy as Python's."""
+    """A number or bool of NumPy as Python's."""
     return value.item()
 
 

@@ -1,6 +1,6 @@
 """The tables of the paper (assets/published) as rows of a table of runs, always marked as published. No torch here.
 
-They have no rows, no intervals and, where a file does not say, no value. Shares are between 0 and 1, as in runs.
+They have no rows, no intervals and, if a file lacks it, no value. Shares are between 0 and 1, as in runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables in a terminal and in Markdown; the first line is the heading."""
+"""Tables for a terminal and in Markdown; the first line is the heading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Lines = Sequence[Sequence[str]]
 
 
 def aligned(lines: Lines, *, numbers: bool = True) -> str:
-    """Cells in columns: the first column to the left, the others to the right; all to the left without `numbers`."""
+    """Cells in columns: the first is left-aligned, the others right-aligned; without `numbers` all left-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if not numbers:
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
@@ -16,7 +16,7 @@ def aligned(lines: Lines, *, numbers: bool = True) -> str:
 
 
 def markdown(lines: Lines, *, numbers: bool = False) -> str:
-    """The same as Markdown; `numbers`: all columns but the first go to the right."""
+    """The same as Markdown; with `numbers` all columns but the first are right-aligned."""
     heading, *rows = lines
     ruler = ["---", *(["---:" if numbers else "---"] * (len(heading) - 1))]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in (heading, ruler, *rows)]

@@ -27,8 +27,8 @@ def build(
 ) -> gr.Blocks:
     """The page for `runner`; `choice` is the checkpoint of each lane at the start.
 
-    `pairs` are those that a person can choose between, the one of `choice` first (by default there is no other); `note`
-    is a sentence for the person about that choice. `shared` is where runs are saved for links to them.
+    `pairs` are those to choose between, the one of `choice` first (the default has no other); `note` is a sentence for
+    the person about that choice. `shared` is the folder of runs that were saved for links.
     """
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         bar = masthead.build(TITLE, SUBTITLE)

@@ -1,1 +1,1 @@
-"""Benchmarks: decoders against each other on the clock, and the seconds of one pass by its shape."""
+"""Benchmarks: the wall-clock speed of decoders against each other, and the seconds of one pass by its shape."""

@@ -2,10 +2,10 @@
 
     share = (W + rows × positions × P) / seconds of the pass / bytes per second
 
-W are the bytes of the weights that a pass reads: all but an input embedding of its own, of which it looks up a few
-rows. P are the bytes of keys and values of one position: 2 × layers × key-value heads × head size × bytes a number.
-`positions` are those up to the furthest that any row has in use. Bytes per second are those of a large copy on CUDA,
-which reads and writes them (a copy of n bytes moves 2n), and those of reading a large tensor on a CPU.
+W is the number of bytes of the weights that a pass reads: all weights but a separate input embedding, of which it looks
+up a few rows. P is the number of bytes of keys and values of one position: 2 × layers × key-value heads × head size ×
+bytes a number. `positions` are those up to the furthest that any row has in use. Bytes per second are measured on CUDA
+by a large copy, which reads and writes (a copy of n bytes moves 2n), on a CPU by reading a large tensor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRODUCT = (512, 2048)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Bytes that a pass of one model reads; `bytes_per_second` are those of its device, None if not measured."""
+    """Bytes that a pass of one model reads; `bytes_per_second` is the rate of its device, None if not measured."""
 
     weight_bytes: int
     position_bytes: int
@@ -37,7 +37,7 @@ class Traffic:
 
     @classmethod
     def of(cls, model: PreTrainedModel, *, measured: bool = True) -> Traffic:
-        """The traffic of a model with grouped-query attention; its device is measured now if it is to be."""
+        """The traffic of a model with grouped-query attention; with `measured` its device is timed now."""
         rate = {"cuda": copy_bytes_per_second, "cpu": read_bytes_per_second}.get(model.device.type)
         config = model.config
         head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -68,7 +68,7 @@ class Roofline:
 
         max(weight_bytes / bytes_per_second, C × operations_per_column / operations_per_second)
 
-    The rates are what this device reaches on large tensors: reading one, and multiplying two of the model's type.
+    The rates are those of this device on large tensors: reading one, and multiplying two of the model's type.
     """
 
     weight_bytes: int
@@ -78,7 +78,7 @@ class Roofline:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> Roofline:
-        """Measured now, on the model's device; two operations a weight and column."""
+        """Measure it now, on the model's device; two operations for each weight and column."""
         weight_bytes, size = Traffic.of(model, measured=False).weight_bytes, model.dtype.itemsize
         return cls(
             weight_bytes=weight_bytes,
@@ -89,13 +89,13 @@ class Roofline:
 
 
 def read_bytes_per_second(device: torch.device) -> float:
-    """Bytes read a second by summing a large float32 tensor: the median of some."""
+    """Bytes a second while summing a large float32 tensor: the median of several calls."""
     source = torch.ones(READ_BYTES // 4, device=device)
     return READ_BYTES / _median_seconds(source.sum, device)
 
 
 def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
-    """Additions and multiplications a second of one large product, through the kernels that passes use."""
+    """Additions and multiplications a second in one large product, with the kernels that passes use."""
     rows, size = PRODUCT
     product = Linear(torch.ones(size, size, dtype=dtype, device=device), pack=True)
     x_TI = torch.ones(rows, size, dtype=dtype, device=device)
@@ -103,7 +103,7 @@ def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def _median_seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Of some calls, synchronised, after three that do not count."""
+    """The median seconds of several synchronised calls, after three that do not count."""
     seconds = []
     with torch.inference_mode():
         for _ in range(COPIES):
@@ -118,7 +118,7 @@ def _median_seconds(work: Callable[[], object], device: torch.device) -> float:
 
 
 def copy_bytes_per_second(device: torch.device) -> float:
-    """Bytes moved per second, read and written, by large copies on a CUDA device: the median of some."""
+    """Bytes moved per second, read and written, by large copies on a CUDA device: the median of several."""
     source = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return 2 * COPY_BYTES / _median_seconds(lambda: target.copy_(source), device)

@@ -1,11 +1,11 @@
-"""Decoders against each other on the clock, interleaved in one run, at several batch sizes.
+"""Wall-clock speed of decoders against each other, interleaved in one run, at several batch sizes.
 
-At each batch size every decoder first decodes all prompts once, uncounted. Then come the rounds: in each, every
-decoder decodes the same prompts, in an order that moves on by one from round to round, so that a machine that gets
-slower or faster does so for all. Speed-ups are ratios within a round.
+At each batch size every decoder first decodes all prompts once, uncounted. Then come the rounds: in each, every decoder
+decodes the same prompts. The order rotates by one from round to round, so that a machine that gets slower or faster
+affects all decoders alike. Speed-ups are ratios within a round.
 
-The batch size is how many rows decode at once. A decoder whose rows can join and leave between passes is given all
-prompts, and the next one takes the place of a row that has ended; the others get them in batches that end with their
+The batch size is the number of rows that decode at once. A decoder whose rows can join and leave between passes gets
+all prompts, and the next one takes the place of a row that has ended. The others get batches that end with their
 longest row.
 """
 
@@ -87,8 +87,8 @@ class BenchCase:
 class Result:
     """One decoder at one batch size.
 
-    `figures` by name: medians over rounds with their intervals, None where a decoder has no such figure.
-    `identical` counts the problems for which it wrote what the baseline wrote, token by token, in the first round.
+    `figures` by name: medians over rounds with their intervals, None if a decoder has no such figure.
+    `identical` counts the problems for which it wrote the baseline's text, token by token, in the first round.
     `continuous`: rows joined as others ended. `rounds` are (tokens, wall-clock seconds).
     """
 
@@ -104,7 +104,7 @@ class Result:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """A full collection takes as long as many passes of a small model; without what is there already it takes none."""
+    """Leave present objects out of garbage collection: with them a full one takes as long as many small passes."""
     gc.collect()
     gc.freeze()
     try:
@@ -122,7 +122,7 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
 def bench(
     cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
 ) -> list[Result]:
-    """Measure every decoder at every batch size; `progress` is told of each decoded round, warm-up included."""
+    """Measure every decoder at every batch size; `progress` is called for each decoded round, warm-up included."""
     results: list[Result] = []
     with without_collections():
         for batch_size in plan.batch_sizes:
@@ -139,7 +139,7 @@ def bench(
 
 
 def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Round]], traffic: Traffic) -> Result:
-    """The figures of a decoder from the rounds of all by label; pairs are those of one round."""
+    """The figures of a decoder from the `rounds` of all decoders by label; ratios are within a round."""
     own, baseline = rounds[case.label], rounds.get(BASELINE)
     figures = [_figures(measured, traffic) for measured in own]
     values = {name: [each[name] for each in figures] for name in figures[0]}

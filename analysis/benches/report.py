@@ -58,7 +58,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Estimate], str]]] = {
 
 
 def to_text(results: Sequence[Result], plan: BenchPlan) -> str:
-    """One aligned table per batch size, what differs although it must not, and how to read it."""
+    """One aligned table per batch size, texts that differ although they must not, and notes for the reader."""
     parts = [f"batch size {size}\n{aligned(_lines(results, size))}" for size in plan.batch_sizes]
     return "\n\n".join([*parts, *_notes(results, plan)])
 
@@ -94,7 +94,7 @@ def batching_sentence(results: Sequence[Result]) -> str:
 
 
 def lossless_sentence(results: Sequence[Result]) -> str:
-    """Whether those that must write what the baseline writes did."""
+    """A sentence that says whether the lossless decoders wrote the baseline's text."""
     broken = [
         f"{result.label} at batch size {result.batch_size} ({result.identical} of {result.n})"
         for result in _claims(results)
@@ -118,7 +118,7 @@ def _counts(results: Sequence[Result], plan: BenchPlan) -> str:
 
 
 def _lines(results: Sequence[Result], batch_size: int) -> list[tuple[str, ...]]:
-    """The heading and a line per decoder; a column that nobody has a value for is left out."""
+    """The heading and a line per decoder; a column without a value is left out."""
     here = [result for result in results if result.batch_size == batch_size]
     shown = [name for name in COLUMNS if any(result.figures.get(name) for result in here)]
     lines = [("decoder", *(COLUMNS[name][0] for name in shown), "identical")]

@@ -1,7 +1,7 @@
 """Seconds of one pass of the raw engine, by query length and batch size, for a model of any shape with random weights.
 
-The time of a pass depends on the shape alone, so nothing is downloaded. Acceptance does depend on the weights: it is
-taken from a recorded run of a real model, which gives the tokens per second to expect if it held for this shape.
+The time of a pass depends on the shape alone, so nothing is downloaded. Acceptance depends on the weights: it is taken
+from a recorded run of a real model, and gives the tokens per second to expect if the same held for this shape.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What a recorded run says of its decode and verify passes: tokens gained and positions forwarded per row pass."""
+    """The decode and verify passes of a recorded run: tokens gained and positions forwarded per row and pass."""
 
     tokens_per_forward: float
     queries: int
@@ -70,7 +70,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """Passes of each of `queries` positions a row behind `context` cached ones; `tree`: those under a tree mask."""
+    """The numbers of positions a row (`queries`) to time behind `context` cached ones; `tree` has a tree mask."""
 
     queries: tuple[int, ...]
     tree: int
@@ -122,7 +122,7 @@ def random_model(config: PreTrainedConfig, dtype: torch.dtype, device: torch.dev
 
 
 def read_replay(path: Path) -> Replay:
-    """What `mars.generate --records` wrote.
+    """Read the file of `mars.generate --records`.
 
     Raises:
         ValueError: the file cannot be read, or holds no decode or verify pass.
@@ -146,7 +146,7 @@ def read_replay(path: Path) -> Replay:
 def step_times(
     engine: Engine, traffic: Traffic, plan: StepPlan, progress: Callable[[int], object] | None = None
 ) -> list[Step]:
-    """Measure every shape of pass: rounds that take all query lengths in turn, after one uncounted.
+    """Measure every shape of pass, in rounds that take all query lengths in turn, after an uncounted round.
 
     Raises:
         ValueError: the context and the longest window do not fit the model.

@@ -1,7 +1,7 @@
 """Our texts against those of `generate` of transformers on the untouched base, token by token.
 
-In float32 they must be the same. In bfloat16 two tokens can be as good as tied, and the shape of a pass decides: so
-where texts part, the gap of the two best logits says how near a tie it was.
+In float32 they must be the same. In bfloat16 two tokens can be nearly tied, and then the shape of a pass decides. So
+where texts first differ, the gap between the two best logits shows how near a tie it was.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Where a text first differs: the question, the token counted from 0, ours and theirs (None: the text had ended).
+    """The first difference of a text: question, token counted from 0, our token and theirs (None: the text had ended).
 
-    `gap` is that of the two best logits there, as our model gives them in one pass over the prompt and what both wrote.
+    `gap` is that of the two best logits there, from one pass of our model over the prompt and the common text.
     """
 
     question: int
@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A decoder at a batch size against `generate`, on n prompts with so many tokens."""
+    """A decoder at a batch size compared with `generate`, on n prompts with so many tokens."""
 
     label: str
     batch_size: int
@@ -52,12 +52,12 @@ class Comparison:
 
     @property
     def identical(self) -> int:
-        """Texts with the very tokens of `generate`."""
+        """Texts with exactly the tokens of `generate`."""
         return self.n - len(self.differences)
 
     @property
     def wide(self) -> int:
-        """Differences that are no near-ties."""
+        """Differences that are not near-ties."""
         return sum(difference.gap > NEAR_TIE for difference in self.differences)
 
 
@@ -69,7 +69,7 @@ def compare(
     journal: Journal,
     progress: Progress,
 ) -> Iterator[Comparison]:
-    """Each lane at each batch size, on the first turns; `progress` is told of each text, those of `generate` included.
+    """Compare each lane at each batch size on the first turns; `progress` is called for each text, `generate`'s too.
 
     Texts that the journal has are not written again.
 

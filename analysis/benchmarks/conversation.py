@@ -46,12 +46,12 @@ Turns = tuple[Turn, ...]
 
 
 def never(_: Sequence[int]) -> bool:
-    """No string ends an answer: only the model's end of sequence and the room do."""
+    """False: no string ends an answer, only the end of sequence or the length limit."""
     return False
 
 
 def converse(lane: BenchmarkLane, questions: Sequence[Question], places: int, turns: int | None = None) -> list[Turns]:
-    """The answers to each question, `places` questions at once; with `turns` no more turns than that.
+    """The answers to each question, `places` questions at once; `turns` limits the turns.
 
     Raises:
         ValueError: a prompt does not fit, or the decoder cannot run this checkpoint.
@@ -101,9 +101,9 @@ def acceptance(
     decoder: str = "self_speculative",
     places: int = PLACES,
 ) -> dict[str, float]:
-    """Accepted tokens per pass of each part of the questions (`parts_of`), without timing: for use while training.
+    """Accepted tokens per pass for each part of the questions (`parts_of`), without timing: for use while training.
 
-    All questions of a turn share the passes of a service with so many `places`.
+    All questions of a turn share the passes of a service with `places` places.
 
     Raises:
         ValueError: a prompt does not fit, or the decoder cannot share passes or run this checkpoint.

@@ -1,7 +1,7 @@
 """IFEval (Zhou et al., arXiv 2311.07911): prompts with instructions that a program can check, and the checks.
 
-The checks are those of lm-evaluation-harness, strict. Here they are repeatable: langdetect, which draws, is seeded, and
-so is the letter that its letter check draws where the file has none of the alphabet.
+The checks are the strict ones of lm-evaluation-harness, made repeatable: langdetect, which draws random numbers, is
+seeded, and so is the letter check where it draws a letter because the file has none of the alphabet.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]
 
 
 def load_checkers() -> Checkers:
-    """The checks of lm-evaluation-harness, with the sentence splitter that they want.
+    """The checks of lm-evaluation-harness, with the sentence splitter that they need.
 
     Raises:
         ValueError: the harness or the splitter's table is not installed; it says what to install.
@@ -115,7 +115,7 @@ def _find_table() -> str:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Python's own random numbers from this seed, and afterwards as they were."""
+    """A context in which Python's random numbers come from this seed; their state is restored afterwards."""
     state = random.getstate()
     random.seed(seed)
     try:

@@ -1,5 +1,5 @@
-"""The lanes of a benchmark: decoders with their settings, each on a checkpoint, that answer its questions; and their
-entries in the index of the run store (docs/runs.md).
+"""The lanes that answer a benchmark's questions, each a decoder with settings on a checkpoint, and their entries in the
+index of the run store (docs/runs.md).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class BenchmarkLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkSetup:
-    """A benchmark as run: its task, the `fingerprint` of its questions, the first `limit` of them or of a category.
+    """A benchmark as it runs: its task, the `fingerprint` of its questions, the first `limit` of all or of a category.
 
-    `metric` says what a right answer is, None where nobody judges; `threads` are those of torch.
+    `metric` names the test of a right answer, None if nobody judges; `threads` are those of torch.
     """
 
     task: str
@@ -53,10 +53,10 @@ class BenchmarkSetup:
 def parse_decoders(text: str, threshold: float | None) -> list[DecoderSpec]:
     """The decoders of a list such as "autoregressive,sliding_window@0.95", in order, each once.
 
-    `threshold` is for those that take one and name none.
+    `threshold` is for words that can have one and name none.
 
     Raises:
-        ValueError: lists what can be written.
+        ValueError: lists the valid words.
     """
     words = [word.strip() for word in text.split(",")]
     for word in words:
@@ -74,7 +74,7 @@ def lanes_of(
     max_new_tokens: int,
     baseline: tuple[Checkpoint, dict[str, Any]] | None = None,
 ) -> list[BenchmarkLane]:
-    """A lane for each spec; with `baseline` first the autoregressive one on that checkpoint, and no other.
+    """A lane for each spec; with `baseline`, the only autoregressive lane is the first one, on that checkpoint.
 
     Raises:
         ValueError: a spec cannot run on the checkpoint, or a setting is out of range.
@@ -108,9 +108,9 @@ def lanes_of(
 
 
 def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The model of an entry of the run store: from its files, or where these are no plain folder, from its weights.
+    """The model of an entry of the run store: from its files, or from its weights if it is no plain folder.
 
-    The record of an adapter takes part in the fingerprint, since it is not among the weights of the model.
+    The fingerprint covers the record of an adapter, which is not among the weights of the model.
     """
     try:
         found = describe(source)
@@ -137,8 +137,8 @@ def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
 def digest(lanes: Sequence[BenchmarkLane], setup: BenchmarkSetup, problems: int, batch_size: int) -> str:
     """10 hex digits: the same for a run that measures the same on the same kind of machine.
 
-    A journal and a timed group have them in a name, so that two machines neither mix their seconds nor replace each
-    other's runs.
+    They are part of the names of a journal and a timed group, so that two machines neither mix their seconds nor
+    replace each other's runs.
     """
     who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]
     told = json.dumps([who, asdict(setup), problems, batch_size, hardware(setup.device)], sort_keys=True)
@@ -154,7 +154,7 @@ def setting_entry(
     *,
     judged: bool = True,
 ) -> dict[str, Any]:
-    """The id and the setting of a lane's run, timed where it has a group; what is missing is the provenance."""
+    """The id and the setting of a lane's run, timed if it has a group; only the provenance is missing."""
     harness = {
         "task_hash": setup.fingerprint,
         "limit": setup.limit,

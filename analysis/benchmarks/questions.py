@@ -1,6 +1,6 @@
 """The questions of Spec-Bench (Xia et al., arXiv 2401.07851): the file, its categories, and the groups it reports.
 
-MT-bench's eight categories, of questions with two turns, are one group; each of the other five is one by itself.
+MT-bench's eight categories, whose questions have two turns, form one group; each of the other five is its own group.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Question:
 
 
 def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Question]:
-    """The questions of a file, in its order; with `limit` the first so many of each category.
+    """The questions of a file, in its order; `limit` keeps the first ones of each category.
 
     Raises:
         ValueError: one sentence that names the file, the line and the field at fault.
@@ -53,7 +53,7 @@ def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Que
 
 
 def read_each(path: Path, limit: int | None, read: Callable[[dict[str, Any], str], _T], key: str) -> list[_T]:
-    """What `read` makes of each object of a JSON Lines file and the words that name its line.
+    """The results of `read` for each object of a JSON Lines file and the words that name its line.
 
     Raises:
         ValueError: as of `read`, the file cannot be read, the limit is below 1, or two lines have one `key`.
@@ -91,7 +91,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def parts_of(questions: Sequence[Question]) -> dict[str, list[Question]]:
-    """The questions by what figures are given for: the groups, then MT-bench's categories, then all; no empty part."""
+    """The questions by part of the report: the groups, then MT-bench's categories, then all; without empty parts."""
     by = {category: [question for question in questions if question.category == category] for category in CATEGORIES}
     groups = {group: [question for question in questions if question.group == group] for group in GROUPS}
     parts = {**groups, **{name: by[name] for name in MT_BENCH_CATEGORIES}, OVERALL: list(questions)}

@@ -1,12 +1,12 @@
-"""Spec-Bench run: every lane answers a question before the next question is asked, and the journal keeps it at once.
+"""A Spec-Bench run: every lane answers a question before the next one is asked; the journal keeps each answer at once.
 
-So what is compared lies close together in time, after an interruption as well. The order of the lanes moves on by one
-with every question, and each lane answers a little, uncounted, before the first.
+So compared answers are close together in time, even after an interruption. The order of the lanes rotates by one with
+every question, and each lane makes a short, uncounted warm-up before the first.
 
 The figures are as that benchmark defines them (its evaluation/speed.py): mean accepted tokens are the new tokens of all
 answers over their decode passes; the speed is the mean over questions of tokens per second, prefill included, and the
-speed-up the ratio of two such means. Intervals resample the questions, group by group, and alike in both of a ratio; a
-group of which one question is asked adds nothing to them.
+speed-up the ratio of two such means. Intervals resample the questions, group by group, in the same way for both sides
+of a ratio; a group with a single question adds nothing to them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Answered = dict[str, dict[int, Turns]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecBench:
-    """The questions and who answers them, the baseline first; `batch_size` questions decode at once.
+    """The questions and the lanes that answer them, the baseline first; `batch_size` questions decode at once.
 
-    `setup` is what the entries of the run store say of the questions and of the machine.
+    `setup` describes the questions and the machine for the entries of the run store.
     """
 
     lanes: Sequence[BenchmarkLane]
@@ -53,7 +53,7 @@ class SpecBench:
             check_fits(lane.checkpoint, self.questions, lane.settings.max_new_tokens)
 
     def answers(self, journal: Journal, progress: Callable[[int], object] | None = None) -> Answered:
-        """The answers of all lanes; what the journal has is not asked again, and `progress` is told of all.
+        """The answers of all lanes; answers in the journal are not asked for again, but count for `progress`.
 
         Raises:
             ValueError: a prompt does not fit, or a decoder cannot run its checkpoint.
@@ -74,7 +74,7 @@ class SpecBench:
         return found
 
     def journal_name(self) -> str:
-        """A file name of its own for every run that measures something else."""
+        """A file name that differs for every run that measures something else."""
         return f".{TASK}-{self._digest()}.jsonl"
 
     def store(self, answered: Answered, folder: Path, provenance: Mapping[str, Any]) -> list[str]:
@@ -111,9 +111,9 @@ class SpecBench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Where the text of an answer first differs from the baseline's: question, turn and token, each counted from 0.
+    """The first difference of an answer from the baseline's: question, turn and token, each counted from 0.
 
-    A turn's prompt holds the earlier answers, so a question has one difference at most.
+    A turn's prompt holds the earlier answers, so a question has at most one difference.
     """
 
     question: int
@@ -123,7 +123,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """A lane on a part of the questions, n of them; the baseline has no speed-up. `same` texts are the baseline's."""
+    """A lane on n questions of a part; the baseline has no speed-up. `same` counts texts equal to the baseline's."""
 
     part: str
     n: int
@@ -161,7 +161,7 @@ def report(answered: Mapping[str, Mapping[int, Turns]], questions: Sequence[Ques
 
 
 def difference(question: int, ours: Turns, theirs: Turns) -> Difference | None:
-    """The first token at which two answers part; None where they are the same."""
+    """The first token at which two answers differ; None if they are the same."""
     for turn, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         if mine.ids != other.ids:
             pairs = zip(mine.ids, other.ids, strict=False)

@@ -1,6 +1,6 @@
-"""`python -m analysis agree`: whether self_speculative writes what autoregressive does; exit code 1 if not.
+"""`python -m analysis agree`: checks that self_speculative writes the text of autoregressive; exit code 1 if not.
 
-With --questions it is held against `generate` of transformers instead, as any other decoder (agree_questions.py).
+With --questions it and other decoders are compared with `generate` of transformers instead (agree_questions.py).
 """
 
 from __future__ import annotations

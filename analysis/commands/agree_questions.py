@@ -92,7 +92,7 @@ def _first_turn(question: Question) -> Question:
 
 
 def _journal(options: argparse.Namespace, lanes: Sequence[BenchmarkLane], questions: Sequence[Question]) -> Journal:
-    """That of this very comparison in the folder of --journal, or one in memory alone."""
+    """The journal of this very comparison in the folder of --journal, or one in memory."""
     if options.journal is None:
         return Journal()
     who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]

@@ -27,8 +27,8 @@ from mars.tasks import Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The checkpoint; its weights, or its base's, apart, as transformers runs them; a second AR one; the pair with its
-    draft.
+    """The models of a benchmark: the checkpoint; its weights or its base's as a separate model for transformers; a
+    second AR checkpoint; the pair with its draft.
     """
 
     checkpoint: Checkpoint

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
 def _described(
     evaluation: Evaluation, options: argparse.Namespace, checkpoint: Checkpoint, settings: DecodingSettings, plan: Plan
 ) -> dict[str, object]:
-    """The results, then everything needed to get them again."""
+    """The results, then everything needed to reproduce them."""
     return {
         **to_dict(evaluation),
         "checkpoint": str(options.checkpoint),

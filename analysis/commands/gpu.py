@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run what is left, say how each step ended, which targets were met and what is left. Returns the exit code.
+    """Run the remaining steps; print how each ended, which targets were met and what is left. Returns the exit code.
 
     Raises:
         ValueError: one sentence about the option or file at fault.
@@ -59,7 +59,7 @@ def _chosen(steps: tuple[Step, ...], names: list[str] | None) -> list[Step]:
 
 
 def _run_all(steps: list[Step], setup: Setup, outcome_file: OutcomeFile, minutes: float | None, *, named: bool) -> None:
-    """In order; what is done or failed before runs again only where it was named."""
+    """Run the steps in order; a step that is done or has failed runs again only if it was named."""
     begin = time.monotonic()
     for step in steps:
         before = outcome_file.outcomes.get(step.name)

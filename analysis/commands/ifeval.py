@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Ask, check, print a table and put the runs into the store; a progress bar goes to stderr.
 
-    Interrupted, the same command goes on where it stopped; what the store has is not run again.
+    After an interruption the same command goes on where it stopped; runs that the store has are not repeated.
 
     Raises:
         ValueError: one sentence about the option, prompt or file at fault.
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The rows of each lane by label, the ids of their runs, and what a reader has to know."""
+    """The rows of each lane by label, the ids of their runs, and notes for the reader."""
 
     rows: Mapping[str, pd.DataFrame]
     ids: Sequence[str]

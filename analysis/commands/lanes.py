@@ -77,7 +77,7 @@ def setup_of(
     metric: str | None = None,
     checked_by: str | None = None,
 ) -> BenchmarkSetup:
-    """These questions asked on this machine, as the entries of the runs have it."""
+    """The setup of these questions on this machine, for the entries of the runs."""
     checkpoint = lanes[-1].checkpoint
     return BenchmarkSetup(
         task=task,

@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the tasks, print a table and put the runs into the store; a progress bar goes to stderr.
 
-    Interrupted, the same command goes on where it stopped; tasks that the store has are not run again.
+    After an interruption the same command goes on where it stopped; tasks that the store has are not run again.
 
     Raises:
         ValueError: one sentence about the option, task or file at fault.
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSettings:
-    """What was said of the settings, and for what was left to the tasks the defaults."""
+    """The settings from the options; those left to the tasks have their defaults."""
     defaults = asdict(DecodingSettings())
     given = {name: value for name, value in vars(options).items() if value is not None or name not in _OF_TASKS}
     return decoding_settings(argparse.Namespace(**{**defaults, **given}), block_size)

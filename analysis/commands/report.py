@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, draw and write; a progress bar and what was left out go to stderr, the path of the page to stdout.
+    """Measure, draw and write; a progress bar and a list of skipped runs go to stderr, the path of the page to stdout.
 
     Raises:
         ValueError: one sentence about the folder or file at fault.

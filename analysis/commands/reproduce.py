@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List, or run the commands of what was named, then judge or draw it. Returns the exit code.
+    """List the recipes, or run those behind the given names and then judge or draw. Returns the exit code.
 
     Raises:
         ValueError: a name is unknown, the list of runs cannot be read, or a command failed.
@@ -91,7 +91,7 @@ def _is_of(recipe: Recipe, entry: Mapping[str, Any]) -> bool:
 
 
 def _is_there(recipe: Recipe) -> bool:
-    """Whether the models that a recipe trains are there: training them is hours of work."""
+    """Whether the models that a recipe trains exist already: training them takes hours."""
     return recipe.name == "ablation-models" and Path("runs/ablations/mars-b16/model.safetensors").is_file()
 
 
@@ -117,7 +117,7 @@ def _afterwards(names: Sequence[str], runs: Path) -> list[str]:
 
 
 def _call(command: str) -> None:
-    """Run a line of the shell, `python` being this one."""
+    """Run a shell command; `python` in it is this interpreter."""
     shell = shutil.which("bash")
     if shell is None:
         raise ValueError("bash was not found: run the commands of --dry-run yourself")

@@ -1,4 +1,4 @@
-"""Shared by the commands that measure: lists of numbers, and where a result came from."""
+"""Shared by the commands that measure: lists of numbers, and the provenance of a result."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def parse_sizes(text: str, what: str = "batch sizes") -> tuple[int, ...]:
 
 
 def machine(dtype: str, device: torch.device) -> str:
-    """The place where it ran, for people."""
+    """The machine of a run, for people."""
     threads = "" if device.type == "cuda" else f", torch threads: {torch.get_num_threads()}"
     return f"{dtype}, {hardware(str(device))}{threads}"
 
 
 def drift_note(name: str, rows: pd.DataFrame) -> list[str]:
-    """A sentence where a timed run surely got slower or faster over its turns; the run is kept as it is."""
+    """A sentence if a timed run surely got slower or faster over its turns; the run is kept as it is."""
     found = drift(rows)
     if found is None or found.p_value >= SURE:
         return []
@@ -56,7 +56,7 @@ def command_provenance(device: torch.device) -> dict[str, Any]:
 
 
 def described_run(dtype: str, device: torch.device) -> dict[str, Any]:
-    """The place where it ran, for programs."""
+    """The machine of a run, for programs."""
     return {
         "dtype": dtype,
         "device": str(device),
@@ -66,6 +66,6 @@ def described_run(dtype: str, device: torch.device) -> dict[str, Any]:
 
 
 def run_provenance(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance of an entry of the run store, of what `described_run` says."""
+    """The provenance of an entry of the run store, from the result of `described_run`."""
     found = {name: value for name, value in described.items() if name not in ("dtype", "device")}
     return {**found, "processes": 1, "plan": None}

@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Ask, print a table for each decoder and put the runs into the store; a progress bar goes to stderr.
 
-    Interrupted, the same command goes on where it stopped.
+    After an interruption the same command goes on where it stopped.
 
     Raises:
         ValueError: one sentence about the option, question or file at fault.

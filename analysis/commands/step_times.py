@@ -77,9 +77,9 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _predicted(step: Step, steps: Sequence[Step], replay: Replay | None) -> dict[str, float]:
-    """Tokens per second of all rows if the recorded acceptance held, and how many times those of one-token mode.
+    """Tokens per second of all rows if the recorded acceptance held, and their ratio to one-token mode.
 
-    One-token mode gains a token a row and pass; other query lengths than that of the record have no prediction.
+    One-token mode gains one token a row and pass; query lengths other than that of the record have no prediction.
     """
     gained = 1.0 if step.queries == 1 else replay.tokens_per_forward if replay and step.queries == replay.queries else 0
     if not gained:

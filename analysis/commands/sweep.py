@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run what is missing and print what there is then; a progress bar goes to stderr.
+    """Make the missing runs and print the result; a progress bar goes to stderr.
 
     Raises:
         ValueError: one sentence about the plan, a checkpoint or the store.

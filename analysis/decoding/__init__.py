@@ -1,1 +1,1 @@
-"""Decoders as they are measured: who takes part with which settings, how prompts get their places, the clock."""
+"""Decoders as they are measured: their settings, the places of prompts, and the clock."""

@@ -70,10 +70,10 @@ class DecoderSpec:
 def parse_decoder_specs(text: str, threshold: float | None) -> list[DecoderSpec]:
     """`generate` and the baseline, then the specs named in `text`, separated by commas, each once.
 
-    `threshold` is for those that take one and name none.
+    `threshold` is for words that can have one and name none.
 
     Raises:
-        ValueError: lists what can be written.
+        ValueError: lists the valid words.
     """
     words = [word.strip() for word in text.split(",")]
     return list(dict.fromkeys(_parse(word, threshold) for word in [GENERATE, BASELINE, *words]))
@@ -139,9 +139,9 @@ def _parse(word: str, threshold: float | None) -> DecoderSpec:
 
 
 def _takes(name: str) -> list[str]:
-    """The codes of what a spec of this decoder can be given: `generate` nothing.
+    """The codes of the settings that a spec of this decoder can have; `generate` has none.
 
-    A threshold that acts only with a continuation is that of the run.
+    If a threshold acts only with a continuation, it is that of the run.
     """
     info = decoders.TABLE.get(name)
     codes = [SETTINGS[setting].code for setting in info.settings] if info else []

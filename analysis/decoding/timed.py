@@ -1,7 +1,7 @@
 """Prompts decoded once, on the wall-clock: by a decoder of ours, or by `generate` of transformers.
 
-Where a decoder of ours can, a new row takes the place of one that has ended. Nothing is drawn, folded or turned to text
-between the two readings of the clock.
+If a decoder of ours can do so, a new row takes the place of one that has ended. Between the two readings of the clock
+nothing is drawn, folded or turned into text.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from mars.records import ForwardPass
 class Timed:
     """The times of one run. All times are wall-clock seconds unless said otherwise.
 
-    `outputs` are the token ids of each row up to and including the end of sequence; `first_token_seconds` is how long
-    each row took to its first token from the start of the pass that first read it, which is the first pass of the run
-    unless it had to wait for a place; `token_seconds` what a further token took, for each row that wrote two or more;
-    `model_seconds` the sum over all records, None where there are none (`generate`).
+    `outputs` are the token ids of each row up to and including the end of sequence. `first_token_seconds` is the time
+    of each row to its first token, from the start of the pass that first read it: the first pass of the run, unless the
+    row had to wait for a place. `token_seconds` is the time of a further token, for each row that wrote two or more;
+    `model_seconds` is the sum over all records, None without records (`generate`).
 
     Of the decode and verify passes: `passes`, how many there were; `pass_seconds`, the device time of each;
     `row_passes`, the rows that still wrote, summed over passes; `query_tokens`, positions forwarded; `read_positions`,
@@ -58,7 +58,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Stopwatch:
-    """The time, and the time once a device has finished what it was given; `synchronize` None: it never lags."""
+    """A clock that can first wait for a device to finish its work; `synchronize` None: the device never lags."""
 
     synchronize: Callable[[], None] | None = None
     now: Callable[[], float] = time.perf_counter
@@ -69,7 +69,7 @@ class Stopwatch:
         return cls(torch.cuda.synchronize if device.type == "cuda" else None)
 
     def settled(self) -> float:
-        """Seconds, with the device's queue empty."""
+        """The seconds on the clock when the device's queue is empty."""
         if self.synchronize is not None:
             self.synchronize()
         return self.now()
@@ -94,7 +94,7 @@ def run(
 
 
 def batches(decoder: str, prompts: Prompts, places: int) -> Iterator[Prompts]:
-    """The prompts as `run` takes them: all at once, or in batches of so many."""
+    """The prompts as `run` takes them: all at once, or in batches of this size."""
     step = len(prompts) if is_continuous(decoder) else places
     for first in range(0, len(prompts), step):
         yield prompts[first : first + step]
@@ -121,7 +121,7 @@ def logits_of(engine: Engine, ids: Sequence[int], keep: int) -> torch.Tensor:
 
 
 def arriving(begin: Callable[[], Iterator[ForwardPass]], watch: Stopwatch) -> tuple[list[ForwardPass], list[float]]:
-    """All records, and the times: of the start, of the arrival of each, and of the end, the device's queue empty."""
+    """All records, and the times of the start, of each arrival, and of the end, when the device's queue is empty."""
     found, times = [], [watch.settled()]
     for record in begin():
         found.append(record)
@@ -168,7 +168,7 @@ def _positions(record: ForwardPass, prompts: Prompts) -> int:
 
 
 class Generate:
-    """`model.generate`, greedy, with its default cache and a left-padded batch: the baseline from outside."""
+    """`model.generate`, greedy, with its default cache and a left-padded batch: the external baseline."""
 
     def __init__(self, model: PreTrainedModel, stop_token_ids: frozenset[int], max_new_tokens: int):
         self.stop_token_ids = stop_token_ids

@@ -1,9 +1,9 @@
 """Checks that exact decoding is exact: compares its texts with those of autoregressive decoding, and every token with
-what the model says in one pass over the whole text.
+the model's predictions in one pass over the whole text.
 
-In float32 the texts must be the same, token by token. In bfloat16 two tokens may be as good as tied, and then the shape
-of a pass decides which one is written. So there each token of a text is judged by its gap: how far its log-probability
-lies below the best one's when the model reads prompt and text at once.
+In float32 the texts must be the same, token by token. In bfloat16 two tokens may be nearly tied, and then the shape of
+a pass decides which one is written. So there each token of a text is judged by its gap: the distance of its
+log-probability below the best one when the model reads prompt and text at once.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Texts = Sequence[tuple[int, ...]]
 class Agreement:
     """The agreement of n texts of one decoder, at one batch size, with the baseline at the first batch size.
 
-    `identical` texts are those with the very tokens of the baseline. Of all tokens written, `best` are those that no
-    other beats in the pass over the whole text, `wide` those whose gap, in nats, is above `LARGEST_GAP`;
-    `widest` is where the largest gap is, as (problem, position in the text). `layout` is None for the baseline.
+    `identical` counts the texts with exactly the tokens of the baseline. `best` counts the written tokens that no other
+    token beats in the pass over the whole text, `wide` those whose gap, in nats, is above `LARGEST_GAP`. `widest` is
+    the place of the largest gap, as (problem, position in the text). `layout` is None for the baseline.
     """
 
     layout: LayoutName | None
@@ -46,7 +46,7 @@ class Agreement:
     widest: tuple[int, int]
 
     def holds(self, dtype: str) -> bool:
-        """Whether it is what is promised in this dtype; nothing is promised of the baseline's gaps."""
+        """Whether the promise for this dtype holds; there is none for the baseline's gaps."""
         if dtype == "float32":
             return self.identical == self.n
         return self.layout is None or self.wide == 0
@@ -60,7 +60,7 @@ def agreements(
     batch_sizes: Sequence[int],
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[Agreement]:
-    """The baseline and each layout at each batch size in turn; `progress` is told of every run that is done.
+    """The baseline and each layout at each batch size in turn; `progress` is called after every run.
 
     Raises:
         ValueError: a prompt does not fit, or the model or the settings do not suit exact decoding.

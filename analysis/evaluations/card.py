@@ -1,4 +1,4 @@
-"""The model card of a checkpoint: how it was trained, and what was measured on it."""
+"""The model card of a checkpoint: its training and its measured results."""
 
 from __future__ import annotations
 

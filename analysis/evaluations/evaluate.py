@@ -1,7 +1,7 @@
-"""Held-out accuracy of a checkpoint under a decoder, and what each token cost.
+"""Held-out accuracy of a checkpoint under a decoder, and the cost of its tokens.
 
-Problems are decoded family by family, by their numbers, `batch_size` at a time; every row of a batch gets what it gets
-alone, so in float32 the batch size changes the speed and nothing else.
+Problems are decoded family by family, by their numbers, `batch_size` at a time. Every row of a batch gets the same
+result as alone, so in float32 the batch size changes the speed and nothing else.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One problem: what was written, whether it is right, and the passes it took (its own, not the batch's).
+    """One problem: the text, whether it is right, and the passes that it took (its own, not the batch's).
 
     Passes of a draft model are in `draft_passes` alone.
     """
@@ -120,9 +120,9 @@ def evaluate(
     plan: Plan,
     progress: Callable[[int], object] | None = None,
 ) -> Evaluation:
-    """Decode the problems of `plan` and check the answers; `progress` is told how many more problems are done.
+    """Decode the problems of `plan` and check the answers; `progress` gets the number of problems just done.
 
-    A few tokens are decoded first and not counted, so that no family pays for the start of the device.
+    A few uncounted tokens are decoded first, so that the start-up of the device counts for no family.
 
     Raises:
         ValueError: the decoder is unknown or cannot run this checkpoint, or a prompt does not fit its context.

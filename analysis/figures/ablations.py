@@ -23,7 +23,7 @@ _ASIDE = 0.07
 def ablation_points(table: pd.DataFrame) -> pd.DataFrame:
     """The points of `ablation`, one a row: MARS models at the block size that they were trained for.
 
-    Of ours those that saw equally many conversations, the largest such group, so that nothing else differs.
+    Of our models only the largest group that saw equally many conversations, so that nothing else differs.
     """
     size, at = table["model.block_size"], table["threshold"]
     found = table[
@@ -76,7 +76,7 @@ def ablation(table: pd.DataFrame) -> go.Figure:
 
 
 def _alike(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of our runs those of the most models that saw equally many conversations and were asked the same tasks."""
+    """Of our runs those of the largest group of models with equally many conversations, on the same tasks."""
     models = rows.drop_duplicates(["model.examples", "tasks", "model.block_size", "model.sft_loss"])
     counts = models.groupby(["model.examples", "tasks"], dropna=False).size()
     if counts.empty:
@@ -86,7 +86,7 @@ def _alike(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _look(number: int, base: str, loss: bool) -> Look:
-    """Colour and dash say whether there was an SFT loss, the symbol whose model it is."""
+    """Colour and dash show whether there was an SFT loss, the symbol shows whose model it is."""
     own = Look.number(0 if loss else 1)
     return Look(own.colour, f"{_SYMBOLS[number % len(_SYMBOLS)]}-open", "dot") if base else own
 

@@ -30,7 +30,7 @@ def acceptance_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def acceptance(runs: RunStore, table: pd.DataFrame) -> go.Figure:
-    """Share of passes that accepted 1, 2, 3, … tokens, of every run in `table`: choose a handful."""
+    """Share of passes that accepted 1, 2, 3, … tokens, for every run in `table`: give it only a handful."""
     points = acceptance_points(runs, table)
     if points.empty:
         return empty("Nothing to draw: the selection has no measured run.", NAME)

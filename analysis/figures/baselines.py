@@ -1,4 +1,4 @@
-"""The baselines of the runs of a store: AR for accuracy, for speed the AR run that took turns with them."""
+"""The baselines of the runs of a store: the AR model for accuracy, the AR run of the same turns for speed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIKE = ("seed", "settings.max_new_tokens")
 
 
 class Baselines:
-    """Of a store, whose table is `table`; the AR baseline of a run is that of its model (`analysis.runs.baseline`)."""
+    """The baselines in a store with this `table`; a run has the AR baseline of its model (`analysis.runs.baseline`)."""
 
     def __init__(self, runs: RunStore, table: pd.DataFrame) -> None:
         self._runs = runs
@@ -60,8 +60,8 @@ class Baselines:
     def speed_of(self, row: Row) -> tuple[str, pd.DataFrame] | None:
         """Id and rows of the autoregressive run that took turns with this one.
 
-        That of the AR baseline if there is one, so that accuracy and speed are compared with the same run; else that of
-        the same weights.
+        This is a run of the AR baseline if there is one, so that accuracy and speed are compared with the same model;
+        else one of the same weights.
         """
         if not row["timed"]:
             return None

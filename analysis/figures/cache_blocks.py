@@ -29,7 +29,7 @@ def caching_points(table: pd.DataFrame) -> pd.DataFrame:
 def caching(table: pd.DataFrame) -> go.Figure:
     """Speed-up over the autoregressive run of the same batch size; blue is faster than it, vermillion slower.
 
-    Colours are those of 2 × at most and of 0.5 × at least, so that they mean the same in every store.
+    The colour scale is the same for every store: from 0.5 × to 2 ×.
     """
     points = caching_points(table)
     if points.empty:

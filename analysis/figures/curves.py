@@ -51,9 +51,9 @@ class Axes:
 
 
 def drawable(table: pd.DataFrame, axes: Axes, by: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows that have both measures, one for each series, threshold and value of `by`: that with most problems.
+    """The rows that have both measures, one for each series, threshold and value of `by`: the one with most problems.
 
-    Sorted as lines run: from one-token mode to the most lenient threshold.
+    They are sorted along the lines: from one-token mode to the most lenient threshold.
     """
     found = table[table[axes.x].notna() & table[axes.y].notna()]
     lenient = found["threshold"].where(found["settings.score"] == "entropy", -found["threshold"])
@@ -63,7 +63,7 @@ def drawable(table: pd.DataFrame, axes: Axes, by: Sequence[str] = ()) -> pd.Data
 
 
 def drawable_by(against: str) -> list[str]:
-    """What, beside series and threshold, sets points against this measure apart: seconds are those of a batch size.
+    """The columns that, beside series and threshold, distinguish points: the batch size if the measure is a time.
 
     Raises:
         ValueError: nothing of this name can be drawn against.

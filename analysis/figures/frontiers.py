@@ -1,5 +1,5 @@
-"""Accuracy against speed: all runs in one panel, a panel for each family, or for each model whose scores compare;
-and the worth in seconds of a gain in tokens per forward.
+"""Accuracy against speed: all runs in one panel, a panel for each family, or one for each setting with several scores;
+and the speed-up that a gain in tokens per forward brings.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _TIMED = "timed runs, and autoregressive ones in their group"
 
 
 def height(table: pd.DataFrame) -> str:
-    """What the frontier of these runs has upwards: accuracy, or where nobody judged them the texts that are AR's."""
+    """The vertical measure of the frontier: accuracy, or the share of AR's texts if nobody judged these runs."""
     return SAME_TEXT if table[ACCURACY].isna().all() and table[SAME_TEXT].notna().any() else ACCURACY
 
 
 def frontier_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.DataFrame:
     """The points of `frontier`, one a row.
 
-    `standing` is that of `analysis.stats.Standing` among the points of the panel that can be compared: measured, on as
-    many problems as any, and in tokens per forward without a draft model, whose passes are not counted. `best_by_value`
-    says that no other of them is as accurate and as fast.
+    `standing` is that of `analysis.stats.Standing` among the comparable points of the panel: measured, on as many
+    problems as any, and for tokens per forward without a draft model, whose passes are not counted. `best_by_value`
+    says that no other of these points is as accurate and as fast.
     """
     by, axes = drawable_by(against), Axes(x=against, y=height(table))
     points = drawable(table, axes, by)
@@ -73,7 +73,7 @@ def families_points(table: pd.DataFrame, *, against: str = PER_FORWARD) -> pd.Da
 
 
 def families(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
-    """The same, a panel for each family; `table` has a row for each run and family."""
+    """The frontier in a panel for each family; `table` has a row for each run and family."""
     points = families_points(table, against=against)
     if points.empty:
         return empty("Nothing to draw: the selection has no runs with a row for each family.", FAMILIES)
@@ -82,7 +82,7 @@ def families(table: pd.DataFrame, *, against: str = PER_FORWARD) -> go.Figure:
 
 
 def scores_points(table: pd.DataFrame) -> pd.DataFrame:
-    """The points of `scores`, one a row: of settings that were run with more than one score."""
+    """The points of `scores`, one a row: the settings that were run with more than one score."""
     points = drawable(table, Axes(x=PER_FORWARD))
     alike = [series_words({**row, "settings.score": "probability"}) for row in points.to_dict("records")]
     points = points.assign(setting=alike)
@@ -91,7 +91,7 @@ def scores_points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores(table: pd.DataFrame) -> go.Figure:
-    """Probability, margin and entropy as the score that is held against the threshold, a panel for each setting."""
+    """Probability, margin and entropy as the score that is compared with the threshold, a panel for each setting."""
     points = scores_points(table)
     if points.empty:
         return empty("Nothing to draw: the selection has no setting that was run with two scores.", SCORES)
@@ -134,7 +134,7 @@ def _standings(points: pd.DataFrame, axes: Axes) -> dict[str, Standing]:
 
 
 def _add_rings(figure: go.Figure, points: pd.DataFrame, axes: Axes, index: int, panels: int) -> None:
-    """A ring around the points that no other matches in both."""
+    """Add a ring around the points that no other point matches in both measures."""
     best = points[points["best_by_value"]]
     figure.add_trace(
         go.Scatter(

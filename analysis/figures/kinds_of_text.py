@@ -91,7 +91,7 @@ def kinds(store: RunStore, categories: Mapping[int, str]) -> go.Figure:
 
 
 def _pair(store: RunStore) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """The exact run on most questions, of these the one with most tokens per forward, and the AR run of its turns."""
+    """The exact run on most questions (among several, with most tokens per forward), and the AR run of its turns."""
     runs = [entry for entry in store.entries if list(entry["tasks"]) == [TASK] and entry["group"]]
     plain_runs = {entry["group"]: entry for entry in runs if entry["decoder"] == BASELINE}
     exact = [entry for entry in runs if entry["decoder"] == EXACT and entry["group"] in plain_runs]

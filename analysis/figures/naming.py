@@ -1,4 +1,4 @@
-"""The names of the marks of a table, the same as in the whole store: a filter renames and recolours nothing."""
+"""The names of the marks of a table, the same as in the whole store, so that a filter renames and recolours nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _TELLING = ("device", "dtype")
 
 
 def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
-    """The table with these columns more; `baseline` is the fingerprint of the AR baseline.
+    """The table with further columns; `baseline` is the fingerprint of the AR baseline.
 
-    `model` is a name that no two models share, `series` what the runs of a line share, `threshold` the one that
-    decided, `rank` the number of the series' look, `over` the AR run of the same turns in words, `hover` the text of a
-    mark.
+    `model` is a name that no two models share, `series` the settings that the runs of a line share, `threshold` the one
+    that decided, `rank` the number of the series' look, `over` the AR run of the same turns in words, `hover` the text
+    of a mark.
     """
     found = table.assign(model=_models(table))
     found["over"] = _over(found)
@@ -42,7 +42,7 @@ def _over(table: pd.DataFrame) -> pd.Series:
 
 
 def _series(records: Sequence[Row]) -> list[str]:
-    """The settings common to a line, in words; device, number format and tasks are named where these differ."""
+    """The settings common to a line, in words; device, number format and tasks are named if they differ."""
     names = [series_words(row) for row in records]
     for column in _TELLING:
         values: dict[str, set[object]] = {}
@@ -59,7 +59,7 @@ def _series(records: Sequence[Row]) -> list[str]:
 
 
 def _task_words(row: Row, usual: tuple[str, ...]) -> str:
-    """The tasks of a run that were not those of most runs, and of all that is published."""
+    """The tasks of a run in words, if they are not those of most runs or if the run is published."""
     tasks = row["tasks"]
     if row["source"] == PUBLISHED:
         return " · mean" if len(tasks) > 1 else "".join(f" · {task}" for task in tasks)
@@ -69,9 +69,9 @@ def _task_words(row: Row, usual: tuple[str, ...]) -> str:
 
 
 def _models(table: pd.DataFrame) -> list[str]:
-    """The name of each row's model; with what it saw, or else its fingerprint, where several have that name.
+    """The name of each row's model; if several models share it, with its number of conversations or its fingerprint.
 
-    Published models have no fingerprints: what tells those of one name apart is their block size.
+    Published models have no fingerprints: their block size tells those of one name apart.
     """
     weights = table.groupby("model.name")["model.fingerprint"].nunique()
     seen = table.groupby("model.name")["model.examples"].nunique()
@@ -90,7 +90,7 @@ def _models(table: pd.DataFrame) -> list[str]:
 
 
 def _ranks(table: pd.DataFrame) -> dict[str, int]:
-    """The number of each series' look: those with most runs come first, so that these differ most."""
+    """The number of each series' look. Series with most runs get the first looks, which differ most."""
     counts = table["series"].value_counts()
     return {
         name: rank for rank, name in enumerate(sorted(counts.index, key=lambda name: (-counts[name], _natural(name))))
@@ -98,5 +98,5 @@ def _ranks(table: pd.DataFrame) -> dict[str, int]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """A key by which b4 comes before b16."""
+    """A sort key that puts b4 before b16."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]

@@ -25,8 +25,8 @@ _BAR, _LINE, _GAP = 18, 14, 16
 def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, against: str = PER_FORWARD) -> pd.DataFrame:
     """The bars of `equal_accuracy`, one a row, and the decoders without a setting that qualifies (`qualifies` False).
 
-    `p_value` is that of "it loses `points` or more", by the score test of `PairedDifference`, corrected (Holm) over the
-    settings that were tried of one series at one batch size.
+    `p_value` is for "it loses `points` or more", by the score test of `PairedDifference`, with Holm's correction over
+    the settings tried in one series at one batch size.
 
     Raises:
         ValueError: the points are not between 0 and 100, or nothing of this name can be drawn against.

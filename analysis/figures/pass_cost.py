@@ -1,4 +1,4 @@
-"""The cost of a pass by its columns: its milliseconds, above the least time to read the weights and compute."""
+"""The cost of a pass by its columns: its milliseconds, and the least time to read the weights and to compute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pass_cost_points(measured: Mapping[str, Any] | None) -> pd.DataFrame:
     """One row a width of a file of `python -m analysis columns`, in milliseconds; none without a file.
 
     `reading` and `computing` are the roofline of the same machine: bytes of the weights over its read bandwidth, and
-    operations of so many columns over what a large product reaches. NaN where the file has no roofline.
+    operations of the columns over the rate of a large product. They are NaN if the file has no roofline.
     """
     if measured is None:
         return pd.DataFrame()

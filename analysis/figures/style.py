@@ -1,6 +1,6 @@
-"""The look of figures: colours, shapes and dashes that stay apart without colour, a light and a dark template.
+"""The look of figures: colours, shapes and dashes that differ even without colour, a light and a dark template.
 
-All that depends on the ground is in the template, so a page changes between light and dark by the template alone.
+Only the template depends on the background, so a page changes between light and dark by the template alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FONT = '"IBM Plex Sans", ui-sans-serif, system-ui, sans-serif'
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The look of a series: colour, shape and dash each tell it from the others."""
+    """The look of a series: each of colour, shape and dash distinguishes it from the others."""
 
     colour: str
     symbol: str
@@ -78,7 +78,7 @@ def translucent(colour: str, opacity: float) -> str:
 
 
 def template(*, dark: bool) -> go.layout.Template:
-    """All that depends on the ground; the ground itself is transparent."""
+    """Everything that depends on the background; the background itself is transparent."""
     ink, line, card = ("#f3eee8", "#3f3a34", "#26221e") if dark else ("#1d1a17", "#e0dad2", "#ffffff")
     axis = {
         "gridcolor": line,
@@ -116,10 +116,10 @@ def rows_height(rows: int) -> int:
 
 
 def finish(figure: go.Figure, name: str, *, plot_height: int = PLOT_HEIGHT) -> go.Figure:
-    """Give `figure` a light ground, its size, and a legend below.
+    """Give `figure` the light template, its size, and a legend below.
 
-    The zoom stays while figures called `name` follow each other. The height has room for the legend on a wide page;
-    where it takes more, it scrolls, or the page makes the plot area `layout.meta["plot_height"]` high again.
+    The zoom stays while figures called `name` follow each other. The height has room for the legend on a wide page. A
+    larger legend scrolls, or the page makes the plot area `layout.meta["plot_height"]` high again.
     """
     named = [mark.name for mark in figure.data if mark.showlegend is not False]
     named += [shape.name for shape in figure.layout.shapes if shape.showlegend]

@@ -1,4 +1,4 @@
-"""Requests that arrive at random: goodput, and the times that users wait, against how many arrive a second."""
+"""Requests that arrive at random: goodput and the waiting times of users, against the arrivals a second."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ENDS = (("p50", "solid", 1.0), ("p99", "dot", 0.7))
 
 
 def under_load_points(test: LoadTest) -> pd.DataFrame:
-    """One row a lane and trace; times in seconds, NaN where no answer got so far."""
+    """One row a lane and trace; times in seconds, NaN if no answer got so far."""
     lanes = list(dict.fromkeys(one.lane for one in test.results))
     ranks = {lane: place for place, lane in enumerate(name for name in lanes if name != BASELINE_LANE)}
     rows = []
@@ -89,7 +89,7 @@ def under_load(test: LoadTest) -> go.Figure:
 
 
 def _traces(rows: pd.DataFrame, name: str, *, legend: bool) -> list[go.Scatter]:
-    """The lines of a lane in one panel: one of goodput, p50 and p99 of times; the bursts as marks beside them."""
+    """The lines of a lane in one panel: goodput, or p50 and p99 of a time; the bursts are marks beside them."""
     lane = str(rows["series"].iloc[0])
     look = BASELINE if rows["rank"].iloc[0] < 0 else Look.number(int(rows["rank"].iloc[0]))
     shown = [("", "solid", 1.0)] if name == "goodput" else list(_ENDS)

@@ -38,8 +38,8 @@ _LEFT_OUT = {"threshold", "seed"}
 def decoder_words(row: Row) -> str:
     """Decoder and settings, the threshold aside: "sliding_window · B 4 · margin".
 
-    Of the settings that decide in this decoder, or of all where it is not in our table, those that are not as usual;
-    the usual block size is the one trained for.
+    Named are the settings that act on this decoder (all settings for an unknown one) and differ from the usual ones;
+    the usual block size is that of the training.
     """
     decoder = str(row["decoder"])
     info = decoders.TABLE.get(decoder)
@@ -58,7 +58,7 @@ def task_words(task: object) -> str:
 
 
 def series_words(row: Row) -> str:
-    """The name of the series of this run: what all its points share, whatever their thresholds."""
+    """The name of the series of this run: the settings that all its points share, but for the threshold."""
     if row["source"] == PUBLISHED:
         return f"published ({SOURCE}) · {model_words(row)}"
     return f"{model_words(row)} · {decoder_words(row)}"
@@ -71,7 +71,7 @@ def model_words(row: Row) -> str:
 
 
 def threshold_words(row: Row) -> str:
-    """The threshold, "one-token mode", or nothing where the decoder heeds none."""
+    """The threshold, "one-token mode", or nothing if the decoder heeds none."""
     if not heeds_threshold(row):
         return ""
     threshold = row.get("settings.threshold")
@@ -88,7 +88,7 @@ def heeds_threshold(row: Row) -> bool:
 
 
 def hover(row: Row, *first: str) -> str:
-    """The text of a mark, as Plotly's HTML: its name, model, setting, lines of ours, what was measured, and where."""
+    """The text of a mark, as Plotly's HTML: its name, model, setting, further lines, measured values, and machine."""
     published = row["source"] == PUBLISHED
     info = decoders.TABLE.get(row["decoder"])
     setting = " · ".join(word for word in (decoder_words(row), threshold_words(row)) if word)
@@ -129,7 +129,7 @@ def interval_words(value: float, low: float, high: float, *, form: str) -> str:
 
 
 def cut(text: str) -> str:
-    """`text`, its end left off where it is too long for a legend or a telephone."""
+    """`text`, cut off if it is too long for a legend or a telephone."""
     return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
 
 
@@ -147,7 +147,7 @@ def _families(row: Row) -> str | None:
 
 
 def folded(text: str, width: int = WIDTH) -> str:
-    """`text` as Plotly's HTML, broken between words that " · " joins, and cut where one of these is too long."""
+    """`text` as Plotly's HTML, with line breaks at " · "; a part that is too long is cut off."""
     return "<br>".join(plain(line) for line in _folded(text, width))
 
 

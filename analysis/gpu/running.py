@@ -1,4 +1,4 @@
-"""Running steps: each a process with a time limit; a file beside the results says how each ended."""
+"""Runs steps, each as a process with a time limit; a file beside the results says how each ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of a step: in so many seconds, on this date, with a sentence where it did not end well."""
+    """The end of a step: its seconds, its date, and a sentence if it did not end well."""
 
     state: State
     seconds: float
@@ -76,7 +76,7 @@ class OutcomeFile:
 
 
 def hindrance(step: Step, outcome_file: OutcomeFile, unavailable: Callable[[], str | None]) -> str | None:
-    """One sentence why a step cannot run here; `unavailable` says why the base cannot be read."""
+    """One sentence why a step cannot run here; `unavailable` is the reason why the base cannot be read."""
     if missing := [name for name in step.needs if find_spec(name) is None]:
         return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
     if waiting := [name for name in step.after if not outcome_file.is_done(name)]:
@@ -110,7 +110,7 @@ def run_step(step: Step, setup: Setup, minutes: float = LIMIT_MINUTES) -> Outcom
 
 
 def _call(words: Sequence[str], log: Path, seconds: float) -> tuple[int | None, str]:
-    """The exit code, None where the time was up, and what it printed. Its children end with it."""
+    """The exit code, None if the time was up, and its output. Its child processes end with it."""
     with log.open("a", encoding="utf-8") as errors:
         errors.write(f"$ {' '.join(words)}\n")
         errors.flush()
@@ -132,7 +132,7 @@ def _call(words: Sequence[str], log: Path, seconds: float) -> tuple[int | None, 
 
 
 def _environment() -> dict[str, str]:
-    """Python says everything at once, and finds this repository and the tests' helpers."""
+    """The environment: Python's output is not buffered, and it finds this repository and the tests' helpers."""
     paths = [".", "tests", *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
 

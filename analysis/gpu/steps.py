@@ -1,4 +1,4 @@
-"""The steps, the most valuable first: what each runs, what it needs, and how long it may take."""
+"""The steps, the most valuable first, each with its commands, its needs and its time limit."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Words = tuple[str, ...]
 class Step:
     """Commands behind `python`, one after the other, that together end within `minutes`.
 
-    `needs` are modules, `after` steps that must have ended well; `base`: it decodes with the real base. `goes_on`: cut
-    off by its limit, it goes on where it stopped. `result` is the file that keeps the JSON which the last command
-    prints as its last line.
+    `needs` are modules, `after` are steps that must have ended well. With `base` it decodes with the real base. With
+    `goes_on` it continues where it stopped if the time limit ended it. `result` is the file for the JSON that the last
+    command prints as its last line.
     """
 
     name: str
@@ -218,7 +218,7 @@ def _analysis(setup: Setup, command: str, *options: str) -> tuple[str, ...]:
 
 
 def write_inputs(folder: Path) -> None:
-    """Write the smallest shape, questions and conversations, those of a rehearsal, where `Setup` names them."""
+    """Write the inputs of a rehearsal, the smallest shape, questions and conversations, where `Setup` names them."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(_SHAPE) + "\n", encoding="utf-8")
     _write_lines(folder / "questions.jsonl", _QUESTIONS)

@@ -18,7 +18,7 @@ _LINEAR = "self_speculative/linear"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A sentence, the bound, and the value measured; `least`: the value should be no lower, else no higher."""
+    """A sentence, the bound, and the measured value; with `least` the bound is a minimum, else a maximum."""
 
     says: str
     bound: float
@@ -32,7 +32,7 @@ class Target:
 
 
 def targets(runs: Path) -> list[Target]:
-    """The targets that the results in this folder say something about."""
+    """The targets for which this folder has results."""
     return [*_passes(_read(runs / "passes-7b.json")), *_decoders(_read(runs / "bench-masks.json"))]
 
 

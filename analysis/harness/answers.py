@@ -1,7 +1,8 @@
-"""Many prompts decoded with strings that end an answer: each answer as soon as it is complete, and what it cost.
+"""Decodes many prompts with strings that end an answer: yields each complete answer at once, with its cost.
 
-A row whose answer is complete leaves its place to the next prompt before the next pass. Where a decoder cannot do that,
-the rows of a batch go on together until all are complete; what a row writes after its end is dropped and not counted.
+A row whose answer is complete leaves its place to the next prompt before the next pass. If a decoder cannot do that,
+the rows of a batch go on together until all are complete; tokens after the end of an answer are dropped and not
+counted.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def answers(
     places: int,
     new_ends: Callable[[], Ends],
 ) -> Iterator[tuple[int, Answer]]:
-    """The number of a prompt and its answer, in the order in which they end; `places` prompts decode at once.
+    """Yield the number of a prompt and its answer, in the order in which they end; `places` prompts decode at once.
 
     Raises:
         ValueError: a prompt is empty or does not fit, or the decoder cannot run this model.
@@ -78,7 +79,7 @@ def answers(
 
 @dataclass(slots=True)
 class _Row:
-    """An answer in the making."""
+    """An answer that is not complete yet."""
 
     ends: Ends
     ids: list[int] = field(default_factory=list)

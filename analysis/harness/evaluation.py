@@ -1,4 +1,4 @@
-"""Runs tasks, from plan to run store; what the store or a journal has is not computed again."""
+"""Runs tasks, from plan to run store; results in the store or a journal are not computed again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mars.config import DecodingSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The part that all tasks of one command share; `settings` holds but for what a task decides itself."""
+    """The settings that all tasks of one command share; a task may override some of the decoding `settings`."""
 
     model: Mapping[str, Any]
     draft: Mapping[str, Any] | None
@@ -38,7 +38,7 @@ class Setting:
     device: str
 
     def journal_name(self, options: TaskOptions) -> str:
-        """A file name of its own for every command that asks for something else."""
+        """A file name that differs for every command that asks for something else."""
         told = json.dumps([asdict(self), asdict(options)], default=str, sort_keys=True)
         return f".lm-eval-{hashlib.sha256(told.encode()).hexdigest()[:10]}.jsonl"
 
@@ -63,10 +63,10 @@ def evaluate(
     folder: Path,
     provenance: Mapping[str, Any],
 ) -> Evaluation:
-    """Run the tasks, and add to the store of `folder` what it can hold.
+    """Run the tasks, and add the results that the run store can hold to that of `folder`.
 
-    `provenance` completes the entries. Until the end every result is kept in a journal in the folder, from which the
-    same call goes on after an interruption.
+    `provenance` completes the entries. Until the end, a journal in the folder keeps every result; after an interruption
+    the same call goes on from there.
 
     Raises:
         ValueError: a task cannot be run so, or the store cannot be written.
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def setting_entry(setting: Setting, plan: Planned, options: TaskOptions) -> dict[str, Any]:
-    """The id and the setting of a task's run; what is missing is the provenance."""
+    """The id and the setting of a task's run; only the provenance is missing."""
     if plan.request is None:
         raise ValueError(f"task {plan.name} writes no answers, so there is no run of it")
     settings = plan.request.settings
@@ -127,7 +127,7 @@ def _takes_threshold(setting: Setting) -> bool:
 
 
 def _ask(lm: MarsLM, plans: Sequence[Planned], options: TaskOptions, manager: TaskManager) -> dict[str, Any]:
-    """What the harness makes of these tasks, every sample included."""
+    """The harness's results for these tasks, every sample included."""
     results: dict[str, Any] = lm_eval.simple_evaluate(
         model=lm,
         tasks=[plan.task for plan in plans],

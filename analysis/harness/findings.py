@@ -75,7 +75,7 @@ def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Findin
 
 
 def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
-    """The entry of a task for the run store; it does not say which prompts were truncated."""
+    """The result of a task from the rows in the run store; these do not say which prompts were truncated."""
     correct = int(rows["correct"].sum())
     return Finding(
         task=plan.name,

@@ -1,4 +1,4 @@
-"""The results of a run so far, by request, in a file that grows with each, so that the run can go on later."""
+"""The results of a run so far, by request, in a file that each result extends, so that the run can go on later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 class Journal:
     """Results (JSON values) by the key of their request; with a `path` also in that file, one line each.
 
-    A line that an interruption cut short is dropped, with all that may follow it.
+    A line that an interruption cut short is dropped, with everything after it.
     """
 
     def __init__(self, path: Path | None = None):

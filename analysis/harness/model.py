@@ -57,11 +57,11 @@ class GenerationRequest:
 
 @register_model("mars")
 class MarsLM(HFLM):
-    """`settings` but for what a task decides itself; `batch_size` prompts decode at once.
+    """The model. A task may override some of its `settings`; `batch_size` prompts decode at once.
 
-    Results go into the `journal`, and what it holds is not computed again. The result of a request to generate is an
-    object with the fields of `Answer`, `tokens` and `text` instead of `ids`, and `truncated`: whether the prompt lost
-    its beginning.
+    Results go into the `journal`; those in it are not computed again. The result of a request to generate is an object
+    with the fields of `Answer`, but `tokens` and `text` instead of `ids`, and `truncated`: whether the prompt lost its
+    beginning.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class MarsLM(HFLM):
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     def request(self, generation_kwargs: Mapping[str, Any]) -> GenerationRequest:
-        """How this model would answer under a task's `generation_kwargs`.
+        """The request that a task's `generation_kwargs` make.
 
         Raises:
             ValueError: it cannot.
@@ -176,7 +176,7 @@ class MarsLM(HFLM):
         return ids
 
     def _ends(self, request: GenerationRequest) -> Ends:
-        """Whether an answer has come to a stop string, as `hf` sees it with one row in a batch."""
+        """Whether an answer has reached a stop string, by the test that `hf` makes with one row in a batch."""
         criteria = stop_sequences_criteria(self.tokenizer, list(request.until), 0, 1)
         return lambda ids: bool(criteria(torch.tensor([ids]), None).all())
 
@@ -190,7 +190,7 @@ def _model_of(engine: Engine) -> PreTrainedModel:
 
 @contextmanager
 def _without_advice() -> Iterator[None]:
-    """`hf` warns that a model which is loaded already leaves it less to do."""
+    """A context without the warning of `hf` that a loaded model leaves it less to do."""
     log = logging.getLogger("lm_eval.models.huggingface")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -219,7 +219,7 @@ def read_request(generation_kwargs: Mapping[str, Any], base: DecodingSettings, e
 
 
 def _drawing(options: dict[str, Any]) -> dict[str, float]:
-    """Takes what concerns drawing out of `options`. Greedy decoding ignores it, as it does in transformers."""
+    """Take the options of sampling out of `options`. Greedy decoding ignores them, as it does in transformers."""
     draws, temperature, top_p = options.pop("do_sample"), options.pop("temperature", 0.0), options.pop("top_p", 1.0)
     if not draws:
         for key in _DRAWING:
@@ -231,7 +231,7 @@ def _drawing(options: dict[str, Any]) -> dict[str, float]:
 
 
 def recall(journal: Journal, kind: str, requests: Sequence[Instance], run: Run) -> list[Any]:
-    """The results of the requests, in order. `run` is given those that are not there, equal ones once."""
+    """The results of the requests, in order. `run` gets the requests that are not in the journal, equal ones once."""
     keys = [hash_args(kind, request.args) for request in requests]
     fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in journal}
     if fresh:
@@ -243,13 +243,13 @@ def recall(journal: Journal, kind: str, requests: Sequence[Instance], run: Run) 
 
 
 class Hook(CacheHook):
-    """How the `hf` model tells of each likelihood as soon as it has it."""
+    """The hook through which the `hf` model reports each likelihood as soon as it has it."""
 
     def __init__(self, journal: Journal):
         super().__init__(None)
         self._journal = journal
 
     def add_partial(self, attr: str, req: Iterable[Any], res: Any) -> None:
-        """Keep the result of a request; those of generating come with their measurements, by `recall`."""
+        """Keep the result of a likelihood request; `recall` keeps those of generation, with their measurements."""
         if attr != GENERATE:
             self._journal.add(hash_args(attr, req), res)

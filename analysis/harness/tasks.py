@@ -1,4 +1,4 @@
-"""Tasks of the harness: which questions are asked, how, and by which metric an answer is right or wrong."""
+"""Tasks of the harness: their questions, the form of the prompts, and the metric that says which answers are right."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PLACE = ("dataset_path", "dataset_name", "dataset_kwargs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """The options of the command line for the tasks; `generation` overrides what they ask of an answer themselves.
+    """The command line's options for the tasks; `generation` overrides the tasks' own settings of generation.
 
-    `limit` is how many questions of each task, `metric` a name, or a name and a filter as the harness writes them:
+    `limit` is the number of questions of each task, `metric` a name, or a name and a filter as the harness writes them:
     "exact_match,flexible-extract".
     """
 
@@ -55,7 +55,7 @@ class TaskOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A task as it will be run. `request` is None where nothing is written, as in multiple choice.
+    """A task as it will be run. `request` is None if no text is generated, as in multiple choice.
 
     `harness` is the field of that name in the run store.
     """
@@ -106,7 +106,7 @@ def _load(manager: TaskManager, names: Sequence[str]) -> tuple[TaskManager, dict
 
 
 def planned(name: str, task: Task, options: TaskOptions, lm: MarsLM) -> Planned:
-    """What running a task means.
+    """Plan a task: its questions, metric and request.
 
     Raises:
         ValueError: it asks for what is not supported, or has no such metric.
@@ -155,13 +155,13 @@ def _metric(name: str, task: Task, wanted: str | None) -> tuple[str, str]:
 
 
 def _shots(task: Task, wanted: int | None) -> int:
-    """How many examples come before a question; the harness leaves a task alone that says 0 itself."""
+    """The number of examples before a question; the harness does not change a task that sets 0 itself."""
     own = task.config.num_fewshot
     return int(own or 0) if wanted is None or own == 0 else wanted
 
 
 def _fingerprint(task: Task, questions: list[Any]) -> str:
-    """The same for the same questions asked in the same way, wherever their data lies."""
+    """A hash: the same for the same questions asked in the same way, wherever their data lies."""
     definition = {key: value for key, value in task.dump_config().items() if key not in _PLACE}
     text = json.dumps([definition, questions], default=handle_non_serializable, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,1 +1,1 @@
-"""The report: from the run store to figures, and from those to one page and its CSV files. No torch here."""
+"""The report: makes figures from the run store, and from these one page and its CSV files. No torch here."""

@@ -1,6 +1,6 @@
 """The report: one HTML page that needs no network, and a CSV file for every figure with the very numbers drawn.
 
-The template escapes all text. What it takes as it is are our own style and scripts, and JSON without `<`, `>` and `&`.
+The template escapes all text except our own style and scripts, and JSON without `<`, `>` and `&`.
 """
 
 from __future__ import annotations

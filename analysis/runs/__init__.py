@@ -1,4 +1,4 @@
-"""The run store: every setting that was measured, with its rows and where it came from (docs/runs.md). No torch here.
+"""The run store: every measured setting with its rows and its provenance (docs/runs.md). No torch here.
 
 `read_runs(folder)` gives a `RunStore`, whose `table()` has a row for each run; `write_run` adds one, or replaces it.
 """

@@ -21,13 +21,13 @@ Fields = Mapping[str, Any]
 
 
 def writes_one_token(decoder: str, threshold: float | None) -> bool:
-    """Whether it writes one token per pass, so what AR decoding of the same weights writes."""
+    """Whether a decoder writes one token per pass, and so the text of AR decoding with the same weights."""
     info = decoders.TABLE.get(decoder)
     return info is not None and (info.family == "ar" or (info.has_one_token_mode and threshold is None))
 
 
 def is_plain(entry: Fields) -> bool:
-    """Whether a run is greedy and caches, as those are that claims judge and figures compare with."""
+    """Whether a run is greedy and uses the cache: only such runs are judged by claims and are baselines of figures."""
     settings = {**DEFAULT_SETTINGS, **entry["settings"]}
     return settings["temperature"] == 0 and bool(settings["use_cache"])
 
@@ -38,9 +38,9 @@ def of_one_size(parameters: int, others: int) -> bool:
 
 
 def speed_baselines(weights: str, runs: Iterable[_T], of: Callable[[_T], tuple[str, str]]) -> list[_T]:
-    """Of the autoregressive runs that took turns with a run, those on its own weights first: they write its text.
+    """Sort the autoregressive runs that took turns with a run: those on its own weights first, which write its text.
 
-    `weights` is the fingerprint of its model, `of` the fingerprint and the id of each.
+    `weights` is the fingerprint of its model; `of` gives the fingerprint and the id of each.
     """
     return sorted(runs, key=lambda run: (of(run)[0] != weights, of(run)[1]))
 
@@ -60,10 +60,10 @@ class ArModels:
         self._models = [models[name] for name in sorted(models, key=lambda name: (order[name], name))]
 
     def baseline_of(self, model: Fields) -> str | None:
-        """The fingerprint of the AR model that a model is compared with: of its size, the one with most runs.
+        """The fingerprint of the AR model that a model is compared with: among those of its size, with most runs.
 
-        One that has seen twice as many conversations is the compute-matched one, unless there is no other. An adapter
-        is compared with its base, where that was run.
+        An AR model that has seen twice as many conversations counts as the compute-matched one, unless there is no
+        other. An adapter is compared with its base, if that was run.
         """
         if model.get("base") in {other["fingerprint"] for other in self._models}:
             return str(model["base"])
@@ -72,7 +72,7 @@ class ArModels:
         return str(others[0]["fingerprint"]) if others else None
 
     def compute_matched(self, model: Fields) -> str | None:
-        """The fingerprint of an AR model that has seen twice as many: as many tokens as the two streams of MARS."""
+        """The fingerprint of an AR model with twice the conversations: as many tokens as the two streams of MARS."""
         found = (str(other["fingerprint"]) for other in self._alike(model) if _is_twice(other, model))
         twice = next(found, None)
         return None if twice == self.baseline_of(model) else twice

@@ -1,4 +1,4 @@
-"""The files of a run store: where they lie, and how runs get there, whole, one process at a time. No torch here."""
+"""The files of a run store: their paths, and writing of whole runs by one process at a time. No torch here."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_run(
     """Add a run, or replace the one with its id; rows may come in any order, whole numbers in any width.
 
     Raises:
-        ValueError: a field or column at fault, or an index that cannot be read; the store is as it was then.
+        ValueError: a field or column at fault, or an index that cannot be read; the store is then unchanged.
     """
     try:
         check_entry(entry)
@@ -110,7 +110,7 @@ def _write_index(index: Path, runs: list[Any]) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else writes to this store meanwhile."""
+    """A context in which no other process writes to this store."""
     with FileLock(folder / LOCK):
         yield
 
@@ -131,7 +131,7 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
 
 
 def replace_file(path: Path, write: Callable[[str], object]) -> None:
-    """Write a file beside its place, see it through to the disk, and move it there."""
+    """Write a file under another name, flush it to the disk, and move it to its place."""
     handle, place = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         os.close(handle)

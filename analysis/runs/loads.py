@@ -39,9 +39,10 @@ def _iso(text: str) -> str:
 class Outcome:
     """A lane under one trace of arrivals.
 
-    `load` is the rate as a share of saturation, or `bursts`; `offered` are requests a second, `goodput` those answered
-    in time a second. `ttft` is the time to the first token, `tpot` that of each further one; None where no request got
-    so far. `wrong` texts differ from those of AR though they must not; `right` of the `judged` answers are correct.
+    `load` is the rate as a share of saturation, or `bursts`; `offered` is in requests a second, `goodput` in requests
+    answered in time a second. `ttft` is the time to the first token, `tpot` that of each further one; None if no
+    request got so far. `wrong` counts texts that differ from AR's though they must not; `right` of the `judged` answers
+    are correct.
     """
 
     __pydantic_config__ = STRICT
@@ -72,10 +73,10 @@ class InTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTest:
-    """All lanes under all traces, and where that comes from.
+    """All lanes under all traces, with provenance.
 
-    `saturation` is how many requests a second AR answers at most, `tpot_alone` its seconds a token with nobody else
-    there, `seconds` the length of each trace, `thresholds` those of the policy `knob`.
+    `saturation` is the most requests a second that AR can answer, `tpot_alone` its seconds a token for a single
+    request, `seconds` the length of each trace, `thresholds` those of the policy `knob`.
     """
 
     __pydantic_config__ = STRICT
@@ -110,7 +111,7 @@ class LoadTest:
 
 
 def write_load(folder: Path, test: LoadTest) -> Path:
-    """Add a load test to the run store in `folder`; the file.
+    """Add a load test to the run store in `folder`; returns the file.
 
     Raises:
         ValueError: a field holds a value that it must not.
@@ -124,7 +125,7 @@ def write_load(folder: Path, test: LoadTest) -> Path:
 
 
 def read_loads(folder: Path) -> tuple[list[LoadTest], list[str]]:
-    """The load tests in `folder`, the newest first, and a sentence for each file that is none."""
+    """The load tests in `folder`, the newest first, and a sentence for each file that is not one."""
     found, problems = [], []
     for path in sorted(folder.glob(PATTERN)):
         with path.open("rb") as file:

@@ -68,7 +68,7 @@ _Fingerprint = Annotated[str, AfterValidator(_digits)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunModel:
-    """The checkpoint of a run. `base` is the fingerprint of the model under an adapter, that of its own runs."""
+    """The checkpoint of a run. `base` is the fingerprint of the model under an adapter, as in that model's own runs."""
 
     __pydantic_config__ = _OPEN
 
@@ -147,18 +147,18 @@ PROVENANCE = tuple(each.name for each in fields(RunProvenance))
 
 
 def setting_hash(entry: Mapping[str, Any]) -> str:
-    """The end of a run's id: the same for the same setting, another for another."""
+    """The end of a run's id: equal for equal settings, different for different ones."""
     setting = {name: entry[name] for name in SETTING} | {name: entry[name] for name in OPTIONAL if name in entry}
     return hashlib.sha256(json.dumps(setting, sort_keys=True, allow_nan=False).encode()).hexdigest()[:10]
 
 
 def run_id(name: str, setting: Mapping[str, Any]) -> str:
-    """The id of a run with this setting: the name, as far as a file can have it, and the hash."""
+    """The id of a run with this setting: the name, limited to characters of file names, and the hash."""
     return f"{_FOREIGN.sub('-', name)}.{setting_hash(setting)}"
 
 
 def is_judged(entry: Mapping[str, Any]) -> bool:
-    """Whether somebody judged the answers; else the column `correct` means nothing, and there is no accuracy."""
+    """Whether the answers were judged; else the column `correct` means nothing, and there is no accuracy."""
     return bool(entry.get("judged", True))
 
 

@@ -34,7 +34,7 @@ _NESTED = {"model": MODEL_FIELDS, "draft": MODEL_FIELDS, "settings": tuple(DEFAU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStore:
-    """The runs that are as they should be, in the order of their ids; `problems` has a sentence for each that is not.
+    """The valid runs, in the order of their ids; `problems` has a sentence for each run that is not valid.
 
     `frames` and `kept` hold the rows and the mask proposals by id; use `rows` and `proposals`.
     """
@@ -66,8 +66,8 @@ class RunStore:
     def table(self) -> pd.DataFrame:
         """One row per run: setting and provenance, nested fields with dots, and the sums over its rows.
 
-        Lists become tuples. A missing number, so the threshold of one-token mode or the accuracy of what nobody judged,
-        is NaN.
+        Lists become tuples. A missing number is NaN, such as the threshold of one-token mode or the accuracy of a run
+        that nobody judged.
         """
         return pd.DataFrame(
             [
@@ -99,9 +99,9 @@ def _flattened(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_runs(folder: Path) -> RunStore:
-    """The runs of a folder; none where it is empty or not there.
+    """The runs of a folder; none if it is empty or does not exist.
 
-    Never raises for what the folder holds: a run that is damaged is left out and `problems` says why.
+    The content of the folder never raises an error: a damaged run is left out, and `problems` says why.
     """
     index = folder / INDEX
     if not index.is_file():
@@ -131,10 +131,10 @@ def read_runs(folder: Path) -> RunStore:
 
 
 def open_runs(folder: Path) -> RunStore:
-    """The runs that the index lists, of a folder known to be sound: each file is read when it is first asked for.
+    """The runs in the index of a folder that is known to be valid: each file is read on first use.
 
     Raises:
-        ValueError: the index is damaged; later, when it is asked for, the file of a run is.
+        ValueError: the index is damaged; or, on first use, the file of a run is.
     """
     entries = sorted(read_index(folder / INDEX), key=lambda entry: str(entry["id"]))
     listed = {entry["id"]: entry for entry in entries}

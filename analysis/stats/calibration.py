@@ -1,4 +1,4 @@
-"""Calibration: how often a mask proposal of a given score is what one-token mode writes there.
+"""Calibration: how often a mask proposal of a given score is the token that one-token mode writes there.
 
 `proposals` is the table of docs/runs.md. The intervals take proposals as independent; those of one text are not quite,
 so they are somewhat narrow.
@@ -22,7 +22,7 @@ def reliability(proposals: pd.DataFrame) -> pd.DataFrame:
     A bin holds low <= score < high, the last one its high end too.
 
     Raises:
-        ValueError: a score is no share, as an entropy is not.
+        ValueError: a score is not a share, such as an entropy.
     """
     from statsmodels.stats.proportion import proportion_confint  # slow to import, and few commands need it
 

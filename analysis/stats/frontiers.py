@@ -1,4 +1,4 @@
-"""Pareto frontier of settings: what can be said of each within the intervals, and the speed at a loss."""
+"""Pareto frontier of settings: the standing of each within the intervals, and the speed at a given loss."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ State = Literal["frontier", "dominated", "undecided"]
 class Standing:
     """The standing of a point among others.
 
-    dominated: another is better beyond both intervals in one measure, and at least as good by value in the others.
-    undecided: another is at least as good by value in all and better in one, but not beyond the intervals; or better
-    beyond them in one, and behind in another by no more than they allow. frontier: neither.
-    `best_by_value` is the plain Pareto frontier, in which the intervals count for nothing.
+    dominated: another point is better beyond both intervals in one measure, and at least as good by value in the
+    others. undecided: another is at least as good by value in all measures and better in one, but not beyond the
+    intervals; or it is better beyond them in one, and behind in another by no more than they allow. frontier: neither.
+    `best_by_value` is the plain Pareto frontier, which ignores the intervals.
     """
 
     state: State
@@ -31,10 +31,10 @@ class Standing:
 
 
 def standings(points: Mapping[str, Sequence[Interval]]) -> dict[str, Standing]:
-    """The standing of each point by its name, from its measures, of which more is better.
+    """The standing of each point by name, from its measures; more is better in each.
 
-    A value without an interval is given as one of no width. The intervals are taken as they are, so that two runs on
-    the same problems, which differ by less than their intervals say, are rather left undecided.
+    Give a value without an interval as an interval of no width. The intervals do not use that runs share problems. Two
+    such runs differ by less than their intervals say, so they are more often left undecided.
     """
     return {name: _standing(own, list(points.values())) for name, own in points.items()}
 
@@ -56,11 +56,11 @@ def _no_worse(ours: Sequence[Interval], theirs: Sequence[Interval]) -> bool:
 
 
 def speed_at_loss(runs: Sequence[pd.DataFrame], baseline: pd.DataFrame, points: float) -> tuple[float, np.ndarray]:
-    """Tokens per forward at a loss of so many points against the baseline, as they are and in each resample.
+    """Tokens per forward at a loss of so many points against the baseline, as measured and in each resample.
 
-    Between neighbours on the frontier the speed is interpolated: to run each on a part of the problems reaches about
-    that. The baseline belongs to the frontier; beyond the last point it does not rise. Frontiers of settings that do
-    not meet at any accuracy can be compared by it.
+    Between neighbours on the frontier the speed is interpolated: running each on a part of the problems would reach
+    about that. The baseline belongs to the frontier; beyond the last point the speed does not rise. It compares
+    frontiers of settings that share no accuracy.
 
     Raises:
         ValueError: runs on other problems, or the points are below 0.

@@ -23,7 +23,7 @@ class Interval:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], name: str) -> Self:
-        """That of the columns `name`, `name`_low and `name`_high of a table's row."""
+        """The interval in the columns `name`, `name`_low and `name`_high of a table's row."""
         return cls(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
     def columns(self, name: str) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """Operating point: the fastest setting whose loss of accuracy is surely under so many points.
 
-Many settings are tried, and the luckiest of many looks better than it is. So a setting qualifies only where the score
-test (`analysis.stats.pairs`) of "it loses that much or more" is rejected after Holm's correction over all candidates:
-with 95 % confidence, no setting that qualifies loses as much as was allowed. To try fewer is to be surer: leave out
-settings that nobody would run.
+Many settings are tried, and the luckiest of many looks better than it is. So a setting qualifies only if the score test
+(`analysis.stats.pairs`) rejects "it loses that much or more" after Holm's correction over all candidates: with 95 %
+confidence, no setting that qualifies loses as much as was allowed. The fewer candidates, the more sensitive the test:
+leave out settings that nobody would run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OperatingPoint:
 def chosen_among(
     measured: Mapping[str, tuple[Interval, PairedDifference]], *, points: float, confidence: float = CONFIDENCE
 ) -> OperatingPoint:
-    """Choose among runs by name, of each of which the speed and the difference from one baseline are known.
+    """Choose among runs, given by name with their speed and their difference from one baseline.
 
     Raises:
         ValueError: points or confidence are out of range.
@@ -65,10 +65,10 @@ def chosen_among(
 
 
 def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]:
-    """Holm's corrected p values, and the level at which each hypothesis was in the end tested.
+    """Holm's corrected p values, and the level at which each hypothesis was tested in the end.
 
-    The smallest p is tested at alpha / k, the next at alpha / (k − 1), and so on until one is not rejected; that one's
-    level holds for the rest. So p <= level exactly where the corrected p <= alpha.
+    The smallest p is tested at alpha / k, the next at alpha / (k − 1), and so on until one is not rejected; the level
+    of that one holds for the rest. So p <= level exactly if the corrected p <= alpha.
     """
     if not p_values:
         return [], []

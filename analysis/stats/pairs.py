@@ -1,8 +1,8 @@
 """Two runs on the same problems: what changed from one to the other. Shares are differences candidate − baseline.
 
-Two intervals of a difference of accuracy are given. The bootstrap over problems keeps the families apart, but where the
-runs differ in no problem it is [0, 0], however few problems there were. The score interval (Tango, Statistics in
-Medicine 17, 1998), the paired counterpart of Wilson's, is honest there too; decisions are made on it.
+A difference of accuracy has two intervals. The bootstrap over problems resamples each family separately, but if the
+runs differ in no problem it is [0, 0], however few problems there are. The score interval (Tango, Statistics in
+Medicine 17, 1998), the paired counterpart of Wilson's, is valid there too; decisions use it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PairedDifference:
         return -self._limit(norm.isf(1 - confidence))
 
     def loss_p_value(self, points: float) -> float:
-        """One-sided p of the score test that the loss is `points` or more; small where it is surely less.
+        """One-sided p of the score test that the loss is `points` or more; small if it is surely less.
 
         Raises:
             ValueError: the points are not between 0 and 100.
@@ -75,7 +75,7 @@ class PairedDifference:
 def _score(gained: int, lost: int, n: int, difference: float) -> float:
     """Tango's statistic: how many standard errors the counts lie above what `difference` would give.
 
-    The share of lost ones is the most likely of those with this difference: the root of a x² + b x + c.
+    The share of lost problems is the most likely one for this difference: the root of a x² + b x + c.
     """
     a = 2.0 * n
     b = -gained - lost + (2 * n - gained + lost) * difference
@@ -125,7 +125,7 @@ def paired_difference(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Paired
 
 
 def contrast(parts: Sequence[tuple[float, pd.DataFrame]]) -> Interval:
-    """Accuracies of runs on the same problems, each times its factor, added up: points with a bootstrap interval.
+    """The sum of the accuracies of runs on the same problems, each times its factor: points with a bootstrap interval.
 
     Raises:
         ValueError: the runs are not on the same problems.
@@ -142,9 +142,9 @@ def speed_up(
     speed: str = "tokens_per_second",
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """The speed of the candidate over the baseline's; the problems are resampled in both alike.
+    """The speed of the candidate over the baseline's; the problems are resampled in the same way for both.
 
-    Of throughput it means something only where the two took turns on one machine: runs of one group.
+    For throughput the ratio has a meaning only if the two took turns on one machine: runs of one group.
 
     Raises:
         ValueError: the speed is unknown, the runs are not on the same problems, or rows took no time.
@@ -163,7 +163,7 @@ def speed_up(
 
 
 def speed_up_of_means(candidate: pd.DataFrame, baseline: pd.DataFrame) -> Interval:
-    """Spec-Bench's speed-up: the ratio of the mean over questions of tokens per second; both in the same order."""
+    """Spec-Bench's speed-up: the ratio of two means over questions of tokens per second; rows in the same order."""
     (total, drawn), (before, drawn_before) = (
         sums(candidate, rows.assign(speed=rows["tokens"] / rows["seconds"]), ["speed"])
         for rows in (candidate, baseline)

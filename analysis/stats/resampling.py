@@ -1,8 +1,9 @@
-"""Bootstrap over problems: the rows of a run, drawn again family by family, and what their sums would have been.
+"""Bootstrap over problems: sums over the rows of a run, resampled family by family.
 
-The problems are what was sampled: their seeds are drawn, and other seeds would have given others. The resamples depend
-on nothing but how many problems each family has, so that runs on the same problems are resampled alike, which keeps
-comparisons paired. What a machine does between two timings is not in these intervals; `analysis bench` repeats for it.
+The problems are the random sample: their seeds are drawn, and other seeds would have given other problems. The
+resamples depend only on the number of problems of each family, so runs on the same problems are resampled in the same
+way, which keeps comparisons paired. These intervals do not cover the variation of the machine between two timings;
+`analysis bench` repeats its rounds to cover that.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def ratio_of_sums(rows: pd.DataFrame, over: str, under: str, confidence: float =
     """The sum of one column over that of another, with its interval.
 
     Raises:
-        ValueError: there are no rows, or hardly any with something to divide by.
+        ValueError: there are no rows, or a resample has nothing to divide by.
     """
     rows = in_order(rows)
     total, drawn = sums(rows, rows, [over, under])

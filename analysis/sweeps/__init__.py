@@ -1,1 +1,1 @@
-"""Sweeps: what a plan asks for, decoded chunk by chunk into the run store (docs/runs.md)."""
+"""Sweeps: decode the runs of a plan chunk by chunk into the run store (docs/runs.md)."""

@@ -1,7 +1,7 @@
 """The chunks of a sweep as tasks of a Ray cluster: Ray chooses where each runs, and repeats those whose machine dies.
 
-A worker keeps the models of the run that it decoded last. What comes back is saved here, by one process, so that the
-run store and what an interrupted sweep goes on from are the same as without a cluster.
+A worker keeps the models of the run that it decoded last. One process saves the results here, so that the run store,
+and the files from which an interrupted sweep goes on, are the same as without a cluster.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Cluster:
         return max(1, int(ray.cluster_resources().get("CPU", 1)) // self.cpus)
 
     def decode(self, wanted: Iterable[tuple[Job, int]]) -> Iterator[tuple[Job, int, Chunk]]:
-        """These chunks decoded, each once, in the order in which they are done.
+        """Decode these chunks; yields each once, in the order in which they are done.
 
         Raises:
             ValueError: as of `decode_chunk`, or a chunk failed too often.
@@ -78,7 +78,7 @@ def _anywhere(job: Job) -> Job:
 
 
 def _decoded(job: Job, number: int, threads: int) -> Chunk:
-    """In a worker."""
+    """Decode a chunk in a worker."""
     torch.set_num_threads(threads)
     _MODELS.keep([job.key])
     return decode_chunk(_MODELS.get(job.key), job, job.places(number))

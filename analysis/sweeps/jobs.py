@@ -21,9 +21,9 @@ from mars.tasks import Problem, numbered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run: the setting part of its entry with its id, and how to get it.
+    """One run: the setting part of its entry with its id, and the data to make it.
 
-    Its problems are numbered over the families in turn and cut into chunks of `chunk`.
+    Its problems are numbered over the families in turn and cut into chunks of `chunk` problems.
     """
 
     setting: Mapping[str, Any]
@@ -58,7 +58,7 @@ class Job:
 
 
 def turns_of(plan: SweepPlan) -> list[list[Job]]:
-    """The runs of a plan: those of a timed group and batch size together, in turns; every other one by itself.
+    """The runs of a plan: those of one timed group and batch size as one list, every other run as a list of its own.
 
     Raises:
         ValueError: a setting is out of range, or a checkpoint cannot be run so.
@@ -126,7 +126,7 @@ def _check_stage(what: str, source: str, model: Mapping[str, Any], needs: Needs)
 def _settings(
     group: Group, decoder: str, model: Mapping[str, Any], draft: Mapping[str, Any] | None
 ) -> Iterator[DecodingSettings]:
-    """Every combination of what the decoder takes; the rest is as if it had not been said."""
+    """Every combination of the settings that the decoder takes; lists of other settings are ignored."""
     block_size = model["block_size"] or (draft or {}).get("block_size") or DEFAULT_BLOCK_SIZE
     lists = {key: getattr(group, key) for key in LISTS if group.takes(decoder, key) and getattr(group, key)}
     base = DecodingSettings(block_size=block_size, threshold=None, max_new_tokens=group.max_new_tokens)

@@ -21,9 +21,9 @@ Key = tuple[str, str | None, str, str]
 
 
 def describe(source: str) -> dict[str, Any]:
-    """The model of an index entry (docs/runs.md). An adapter's hash is that of its own files, its parameters are all.
+    """The model of an index entry (docs/runs.md). An adapter's hash covers its own files, its parameters the base too.
 
-    `base` is the hash of what an adapter runs on: that of the runs of the base itself. Other models have none.
+    `base` is the hash of the adapter's base, as in the base's own runs. Other models have none.
 
     Raises:
         CheckpointError: one sentence that names the file at fault.
@@ -59,12 +59,12 @@ def _parameters(file: Path) -> int:
 
 @dataclass(slots=True)
 class Models:
-    """Checkpoints by what they were loaded as."""
+    """Loaded checkpoints by the key that they were loaded with."""
 
     _loaded: dict[Key, Checkpoint] = field(default_factory=dict)
 
     def keep(self, keys: Iterable[Key]) -> None:
-        """Forget all others."""
+        """Keep these checkpoints, and forget all others."""
         wanted = set(keys)
         self._loaded = {key: model for key, model in self._loaded.items() if key in wanted}
 

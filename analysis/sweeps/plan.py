@@ -35,8 +35,8 @@ DRAFTS = "drafts"
 class Group:
     """One table of a plan; every combination of its lists is a run.
 
-    A threshold None is one-token mode; no block size means that of the checkpoint. `chunk` is how many problems are
-    decoded before they are saved; `proposals` keeps the mask proposals. The runs of `timed` groups with one name take
+    A threshold None is one-token mode; no block size means that of the checkpoint. `chunk` is the number of problems
+    decoded between two saves; `proposals` keeps the mask proposals. The runs of `timed` groups of the same name take
     turns.
     """
 

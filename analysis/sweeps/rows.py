@@ -1,4 +1,4 @@
-"""A chunk of problems decoded: a row for each (docs/runs.md), and what its mask proposals were worth."""
+"""Decodes a chunk of problems: a row for each (docs/runs.md), and whether its mask proposals were right."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chu
 
 
 def _fold(records: Sequence[ForwardPass], times: Sequence[float], count: int, job: Job) -> list[_Row]:
-    """`times`: the start, the arrival of each record, the end."""
+    """The rows from the records; `times` are the start, the arrival of each record, and the end."""
     rows = [_Row() for _ in range(count)]
     for record, before, after in zip(records, times, times[1:], strict=False):
         _share(rows, {part.row for part in record.rows}, after - before, record.seconds)
@@ -84,7 +84,7 @@ def _fold(records: Sequence[ForwardPass], times: Sequence[float], count: int, jo
 
 
 def _share(rows: Sequence[_Row], members: set[int], seconds: float, model_seconds: float) -> None:
-    """Share the time of a pass among its rows, or among all of them."""
+    """Share the time of a pass among its rows; a pass without rows is shared among all."""
     sharing = sorted(members) or range(len(rows))
     for member in sharing:
         rows[member].seconds += seconds / len(sharing)
@@ -109,7 +109,7 @@ def _row(checkpoint: Checkpoint, place: tuple[int, Problem], row: _Row) -> dict[
 
 
 def _proposals(place: tuple[int, Problem], row: _Row) -> Iterator[dict[str, Any]]:
-    """Those at positions that were written in the end."""
+    """The mask proposals at positions that were written in the end."""
     number, problem = place
     for position, depth, score, token in row.masks:
         if position < len(row.ids):

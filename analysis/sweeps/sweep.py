@@ -1,8 +1,8 @@
-"""Runs a plan: decodes chunk by chunk what is not in the store yet, so that an interrupted sweep goes on.
+"""Runs a plan: decodes the runs that the store lacks chunk by chunk, so that an interrupted sweep can go on.
 
-The runs of a timed group take turns, chunk by chunk and in an order that moves on by one, each after a warm-up chunk,
-so that a machine that gets slower or faster does so for all. Of several processes, process k of n takes the chunks k,
-k + n, …; the one that finishes a run last puts it into the store.
+The runs of a timed group take turns, chunk by chunk in a rotating order, each after a warm-up chunk, so that a machine
+that gets slower or faster affects all alike. Of several processes, process k of n takes the chunks k, k + n, …; the one
+that finishes a run last puts it into the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from analysis.sweeps.work import Process, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Ids: of the runs that are new in the store, that wait for chunks of other processes, that were there before."""
+    """Ids of runs: `run` are new in the store, `left` wait for other processes, `skipped` were there before."""
 
     run: tuple[str, ...]
     left: tuple[str, ...]
@@ -38,10 +38,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A plan on its way into a folder; `provenance` is what all entries say of where they came from, but the date.
+    """A plan and the folder for its runs; `provenance` is that of all entries, without the date.
 
-    `bar` counts problems, those that were there before left out: they would make the rest look faster. With a `cluster`
-    the chunks are decoded there.
+    `bar` counts the problems left at the start: earlier ones would make the rest look faster. With a `cluster` the
+    chunks are decoded there.
     """
 
     plan: SweepPlan
@@ -105,7 +105,7 @@ class Sweep:
                 self._assemble(job)
 
     def _spread(self, cluster: Cluster, jobs: Sequence[Job], left: Mapping[str, Sequence[int]]) -> None:
-        """Have what is left decoded elsewhere, and save each chunk as it comes."""
+        """Have the chunks that are left decoded on the cluster, and save each as it comes."""
         open_chunks = {job.id: len(left[job.id]) for job in jobs}
         for job in jobs:
             if not open_chunks[job.id]:

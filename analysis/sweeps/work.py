@@ -1,6 +1,6 @@
-"""Finished chunks of runs that are not finished, on disk: one file for each run and process, a JSON line a chunk.
+"""Finished chunks of unfinished runs, on disk: one file for each run and process, a JSON line a chunk.
 
-An interruption can tear the last line; it is ignored, and cut off before the next one is written.
+An interruption can leave half a last line; it is ignored, and cut off before the next one is written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Process:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Process:
-        """As `accelerate launch` or `torchrun` set it.
+        """This process, as `accelerate launch` or `torchrun` set it.
 
         Raises:
             ValueError: RANK and WORLD_SIZE are no such numbers.
@@ -58,10 +58,10 @@ class Work:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else is this process of a sweep into this folder meanwhile.
+        """A context in which no other process has this number in a sweep into this folder.
 
         Raises:
-            ValueError: somebody else is.
+            ValueError: another process has it.
         """
         self.place.mkdir(parents=True, exist_ok=True)
         try:
@@ -73,7 +73,7 @@ class Work:
             ) from error
 
     def wait_for_others(self) -> None:
-        """Return when the other processes of this sweep, as far as they have begun, have ended or are gone."""
+        """Wait until the other processes of this sweep that have begun have ended or are gone."""
         for number in range(self.process.count):
             if number != self.process.number:
                 with self._lock(number):
@@ -99,7 +99,7 @@ class Work:
             os.fsync(file.fileno())
 
     def assemble(self, job: Job, provenance: Mapping[str, Any]) -> bool:
-        """Put the run into the store if all its chunks are there, by whichever process comes last; whether it was."""
+        """Put the run into the store if all its chunks are there, from any process; returns whether they were."""
         with FileLock(self.place / ".assemble.lock"):
             done = self.done(job)
             if len(done) < job.chunks:
@@ -117,7 +117,7 @@ class Work:
             return True
 
     def clear(self, job: Job) -> None:
-        """Remove what there is of a run that is in the store."""
+        """Remove the chunks of a run that is in the store."""
         for file in self._files(job):
             file.unlink(missing_ok=True)
 

@@ -37,9 +37,9 @@ class Outcome:
 class BoardLane:
     """The answers of one checkpoint and decoder to the problems.
 
-    `outcomes` are the problems that are over, by number; a stopped one is not among them. `tally` counts every pass,
-    `batches` only those that are over; `thresholds` are those in force, one after the other. `inactive` says why the
-    lane writes one token per pass at a threshold, if it does.
+    `outcomes` has the finished problems by number, without stopped ones. `tally` counts every pass, `batches` has one
+    count for each finished batch. `thresholds` are those that were in force, in order. `inactive` says why the lane
+    writes only one token per pass at a threshold, if it does.
     """
 
     key: str
@@ -59,7 +59,7 @@ class BoardLane:
 
     @classmethod
     def of(cls, request: LaneRequest, live: LiveRun, max_new_tokens: int) -> BoardLane:
-        """The lane that `request` becomes in `live`, whose slider acts on it if it follows.
+        """The lane of this request in the run `live`; if the lane follows the slider, the slider of `live` acts on it.
 
         Raises:
             ValueError: one sentence why it cannot write.
@@ -73,7 +73,7 @@ class BoardLane:
 
     @property
     def threshold(self) -> float | None:
-        """The one in force in the latest pass, or at the start."""
+        """The threshold of the latest pass; before the first pass, the one in the settings."""
         return self.thresholds[-1] if self.thresholds else self.settings.threshold
 
     @property
@@ -87,11 +87,11 @@ class BoardLane:
             prompt_ids(self.checkpoint, problem.prompt, self.settings.max_new_tokens)
 
     def warm_up(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
-        """A few tokens on these problems that nobody counts, so that the first batch does not pay for first calls."""
+        """Write a few uncounted tokens on these problems, so that slow first calls do not count in the first batch."""
         return self._decode(problems, replace(self.settings, max_new_tokens=WARM_UP_TOKENS))
 
     def begin(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
-        """The records of the next batch, each computed when it is asked for; give them to `add`.
+        """The records of the next batch, each computed when the caller asks for it; give each to `add`.
 
         Raises:
             ValueError: one sentence: a prompt does not fit, or the decoder cannot run so.
@@ -102,7 +102,7 @@ class BoardLane:
         return self._decode(problems, self.settings)
 
     def add(self, record: ForwardPass) -> list[int]:
-        """Take in one pass; the numbers of the problems that ended with it."""
+        """Count one pass; returns the numbers of the problems that ended with it."""
         self.tally.add(record)
         self._batch.add(record)
         if record.phase in COUNTED and self.thresholds[-1:] != [record.rows[0].threshold]:
@@ -115,7 +115,7 @@ class BoardLane:
         return ended
 
     def end(self) -> None:
-        """The batch has no more passes."""
+        """Close the batch: it has no more passes."""
         if all(number in self.outcomes for number, _ in self._current):
             self.batches.append(self._batch)
 

@@ -44,7 +44,7 @@ class Opening(StrictDict):
 
 
 class LanesLoaded(StrictDict):
-    """The lanes, whose checkpoints are loaded now, and the one that the others are compared with, if any can write."""
+    """The lanes, now with their checkpoints loaded, and the baseline; None if no lane can write."""
 
     kind: Literal["met"]
     lanes: list[Card]
@@ -73,7 +73,7 @@ class ProblemDone(StrictDict):
 
 
 class Pairs(StrictDict):
-    """The `n` problems that a lane and the baseline have both finished, by who has them right.
+    """Counts of the `n` problems that a lane and the baseline have both finished, by which of the two has them right.
 
     `p` is that of the exact McNemar test, two-sided.
     """
@@ -86,12 +86,12 @@ class Pairs(StrictDict):
 
 
 class Score(StrictDict):
-    """The row of a lane; None is what is not known yet. `interval` is Wilson's, 95 %.
+    """The row of a lane; a value that is not known yet is None. `interval` is Wilson's, 95 %.
 
     `tokens`, `passes` and `tokensPerForward` count every pass so far, `tokensPerProblem` the problems that are over.
-    `tokensPerSecond` is that of the batches that are over: while one ends, fewer and fewer rows share its passes, so
-    that lanes could not be compared. `speedup` is over the batches that the baseline has finished too. `threshold` was
-    in force in the latest pass, `inactive` says why that was for one token, `turned` whether it was ever another one.
+    `tokensPerSecond` covers finished batches only: towards the end of a batch fewer rows share each pass, so lanes
+    could not be compared. `speedup` covers the batches that the baseline has finished too. `threshold` is that of the
+    latest pass, `inactive` says why the lane writes one token per pass at it, `turned` says that it has changed.
     """
 
     kind: Literal["score"]

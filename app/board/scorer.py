@@ -22,16 +22,16 @@ from mars.tasks import Problem
 
 
 class Scorer:
-    """Fills score boards for any number of sessions, with the places, turns and checkpoints of `runner`."""
+    """Fills score boards for any number of sessions; `runner` has the queue and the checkpoints."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     def start(self, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
-        """Start one board, from the queue to the closing state; its identity, as of a run of `Runner`.
+        """Start one board in a thread; returns its identity, as `Runner.start` does for a run.
 
-        It is the live run of `session`: the slider, which stands at `threshold`, acts on the lanes that follow it, and
-        what the session ran before is stopped.
+        It becomes the live run of `session` and stops the one before. The slider, which stands at `threshold`, acts on
+        the lanes that follow it.
 
         Raises:
             BusyError: the queue is full.

@@ -1,4 +1,4 @@
-"""The lanes write all problems, a few at a time: none begins the next ones before all are through with these."""
+"""The lanes answer all problems batch by batch: no lane begins the next batch before all have finished this one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def score(
     queue: AdmissionQueue,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[Step]:
-    """Let `lanes` write until all problems are over or `live` is stopped; steps for the page, the closing state last.
+    """Run `lanes` until all problems are answered or `live` is stopped; yields steps, the closing state last.
 
-    Within a batch the lanes advance by their model time, pass by pass, as in a run, and others take turns between.
+    Within a batch the lane with the least model time makes the next pass, as in a run. Other runs use the device
+    between passes.
     """
     told = now()
     for batch in batches(problems):
@@ -62,7 +63,7 @@ def warm_up(lane: BoardLane, problems: Sequence[Problem], live: LiveRun, queue: 
 def _write(
     lanes: Sequence[BoardLane], batch: Mapping[int, Problem], queue: AdmissionQueue
 ) -> Iterator[tuple[BoardLane, list[int], bool]]:
-    """After each pass: whose it was, which problems ended with it, and whether the lane is through with the batch."""
+    """For each pass: its lane, the problems that ended with it, and whether the lane has finished the batch."""
     by_key = {lane.key: lane for lane in lanes}
     running = {lane.key: lane.begin(batch) for lane in lanes}
     for event in race(running, lambda key: device_lock(by_key[key].checkpoint, queue)):

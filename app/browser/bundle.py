@@ -1,9 +1,9 @@
-"""The browser-side files of the page: modules and style sheets, each bundled from the one that imports the others.
+"""Bundles the browser-side files of the page: a module or style sheet with all that it imports.
 
-Nothing is built, and nothing comes from elsewhere. The modules of `app/browser` are ES modules that a browser or Node
-can load as they are; the page and a replay get them as one script, in which each is a function of its own that returns
-its exports. So a module of the bundle means what it means alone, with three rules that keep this short: imports are
-static and name what they import, only functions, classes and constants are exported, and no import goes in a circle.
+No build step, and no file from elsewhere. The modules of `app/browser` are ES modules that a browser or Node can load
+as they are; the page and a replay get them as one script, in which each module is a function that returns its exports.
+So a module does the same in the bundle as alone. Three rules keep the bundler short: imports are static and name what
+they import; only functions, classes and constants are exported; no import goes in a circle.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SIZE = re.compile(r"(?<![\w.-])[\d.]+(?:px|vw)\b")
 
 
 def mount(name: str) -> str:
-    """The script for `gr.HTML(js_on_load=...)`: it calls the function that page.js has under this name."""
+    """The script for `gr.HTML(js_on_load=...)`: it calls the function of this name in page.js."""
     given = 'element, props, watch, tell: trigger, submit: (data) => trigger("submit", data)'
     return f"lens.{name}({{ {given} }});"
 
 
 @cache
 def script(entry: str = "page.js") -> str:
-    """A module and all that it imports, once each, as one script that runs in strict mode and leaves no name behind.
+    """A module and all that it imports, once each, as one script in strict mode that defines no global names.
 
     Raises:
         ValueError: a module breaks one of the rules above, or imports what is not exported.

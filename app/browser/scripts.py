@@ -1,6 +1,6 @@
 """The scripts that the page fetches: its own, and the drawing library, which comes with the first figure.
 
-Their addresses name what they hold, so that a browser may keep them for good.
+Each address names the content, by its hash or its version, so that a browser may keep the file for good.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def routes() -> list[Route]:
 
 
 def route(path: str, read: Callable[[], bytes], kept: str = _FOR_GOOD, kind: str = "text/javascript") -> Route:
-    """A file that anybody can have, packed where the browser can unpack it."""
+    """The route of a file that needs no login; compressed for browsers that accept it."""
 
     @cache
     def packed() -> bytes:

@@ -26,7 +26,7 @@ from mars.tasks import Problem
 class Question:
     """A person's question, within `limits`; `threshold` is where the slider stands at the start.
 
-    `earlier` are, by the key of a lane, the turns that the prompt follows up: each lane reads its own answers.
+    `earlier` maps the key of a lane to the turns before this prompt; each lane reads its own earlier answers.
     """
 
     prompt: str
@@ -46,7 +46,7 @@ class Question:
 
     @classmethod
     def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
-        """A question that goes on where `run` ended, in the lanes of these keys.
+        """A question that continues the conversation of `run` in the lanes of these keys.
 
         Raises:
             ValueError: a lane took no part in that run, or the conversation is too long.
@@ -59,7 +59,7 @@ class Question:
 
 @dataclass(slots=True)
 class Entry:
-    """A lane at its start: `records` come as they are asked for. `inactive` is what the page was told last."""
+    """A lane that takes part; `records` are computed one by one. `inactive` is the sentence that the page shows."""
 
     request: LaneRequest
     lane: Lane
@@ -70,7 +70,7 @@ class Entry:
         self.inactive = self.request.inactive(self.lane.settings.threshold)
 
     def changed(self, threshold: float | None) -> Iterator[stream.Message]:
-        """A message where the threshold of a pass changes whether the lane writes several tokens at once."""
+        """The message to send if this threshold changes whether, or why, the lane writes one token per pass."""
         sentence = self.request.inactive(threshold)
         if sentence != self.inactive:
             self.inactive = sentence
@@ -78,7 +78,7 @@ class Entry:
 
 
 def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
-    """Let a lane whose checkpoint is there take part; `number` counts those on the same checkpoint.
+    """Start a lane whose checkpoint is loaded; `number` counts the lanes before it on the same checkpoint.
 
     Raises:
         ValueError: one sentence: the prompt does not fit its context, or its decoder cannot run so.
@@ -104,7 +104,7 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
 
 
 def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: AdmissionQueue) -> Iterator[Step]:
-    """Run the lanes to their ends; steps for every pass, the first differences, verdicts, and the closing state."""
+    """Run the lanes to their ends; yields steps: every pass, first differences, verdicts, the closing state."""
     lanes = [entry.lane for entry in entries]
     by_key = {entry.lane.key: entry for entry in entries}
     baseline = baseline_of(lanes)
@@ -129,7 +129,7 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
 
 
 def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
-    """Everything the lanes have written so far, for keeping."""
+    """The run to keep, with everything that the lanes have written so far."""
     problem = question.problem
     kept = RunQuestion(
         prompt=question.prompt,
@@ -169,7 +169,7 @@ def _parted(found: list[dict[str, int]], baseline: Lane) -> list[stream.Differen
 def _agreements(
     lane: Lane, lanes: Sequence[Lane], baseline: Lane, differences: Differences
 ) -> Iterator[stream.Message]:
-    """After a pass of `lane`: how far the lanes that are to write the baseline's text have done so."""
+    """After a pass of `lane`: how many tokens each exact lane has in common with the baseline so far."""
     exact = {other.key for other in _exact(lanes, baseline)}
     for other, tokens in differences.agreeing(lane.key).items():
         if tokens and other in exact:
@@ -177,7 +177,7 @@ def _agreements(
 
 
 def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
-    """The lanes whose decoder keeps the text of a baseline that writes token by token and was told the same."""
+    """The exact lanes that follow up the same turns as the baseline; none unless the baseline is autoregressive."""
     if baseline.decoder != BASELINE:
         return []
     alike = [lane for lane in lanes if lane is not baseline and lane.earlier == baseline.earlier]
@@ -185,7 +185,7 @@ def _exact(lanes: Sequence[Lane], baseline: Lane) -> list[Lane]:
 
 
 def _speed_ups(lanes: Sequence[Lane], baseline: Lane) -> dict[str, float]:
-    """Of the lanes that have written something, over a baseline that has."""
+    """The speed of each lane over the baseline's, where both have written something."""
     slow = baseline.tally.tokens_per_second
     fast = {lane.key: lane.tally.tokens_per_second for lane in lanes if lane is not baseline}
     return {key: speed / slow for key, speed in fast.items() if speed and slow}

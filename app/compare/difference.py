@@ -20,12 +20,12 @@ class FirstDifference:
         return self._look()
 
     def end(self, lane: str) -> bool:
-        """The text of `lane` is complete (it ended by itself); True when the other one goes on after it."""
+        """Note that the text of `lane` is complete; True when the other text is longer: that is the difference."""
         self._ended.add(lane)
         return self._look()
 
     def agreed(self, lane: str) -> int:
-        """The number of tokens of `lane` wholly in the text that all have written so far, up to the first difference.
+        """The number of tokens of `lane` that lie wholly in the text that both have in common so far.
 
         A token without text is counted with the next one that has some: nothing shows yet what it says.
         """
@@ -68,23 +68,23 @@ class Differences:
         self._pairs = {other: FirstDifference((baseline, other)) for other in others}
 
     def add(self, lane: str, pieces: Sequence[str]) -> list[dict[str, int]]:
-        """Add the text of more tokens; for each difference that this shows, the token of both lanes that holds it."""
+        """Add the text of more tokens; returns each difference that this shows, as the token of both lanes there."""
         return self._found([pair for pair in self._of(lane) if pair.tokens is None and pair.add(lane, pieces)])
 
     def end(self, lane: str) -> list[dict[str, int]]:
-        """The text of `lane` is complete: it ended by itself."""
+        """Note that the text of `lane` is complete; returns the differences that this shows."""
         return self._found([pair for pair in self._of(lane) if pair.tokens is None and pair.end(lane)])
 
     def agreeing(self, lane: str) -> dict[str, int]:
-        """Of the lanes with which `lane` is compared, itself among them: those without a difference so far.
+        """How many tokens each lane has in common with the baseline, while they have no difference.
 
-        By the lane that is not the baseline, how many of its tokens both have written alike.
+        For the baseline all other lanes, for another lane only itself.
         """
         others = list(self._pairs) if lane == self._baseline else [lane]
         return {other: self._pairs[other].agreed(other) for other in others if self._pairs[other].tokens is None}
 
     def same(self, ended: Iterable[str]) -> list[str]:
-        """The lanes among those that `ended` by themselves, as the baseline must have, that wrote its text."""
+        """The lanes that wrote the baseline's text, if they and the baseline `ended` by themselves."""
         complete = set(ended)
         if self._baseline not in complete:
             return []

@@ -1,6 +1,6 @@
 """The lines that live runs write, for the pages that read them as server-sent events (`app/server/run_events.py`).
 
-They stay a while after the end of their run, so that a page which lost its connection can go on where it stopped.
+They are kept for a while after the run has ended, so that a page that lost its connection can go on where it stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLLOWED_SECONDS = 15.0
 KEPT_SECONDS = 120.0
 MOST_KEPT = 32
 QUIET_SECONDS = 15.0
-"""A page that reads hears something at least this often, so that nobody takes its connection for dead."""
+"""A connected page gets something at least this often, so that no proxy takes its connection for dead."""
 
 
 class EventStream:
@@ -62,20 +62,20 @@ class EventStream:
             self._wake()
 
     def close(self, result: Run | None = None) -> None:
-        """The run is over: no line comes any more."""
+        """End the stream: the run is over, and no more lines come."""
         with self._changed:
             self._result = result
             self.closed = self._now()
             self._wake()
 
     def result(self, timeout_seconds: float) -> Run | None:
-        """The run when it is over, for which this waits; None if it then goes on, or had no pass."""
+        """Wait until the run is over and return it; None if it still goes on when the time is up, or had no pass."""
         with self._changed:
             self._changed.wait_for(lambda: self.closed is not None, timeout_seconds)
             return self._result
 
     def behind(self, after: int) -> str:
-        """The lines behind the first `after`."""
+        """All lines after the first `after` ones."""
         with self._changed:
             place = bisect_right(self._ends, after)
             texts = self._texts[place:]
@@ -84,9 +84,9 @@ class EventStream:
             return "".join(texts)
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, str]]:
-        """The lines behind the first `after` as they come, up to the end: how many there are with these, and these.
+        """Yield the lines after the first `after` ones as they come: the number of all lines so far, and the new ones.
 
-        Empty text comes where nothing else has come for QUIET_SECONDS.
+        After QUIET_SECONDS without a line it yields empty text.
         """
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
@@ -122,7 +122,7 @@ class EventStream:
 
 
 class EventStreams:
-    """The event streams of live runs, by the identity of the run: nobody can guess it, only its page is told."""
+    """The event streams of live runs by the identity of the run, which only its page knows: nobody can guess it."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -133,7 +133,7 @@ class EventStreams:
         return len(self._streams)
 
     def open(self, identity: str, session: str) -> EventStream:
-        """An event stream for a run that begins; those of runs that ended long ago are forgotten."""
+        """A new event stream for a run; drops those of runs that ended long ago."""
         event_stream = EventStream(identity, session, self._now)
         with self._lock:
             self._forget()
@@ -141,7 +141,7 @@ class EventStreams:
         return event_stream
 
     def find(self, identity: str) -> EventStream | None:
-        """The event stream of a run that goes on, or ended a short while ago."""
+        """The event stream of a run that is live or ended a short while ago; None for any other."""
         return self._streams.get(identity)
 
     def _forget(self) -> None:

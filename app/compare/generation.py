@@ -1,4 +1,4 @@
-"""One answer of one checkpoint, for programs: the same places, turns and limits as the page's runs."""
+"""One answer of one checkpoint, for programs, under the same queue and limits as the page's runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Counts(StrictDict):
 
 
 class Progress(StrictDict):
-    """The state of an answer that waits or is written."""
+    """An answer that waits in the queue or is being written."""
 
     state: stream.State
     sentence: str
@@ -54,7 +54,7 @@ class Progress(StrictDict):
 
 
 class FinalAnswer(StrictDict):
-    """An answer that is over; `records` are as `mars.records` writes them."""
+    """A finished answer; `records` are those of `mars.records`, as dictionaries."""
 
     state: stream.State
     sentence: str
@@ -115,12 +115,12 @@ def generate(
     now: Callable[[], float] = time.monotonic,
     finish: Callable[[Lane], Mapping[str, Any]] | None = None,
 ) -> Iterator[Answer]:
-    """Yield the progress about once a second, so that a caller who has gone is noticed; last, the whole answer.
+    """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
 
-    `finish` makes something else of the lane that is over than the whole answer.
+    With `finish`, the last value is what `finish` makes of the finished lane instead.
 
     Raises:
-        ValueError: one sentence: the line is full, the session has a run already, or the run cannot be made.
+        ValueError: one sentence: the queue is full, the session has a run already, or the run cannot be made.
     """
     settings = wanted.settings
     live = LiveRun(runner.queue.join(), settings.threshold)
@@ -167,7 +167,7 @@ def _write(
 
 
 def _passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -> Iterator[None]:
-    """Run the lane to its end, one pass for each None; leaves in the middle when it is closed."""
+    """Run the lane to its end and yield None after each pass; closing this generator ends it early."""
     for event in race({lane.key: records}, lambda _: device_lock(lane.checkpoint, queue)):
         if isinstance(event, LanePass):
             lane.add(event.record)
@@ -213,7 +213,7 @@ def _paired(decoder: str, target: Checkpoint, draft: Checkpoint | None = None) -
 
 
 def _now_and_then(events: Iterator[Any], now: Callable[[], float]) -> Iterator[Any]:
-    """The events that say something, and of the others one a second."""
+    """All events that are not None, and one None a second."""
     due = now() + PROGRESS_SECONDS
     for event in events:
         if event is not None or now() >= due:

@@ -1,4 +1,4 @@
-"""One lane of a comparison: folds the records of its decoder into text, counters and messages, at last into a run."""
+"""One lane of a comparison: folds the records of its decoder into text, counters, messages and the finished run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS: dict[Source, stream.Kind] = {
 
 
 class Pieces(dict[int, str]):
-    """The text of each token alone, looked up once; the name of one that stands for no text, nothing without a name."""
+    """The text of each token alone, looked up once; a token without text gives its name, an unknown id nothing."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class Pieces(dict[int, str]):
 class Lane:
     """The output of one checkpoint with one decoder; `key` names the lane everywhere.
 
-    `settings` and `prompt_tokens` are those of the run, `earlier` the turns before its question; `written` is what each
-    accepted token added to the text; `shared` says whether other runs took part in its passes, so that its seconds are
-    also theirs.
+    `settings` and `prompt_tokens` are those of the run, `earlier` the turns before its question; `written` has the text
+    that each accepted token added. `shared` is true if other runs took part in its passes: then its seconds count
+    their work too.
     """
 
     key: str
@@ -83,7 +83,7 @@ class Lane:
         return stream.counts(self.tally, shared=self.shared)
 
     def add(self, record: ForwardPass) -> tuple[stream.Pass | stream.Counters, list[str]]:
-        """Take in one pass; the message that draws it and the text of each accepted token."""
+        """Add one pass; returns the message that draws it and the text of each accepted token."""
         self.records.append(record)
         self.tally.add(record)
         row = record.rows[0]
@@ -99,7 +99,7 @@ class Lane:
         return message, texts
 
     def end(self) -> stream.End:
-        """The message that closes the lane; a decoder that just stopped yielding was cancelled."""
+        """The message that closes the lane; if its decoder gave no reason to end, it was cancelled."""
         self.finish_reason = self.finish_reason or "cancelled"
         tail = self._text.flush()
         if tail:
@@ -119,8 +119,8 @@ def pass_message(
 ) -> stream.Pass:
     """The message that draws pass `number` of a lane.
 
-    `texts` is what each accepted token added, `pieces` the texts of tokens taken alone; each token comes with at most
-    so many `alternatives`.
+    `texts` is what each accepted token added, `pieces` the text of each token alone; `alternatives` is the most that a
+    token comes with.
     """
     row = record.rows[0]
 
@@ -140,7 +140,7 @@ def pass_message(
 
 
 def keep(identity: str, question: RunQuestion, lanes: Sequence[Lane], *, title: str = "", note: str = "") -> Run:
-    """The run of these lanes, which are over; lanes without a pass are left out."""
+    """The finished run of these lanes; a lane without a pass is left out."""
     return Run(
         schema=SCHEMA,
         kind=KIND,
@@ -182,5 +182,5 @@ AnyLane = TypeVar("AnyLane", bound=_Decodes)
 
 
 def baseline_of(lanes: Sequence[AnyLane]) -> AnyLane:
-    """The lane that the others are compared with: the first that writes token by token, else the first."""
+    """The lane that the others are compared with: the first autoregressive one, else the first."""
     return next((lane for lane in lanes if lane.decoder == BASELINE), lanes[0])

@@ -23,7 +23,7 @@ Name = Annotated[str, Field(max_length=200)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneChoice(MethodSettings):
-    """One lane. `follows` says that the live slider acts on it; without it `threshold` is its own, None one-token mode.
+    """One lane. If it `follows`, the live slider sets its threshold; else `threshold` does, None for one-token mode.
 
     `block_size` None is that of the checkpoint; `draft` is the name of a second checkpoint.
     """
@@ -54,7 +54,7 @@ class LaneChoice(MethodSettings):
 
     @property
     def steered(self) -> bool:
-        """Whether moving the slider changes what it writes."""
+        """True if moving the slider changes its text."""
         return self.follows and self.info.heeds_threshold
 
     @property
@@ -63,7 +63,7 @@ class LaneChoice(MethodSettings):
         return [self.checkpoint, self.draft] if self.info.draft and self.draft else [self.checkpoint]
 
     def relevant(self) -> LaneChoice:
-        """The same lane with everything that does not act on it at its default, so that equal lanes are equal."""
+        """The same lane with every setting without effect at its default, so that lanes that write alike are equal."""
         kept = {
             name: getattr(self, name) for name in ("checkpoint", "decoder", *acting(self.decoder, self.temperature))
         }
@@ -73,7 +73,7 @@ class LaneChoice(MethodSettings):
 
 
 def acting(decoder: str, temperature: float) -> frozenset[str]:
-    """The fields of a `LaneChoice` that act on this decoder at this temperature; all where there is no such decoder."""
+    """The fields of a `LaneChoice` that have an effect on this decoder at this temperature; all if it is unknown."""
     info = decoders.TABLE.get(decoder)
     if info is None:
         return frozenset(field.name for field in dataclass_fields(LaneChoice)) - {"checkpoint", "decoder"}
@@ -105,7 +105,7 @@ def to_settings(
 
 
 def choice_of(value: object, name: str) -> LaneChoice:
-    """The choice that the fields of an object make, as the page or an address sends them.
+    """Read a choice from an object with its fields, as the page or an address sends it.
 
     Raises:
         ValueError: one sentence that names what is wrong in `name` and what is allowed.
@@ -123,6 +123,6 @@ PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {
 
 
 def preset_of(choice: LaneChoice, ar: str, mars: str) -> str:
-    """The name of the preset that this is, or `OWN`."""
+    """The name of the preset that equals this choice, or `OWN`."""
     wanted = choice.relevant()
     return next((name for name, make in PRESETS.items() if make(ar, mars).relevant() == wanted), OWN)

@@ -32,7 +32,7 @@ def problem(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
 
 
 def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
-    """The decoder's objection, or None: it checks its arguments when called, and calls no model before it is read."""
+    """The decoder's error, or None. Calling a decoder checks its arguments and makes no pass."""
     from mars.decoding import DECODERS  # late: torch
     from mars.serve import remote
 
@@ -49,9 +49,9 @@ def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
 
 
 def inactive(choice: LaneChoice, checkpoint: Checkpoint, threshold: float | None) -> str | None:
-    """Why a lane that could write several tokens per pass does not at this threshold; None where it does, or never can.
+    """Why a lane of the family `masks` writes one token per pass at this threshold; None if it writes more.
 
-    `threshold` is the one in force, None one-token mode.
+    `threshold` is the one in force, None for one-token mode. For other families the answer is None.
     """
     if choice.family != "masks":
         return None

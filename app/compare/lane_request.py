@@ -1,4 +1,4 @@
-"""The lanes of a run before they write: who they are, their checkpoints, and why one of them cannot take part."""
+"""The lanes of a run before they write: settings, checkpoints, and the reason why one of them cannot take part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALWAYS_NOTED = {"draft_tokens", "draft"}
 class LaneRequest:
     """One lane; `checkpoint` is loaded, and paired with its draft. `problem` is a sentence why it cannot write.
 
-    Before its checkpoint is there it has neither.
+    Until its checkpoint is loaded, both are None.
     """
 
     key: str
@@ -56,7 +56,7 @@ class LaneRequest:
         return lane_reasons.inactive(self.choice, self.checkpoint, threshold)
 
     def card(self, slider: float | None, earlier: Sequence[Turn] = ()) -> stream.Card:
-        """Its card while the slider stands there, `earlier` being the turns that its run follows up."""
+        """Its card at this value of the slider; `earlier` has the turns before its run."""
         family = self.choice.family
         return stream.lane(
             self.key,
@@ -71,7 +71,7 @@ class LaneRequest:
         )
 
     def _note(self) -> str:
-        """Decoder, whatever is unusual about its settings, and the device."""
+        """The decoder, the settings that differ from the defaults, and the device."""
         choice, acts = self.choice, acting(self.choice.decoder, self.choice.temperature)
         parts = [choice.info.title]
         block_size = choice.block_size or (self.checkpoint.block_size if self.checkpoint else None)

@@ -1,4 +1,4 @@
-"""The pace of the picture: at most twenty a second, five at full speed, and as slow as a person wants to watch.
+"""The pace of the page: at most twenty pictures a second, five at full speed, and as slow as a person wants to watch.
 
 Slowing down scales the model time of all lanes by the same factor, so the lanes keep their true proportion. Nothing
 here touches the clocks: waits lie between passes.
@@ -25,15 +25,15 @@ class Pacing(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """Whether to hurry to the end."""
+        """True if the remaining steps need no wait."""
 
     def rest(self, seconds: float) -> None:
-        """Wait, or less if stopped."""
+        """Wait for so long, or until stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Messages that belong together. For a pass: its lane, how long it took, and where the lane's clock was before."""
+    """Messages that belong together; for a pass also its lane, its seconds, and the lane's clock before it."""
 
     messages: tuple[Mapping[str, object], ...]
     lane: str = ""
@@ -43,9 +43,9 @@ class Step:
 
 @dataclass(slots=True)
 class Schedule:
-    """Turns model time into moments on the wall clock.
+    """Converts model time to times on the wall clock.
 
-    The mean pass of the lane with most of them, the slowest one to watch, takes 1 / passes_per_second.
+    A mean pass of the lane with the most passes, which takes longest to watch, takes 1 / passes_per_second.
     """
 
     now: Callable[[], float]
@@ -55,7 +55,7 @@ class Schedule:
     _passes: Counter[str] = field(default_factory=Counter)
 
     def due(self, step: Step, passes_per_second: float) -> float:
-        """The time at which to show `step`: never before now, and no catching up on time lost elsewhere."""
+        """The time at which to show `step`: never before now. Time lost elsewhere is not made up for."""
         now = self.now()
         if step.pass_seconds <= 0.0 or passes_per_second <= 0.0:
             return now
@@ -70,9 +70,9 @@ class Schedule:
 
 
 def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
-    """The lines of `steps` in order, gathered into pictures, without what a later line of the same picture replaces.
+    """The lines of `steps` in order, gathered into pictures, without lines that a later one in the picture replaces.
 
-    Pictures are no closer together than `FRAME_SECONDS`, or at full speed than `HURRIED_FRAME_SECONDS`.
+    Pictures are at least `FRAME_SECONDS` apart, at full speed `HURRIED_FRAME_SECONDS`.
     """
     schedule, next_frame = Schedule(now), now()
     waiting: list[Mapping[str, object]] = []

@@ -1,8 +1,8 @@
-"""The recorded run that the stage plays before anything is pressed, as the lines of messages that a live run sends.
+"""The recorded run that the stage plays before a visitor starts one, as the lines of messages that a live run sends.
 
 The run is one of those that come with the app, real passes of the real model (assets/replays/README.md says how it was
-made). It says how many passes each lane needs and not how fast a machine is, so its clock counts passes. No model is
-loaded for it, and no torch.
+made). It shows how many passes each lane needs, not how fast a machine is, so its clock counts passes. It needs no
+model and no torch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _messages(run: Run) -> Iterator[Mapping[str, object]]:
 
 
 def _passes(lane: RunLane) -> Iterator[tuple[stream.Pass, list[str]]]:
-    """The message of each pass that wrote something, on a clock that counts passes, and what its tokens added."""
+    """The message of each pass that wrote something, on a clock that counts passes, with the text of its tokens."""
     tally = Tally()
     for record in lane.records:
         written = tally.tokens

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class Runner:
     """Runs comparisons for any number of sessions on one device, each in a thread of its own.
 
-    `event_streams` has what they write.
+    `event_streams` has the lines that they write.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Runner:
         self.event_streams = EventStreams()
 
     def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
-        """Values of the idle stage: again and again while the chosen checkpoints load, and last when they are there.
+        """Yield the idle stage: with the progress while the chosen checkpoints load, and last when they are loaded.
 
         `threshold` is where the slider stands.
         """
@@ -70,7 +70,7 @@ class Runner:
         yield _value(stream.opening(uuid4().hex, cards), state)
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
-        """Start one comparison, from the queue to the closing state; its identity.
+        """Start one comparison in a thread, from the queue to the closing state; returns the identity of the run.
 
         Raises:
             BusyError: the queue is full.
@@ -92,9 +92,9 @@ class Runner:
         write: Callable[[str, LiveRun], Iterator[Step]],
         keep: Callable[[str], Run | None] = lambda identity: None,
     ) -> str:
-        """Make `live` the run of `session`, and write its steps in a thread; the identity of its event stream.
+        """Make `live` the run of `session` and write its steps in a thread; returns the identity of its event stream.
 
-        It stops when no page follows for a while. If it fails, the last step says why. `keep` makes what is left of it.
+        It stops when no page follows for a while. If it fails, the last step says why. `keep` makes its finished run.
         """
         self.sessions.begin(session, live)
         event_stream = self.event_streams.open(uuid4().hex, session)
@@ -154,7 +154,7 @@ class Runner:
     def _entered(
         self, requests: Sequence[LaneRequest], question: Question, live: LiveRun
     ) -> tuple[list[Entry], list[stream.Card]]:
-        """The lanes that can write, and how all of them introduce themselves."""
+        """The lanes that can write, and the cards of all lanes."""
         entries, cards = list[Entry](), list[stream.Card]()
         taken = Counter[str]()  # lanes so far, by checkpoint
         for request in requests:
@@ -170,7 +170,7 @@ class Runner:
         return entries, cards
 
     def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Status | None]:
-        """Wait for the place of `live` and for checkpoints: a new state whenever there is one, else None at times."""
+        """Wait for a place in the queue and for checkpoints; yields each new state, and None from time to time."""
         position = -1
         while not live.ticket.wait(POLL_SECONDS) and not live.stopped:
             told = None
@@ -185,7 +185,7 @@ class Runner:
     def _loaded(
         self, names: Iterable[str], again: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[str]:
-        """Wait until all are loaded or have failed: now and then a sentence, empty when there is nothing new to say."""
+        """Wait until all are loaded or have failed; yields a sentence now and then, empty if nothing has changed."""
         for name in names:
             self.models.request(name, again)
         for name in names:
@@ -196,7 +196,7 @@ class Runner:
                 told = sentence
 
     def _waiting(self, lanes: Sequence[LaneChoice]) -> stream.Waiting:
-        """The message that says what each lane waits for, and how far that is."""
+        """The message with the checkpoint that each lane waits for, and the progress of loading it."""
         found = dict[str, str | None]()
         for request in lane_request.requested(lanes):
             late = [name for name in request.choice.checkpoints if not self.models.wait(name, 0.0)]
@@ -205,7 +205,7 @@ class Runner:
 
 
 def _explained(steps: Iterator[Step]) -> Iterator[Step]:
-    """The steps; where they fail, the last one says why."""
+    """The steps; after an error, a last step that says why."""
     try:
         yield from steps
     except ValueError as error:
@@ -223,7 +223,7 @@ def _while_followed(steps: Iterator[Step], event_stream: EventStream, live: Live
 
 
 def _problem(cards: list[stream.Card]) -> str:
-    """A sentence why the first lane that cannot write cannot; empty if all can."""
+    """A sentence about the first lane that cannot write, with the reason; empty if all can."""
     return next((f"{card['title']} cannot write: {card['problem']}" for card in cards if card["problem"]), "")
 
 

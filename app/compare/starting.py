@@ -1,4 +1,4 @@
-"""Starts a decoder on a prompt: checks that it fits, shares passes where it can, and takes turns on the device."""
+"""Starts a decoder on a prompt: checks that the prompt fits, shares passes where it can, takes turns on the device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AHEAD = 1  # who looks on slowly decides about the pass after the next
 
 
 def prompt_ids(checkpoint: Checkpoint, prompt: str, max_new_tokens: int, earlier: Sequence[Turn] = ()) -> list[int]:
-    """Token ids of the prompt, and of the turns that it follows up.
+    """Token ids of the prompt with the turns before it.
 
     Raises:
         ValueError: with the numbers, when prompt and answer do not fit the context.
@@ -54,11 +54,10 @@ def start(
     places: int,
     number: int = 0,
 ) -> Iterator[ForwardPass]:
-    """The records of this run, each computed when it is asked for, or a pass before.
+    """The records of this run, each computed when the caller asks for it, or one pass earlier.
 
-    Runs on the same checkpoint share their passes where the decoder can; `places` is how many runs there are at most.
-    `number` counts the lanes of one run on this checkpoint: they have its weights in common and no pass, for each has a
-    clock of its own.
+    Runs on the same checkpoint share their passes where the decoder can; `places` is the most runs at once. `number`
+    counts the lanes of one run on this checkpoint: these share its weights but no pass, since each has its own clock.
 
     Raises:
         ValueError: one sentence: there is no such decoder, or it cannot run so.
@@ -78,13 +77,13 @@ def start(
 
 
 def is_shared(records: Iterator[ForwardPass]) -> bool:
-    """Whether other runs took part in any pass of this one so far: its seconds are also theirs."""
+    """True if another run took part in any pass of this one so far: its seconds then count that run's work too."""
     return bool(getattr(records, "shared", False))
 
 
 @contextmanager
 def device_lock(checkpoint: Checkpoint, queue: AdmissionQueue) -> Iterator[None]:
-    """The turn for one pass of this checkpoint on its device, among several runs."""
+    """A context that holds the device of this checkpoint for one pass; runs get it in turn."""
     where = checkpoint.place
     with queue.lock(where), on(where):
         yield

@@ -29,7 +29,7 @@ Ghost = tuple[str, float, Source]
 class Counts(StrictDict):
     """The counters of a lane; `lengths` are the passes that accepted 1, 2, 3 … tokens.
 
-    `shared` says whether other runs took part in its passes, so that its seconds are also theirs.
+    `shared` is true if other runs took part in its passes: then its seconds count their work too.
     """
 
     tokens: int
@@ -44,9 +44,9 @@ class Counts(StrictDict):
 class Card(StrictDict):
     """The card of a lane: its name, settings and notes.
 
-    `settings` are the fields of its `LaneChoice`; `hint` fills it until text comes, `problem` says why it cannot write,
-    `inactive` why it writes one token per pass although it could write more. `earlier` are the questions and its own
-    answers before this run, where it follows up.
+    `settings` are the fields of its `LaneChoice`; `hint` is shown until text comes, `problem` says why it cannot write,
+    `inactive` why it writes one token per pass although it could write more. `earlier` has the questions before this
+    run and the lane's own answers, in a conversation that goes on.
     """
 
     key: str
@@ -71,7 +71,7 @@ class Follow(StrictDict):
 
 
 class Opening(StrictDict):
-    """The first message of a run, or of lanes that are introduced: the page starts afresh with these lanes."""
+    """The first message of a run or of the idle stage: the page starts afresh with these lanes."""
 
     kind: Literal["open"]
     id: str
@@ -79,7 +79,7 @@ class Opening(StrictDict):
 
 
 class Recording(StrictDict):
-    """The first message of the recorded run: what it was asked, and its lanes."""
+    """The first message of the recorded run: its prompt and its lanes."""
 
     kind: Literal["recorded"]
     prompt: str
@@ -87,7 +87,7 @@ class Recording(StrictDict):
 
 
 class Refusal(StrictDict):
-    """Nothing runs, and why; what the page shows stays."""
+    """The reason why no run starts; the page keeps what it shows."""
 
     kind: Literal["refusal"]
     id: str
@@ -95,7 +95,7 @@ class Refusal(StrictDict):
 
 
 class Inactive(StrictDict):
-    """From now on a lane writes one token per pass, and why; or None, more again."""
+    """The reason why a lane writes one token per pass from now on; None: it writes more again."""
 
     kind: Literal["inactive"]
     lane: str
@@ -113,9 +113,9 @@ class Status(StrictDict):
 class Pass(StrictDict):
     """One pass of one lane, its counted passes numbered from 1; `reasons` are those of its tokens, then of its ghosts.
 
-    There are none where the run does not trace its passes; where it does, `tree` marks a pass whose columns branch.
-    `columns` are the positions that it forwarded, `seconds` is what it took, and `at` the lane's clock when it ended.
-    Where a later message of the same picture has them, there are no `counts`.
+    Without a trace of the run there are no reasons; with one, `tree` marks a pass whose columns branch. `columns` is
+    the number of positions that it forwarded, `seconds` its time, `at` the lane's clock when it ended. `counts` is left
+    out if a later message of the same picture has it.
     """
 
     kind: Literal["pass"]
@@ -144,7 +144,7 @@ class Counters(StrictDict):
 
 
 class End(StrictDict):
-    """A lane is over: why, and the text that still waited for the rest of a character."""
+    """The end of a lane: the reason, and the text that still waited for the rest of a character."""
 
     kind: Literal["end"]
     lane: str
@@ -161,7 +161,7 @@ class Difference(StrictDict):
 
 
 class Agreement(StrictDict):
-    """The first `tokens` of a lane are text that the baseline has written as well, so far or, if `whole`, in all."""
+    """The first `tokens` of a lane equal the baseline's text so far; if `whole`, both texts are equal as a whole."""
 
     kind: Literal["agreement"]
     lane: str
@@ -193,7 +193,7 @@ class Verdict(StrictDict):
 
 
 class SpeedUp(StrictDict):
-    """Each other lane over the baseline in output tokens per second of model time."""
+    """The speed-up of each other lane over the baseline, in output tokens per second of model time."""
 
     kind: Literal["speedup"]
     ratios: dict[str, float]
@@ -232,7 +232,7 @@ def follow(identity: str) -> Follow:
 
 
 def opening(identity: str, lanes: Sequence[Card]) -> Opening:
-    """The lanes of a run, or of what could be run."""
+    """The lanes of a run, or of the idle stage."""
     return {"kind": "open", "id": identity, "lanes": list(lanes)}
 
 
@@ -337,7 +337,7 @@ def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:
 
 
 def thinned(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """Messages that are shown at once, without what later ones replace: counters, agreements of a lane, speed-ups."""
+    """The messages of one picture without those that later ones replace: counters, agreements of a lane, speed-ups."""
     kept: list[Mapping[str, object]] = []
     counted, agreed, compared = set[object](), set[object](), False
     for message in reversed(messages):

@@ -1,1 +1,1 @@
-"""The checkpoints that the page offers: which they are, when they are loaded, and on which device."""
+"""The checkpoints that the page offers: their names, when they are loaded, and on which device."""

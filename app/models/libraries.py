@@ -12,10 +12,10 @@ _whole = threading.Event()
 
 
 def read() -> None:
-    """Read torch, transformers and what is built on them; waits where another thread is at it.
+    """Import torch, transformers and what is built on them; waits while another thread does so.
 
-    Two threads that read them at once can find them half made: transformers puts another module in its own place. Ask
-    for this before the first late import of a thread that may run while no checkpoint has been loaded yet.
+    Two threads that import them at once can find them half imported: transformers replaces its own module meanwhile. A
+    thread that may run before any checkpoint is loaded must call this before its first late import.
     """
     with _one_at_a_time:
         if _whole.is_set():
@@ -34,10 +34,10 @@ def read() -> None:
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """Objects made inside stay for good: Python's garbage collector waits until the end, and ignores them from then on.
+    """A context without garbage collection; the objects made inside are never collected.
 
-    With all that the libraries keep, each of its full rounds would stop every thread for a quarter of a second. For the
-    start of the app alone: what is of no use later would be kept too.
+    Else, with all objects of the libraries, each full collection would stop every thread for a quarter of a second. For
+    the start of the app only, since it also keeps objects of no later use.
     """
     gc.disable()
     try:

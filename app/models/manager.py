@@ -33,9 +33,9 @@ class ModelError(ValueError):
 class Models:
     """Checkpoints by name. Loading happens in one background thread, in the order of the requests.
 
-    At most `keep` stay loaded: before another one comes, the one goes that has been idle longest. Those in `pinned`
-    and those in use stay. Where memory is short, as many go as it takes. A checkpoint that failed to load is tried
-    again when it is asked for again: its folder may have been repaired. `told` says what is done for a source just now.
+    At most `keep` stay loaded: before another one is loaded, the one that has been idle longest is unloaded, never one
+    that is in `pinned` or in use. Where memory is short, more are unloaded. A checkpoint that failed to load is tried
+    again on request, since its folder may have been repaired. `told` gives the current step of loading a source.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Models:
         return dict(self._sources)
 
     def state(self) -> dict[str, list[str]]:
-        """Names by what has become of them: loaded, loading (those that wait included), failed."""
+        """The requested names by state: loaded, loading (those in the queue included), failed."""
         with self._lock:
             found: dict[str, list[str]] = {"loaded": [], "loading": [], "failed": []}
             for name in self._sources:
@@ -110,7 +110,7 @@ class Models:
         return True
 
     def get(self, name: str) -> Checkpoint:
-        """The checkpoint; waits until it is loaded. It may be unloaded any time: `use` keeps it.
+        """The checkpoint; waits until it is loaded. It may be unloaded at any time, unless held by `use`.
 
         Raises:
             ModelError: it cannot be loaded, with the reason and what to do.
@@ -180,7 +180,7 @@ class Models:
                     raise
 
     def _make_room(self, most: int) -> bool:
-        """Unload idle checkpoints until at most `most` are loaded; whether any went."""
+        """Unload idle checkpoints until at most `most` are loaded; returns whether any was unloaded."""
         with self._lock:
             loaded = self._loaded()
             idle = [name for name in self._order if name in loaded and not self._users[name]]

@@ -16,10 +16,10 @@ TINY_SOURCES = {"ar": str(SHIPPED / "ar-sft"), "mars": str(SHIPPED / "mars-b8")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """`ar` and `mars` are names of checkpoints. `key` stands in addresses, `title` in the control of the page.
+    """`ar` and `mars` are names of checkpoints. `key` is used in addresses, `title` in the control of the page.
 
-    `tasks` says that its examples are problems of the six families, with known answers, which can be scored; else they
-    are questions. `max_new_tokens` and `pace`, in passes per second, are the usual ones for models of this size.
+    With `tasks` its examples are problems of the six families, whose known answers can be scored; without, they are
+    questions. `max_new_tokens` and `pace`, in passes per second, are the defaults for models of this size.
     """
 
     key: str

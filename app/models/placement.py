@@ -1,4 +1,4 @@
-"""Chooses the device of a checkpoint: they are spread, so that with two GPUs each lane has its own."""
+"""Chooses the device of each checkpoint; they are spread out, so that with two GPUs each lane has its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable
 
 
 class Loader:
-    """Loads a checkpoint where there is most room, and lets it decode once; torch is read only here.
+    """Loads a checkpoint on the device that `choose` names, and warms it up; torch is imported only then.
 
     `device` is auto, cpu, cuda, or cuda:N for that one alone; `threads` are the CPU's for one forward pass (None:
     `spare_threads`). `base` and `allow_other_base` are for adapters (mars/checkpoint/checkpoint.py).
@@ -89,9 +89,9 @@ class Loader:
 
 
 def spare_threads(usual: int) -> int:
-    """The number of threads that leaves one core to the page and its server, or `OMP_NUM_THREADS`.
+    """The number of threads that leaves one core to the page and its server; `usual` if `OMP_NUM_THREADS` is set.
 
-    The threads of a pass wait for one another, so that all of them wait for a core on which a browser draws.
+    The threads of a pass wait for one another: if a browser draws on the core of one, all of them wait.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return usual if "OMP_NUM_THREADS" in os.environ else max(1, min(usual, cores - 1))
@@ -122,7 +122,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release() -> None:
-    """Give memory that nothing holds any more back to the devices."""
+    """Free the memory of the devices that is no longer in use."""
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
@@ -136,7 +136,7 @@ def _free_bytes(device: str) -> int:
 
 
 def _warm_up(checkpoint: Checkpoint) -> None:
-    """So that no lane pays for first calls, and exact decoding knows what its passes take."""
+    """Decode a little, so that no lane has the slow first calls and exact decoding knows how long its passes take."""
     from mars.config import DecodingSettings
     from mars.decoders import BASELINE, EXACT, USUAL
     from mars.decoding import DECODERS

@@ -20,7 +20,7 @@ def complete(text: str) -> str:
 def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
     """`text` with every path of two parts or more shortened to its last part.
 
-    `names` says what is called how: a folder in it is replaced by its name, files in it by "file of name".
+    `names` maps folders to names: such a folder is replaced by its name, a file in it by "file of name".
     """
     for source, name in (names or {}).items():
         for folder in sorted({source, str(Path(source).expanduser()), str(Path(source).resolve())}, key=len)[::-1]:

@@ -1,6 +1,6 @@
 """A run as one HTML file: the Step-through view with scripts, styles and the run inside; no server, no network.
 
-The page's own policy lets nothing run but the scripts written here, and nothing be fetched at all.
+The page's own policy allows only the scripts written here and no fetches at all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PAGE = """<!doctype html>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The place where a replay opens: a lane by its key, a pass by its number; None is what the view shows first."""
+    """The place where a replay opens: a lane by its key, a pass by its number; None: the view's default."""
 
     lane: str | None = None
     number: int | None = None
@@ -58,16 +58,16 @@ class Place:
         return cls(lane=lane if isinstance(lane, str) else None, number=number if isinstance(number, int) else None)
 
     def within(self, run: Run) -> str:
-        """The attributes of the page that say it, as far as the run has such a lane."""
+        """The attributes of the page that name this place; none for a lane that the run does not have."""
         lane = self.lane if self.lane in {each.key for each in run.lanes} else None
         said = {"lane": lane, "number": self.number if lane else None}
         return "".join(f' data-{name}="{html.escape(str(value))}"' for name, value in said.items() if value is not None)
 
 
 def page(run: Run, place: Place | None = None) -> str:
-    """The file for `run`. What people and models wrote is in it only as escaped text and as JSON without `<`.
+    """The file for `run`, opening at `place`. Text of people and models is in it only escaped, or as JSON without `<`.
 
-    It opens at `place`. Of a long run, alternatives are left out as far as it takes to stay below `LARGEST`.
+    For a long run, alternatives are left out until the run is below `LARGEST`.
     """
     script = bundle.script("step/replay.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

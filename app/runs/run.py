@@ -74,7 +74,7 @@ class ProblemName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuestion:
-    """The question; `problem` is None where its answer is not known."""
+    """The question; `problem` is None if the answer is not known."""
 
     __pydantic_config__ = STRICT
 
@@ -85,7 +85,7 @@ class RunQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """A question and what a lane answered, before the question of the run."""
+    """An earlier question of the conversation, with the answer of a lane."""
 
     __pydantic_config__ = STRICT
 
@@ -97,10 +97,10 @@ class Turn:
 class RunLane:
     """One lane: its checkpoint, decoder and settings, its text, and every forward pass.
 
-    `prompt_tokens` is the length of the prompt for this checkpoint. `written` is what each accepted token added to the
-    text: a character of several tokens comes with the last of them. `pieces` is the text of every token that is
-    proposed or an alternative, taken alone; `stop_ids` are those that end a turn. `earlier` are the turns that the
-    question follows up, with the answers of this lane.
+    `prompt_tokens` is the length of the prompt for this checkpoint. `written` has the text that each accepted token
+    added: a character of several tokens comes with the last of them. `pieces` has the text of every proposed or
+    alternative token alone; `stop_ids` are the tokens that end a turn. `earlier` has the turns before the question,
+    with the answers of this lane.
     """
 
     __pydantic_config__ = STRICT
@@ -122,7 +122,7 @@ class RunLane:
 
 
 def _check_lane(lane: RunLane) -> RunLane:
-    """The parts of a lane fit each other: accepted prefixes follow each other from the first token on."""
+    """Check that the parts of a lane fit: the accepted prefixes follow each other from the first token on."""
     written, last = 0, -1
     for place, record in enumerate(lane.records):
         where = f"records[{place}]"
@@ -180,7 +180,7 @@ def _check_keys(lanes: tuple[RunLane, ...]) -> tuple[RunLane, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A comparison that is over, with everything needed to look at it again.
+    """A finished comparison, with everything needed to look at it again.
 
     `date` is ISO 8601. `title` and `note` say what a shipped run shows; both are empty for others.
     """
@@ -212,7 +212,7 @@ class RunFileError(ValueError):
 
 
 def read(source: str | bytes) -> Run:
-    """The run that a document holds.
+    """Read and check the run in a document.
 
     Raises:
         RunFileError: one sentence that says what is wrong and what is allowed.
@@ -243,5 +243,5 @@ def token_ids(records: tuple[ForwardPass, ...]) -> list[int]:
 
 
 def to_json(run: Run) -> str:
-    """The document, on one line, in which nothing looks like a tag."""
+    """The document on one line; `<` is escaped, so that nothing in it looks like a tag."""
     return as_json(run)

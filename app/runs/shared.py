@@ -1,7 +1,7 @@
 """Runs that visitors save on the server, each under a name that nobody can guess, until it expires.
 
-There are none unless the server was started with `--keep-shared FOLDER`. A file is called by the hash of the run's
-name: what a visitor sends is never a path, and who sees the folder does not know the names.
+There are none unless the server was started with `--keep-shared FOLDER`. The file name is the hash of the run's name,
+so a visitor's input is never a path, and the folder does not give the names away.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SharedRuns:
         return self._now() - path.stat().st_mtime > self.days * _SECONDS_A_DAY
 
     def _forget_expired(self) -> int:
-        """Delete what is out of date; the bytes of the rest."""
+        """Delete expired runs; returns the size of the others in bytes."""
         used = 0
         for path in self._folder.glob(f"*{_ENDING}"):
             if self._expired(path):

@@ -15,11 +15,11 @@ class BusyError(ValueError):
 
 
 class AdmissionQueue:
-    """Hands out places to runs and turns to passes, both first come, first served.
+    """Admits runs, and passes one at a time, both first come, first served.
 
-    At most `places` runs are active; later ones wait in line and can ask for their position. At most `line` of them
-    wait. Active runs ask for a turn before each pass, so two of them alternate and a long run never holds up a short
-    one; where there are several devices, each has turns of its own.
+    At most `places` runs are active; later ones wait in the queue and can ask for their position. At most `line` of
+    them wait. An active run takes a lock before each pass, so two of them alternate and a long run never holds up a
+    short one; each device has a lock of its own.
     """
 
     def __init__(self, places: int = 4, line: int = LINE) -> None:

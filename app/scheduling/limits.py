@@ -40,7 +40,7 @@ class Limits:
         return prompt.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def check_conversation(self, texts: Sequence[str], turns: int) -> None:
-        """Refuse a conversation of so many questions, of which `texts` are these and their answers.
+        """Refuse a conversation of so many questions; `texts` are the questions and their answers.
 
         Raises:
             ValueError: there are too many questions, or the texts are too long.

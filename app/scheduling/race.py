@@ -1,4 +1,4 @@
-"""The lanes on one device: each lane's clock is the sum of its own passes, and the lane behind goes next."""
+"""The lanes on one device: each lane's clock is the sum of its own passes, and the lane behind makes the next pass."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def race(
     decoders: Mapping[str, Iterator[ForwardPass]],
     turn: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[LanePass | LaneEnd]:
-    """Step the decoders so that all lanes stand at about the same model time; ties go to the first lane.
+    """Step the decoders so that all lanes stay at about the same model time; ties go to the first lane.
 
-    `turn(lane)` is entered around each step: the lock of its device, so that several races share it pass by pass.
+    Each step runs in the context `turn(lane)`, the lock of its device, so that several races share it pass by pass.
     All decoders are closed when the race ends, fails, or is abandoned.
     """
     clocks = dict.fromkeys(decoders, 0.0)

@@ -14,7 +14,7 @@ PACES = {"Slow": 3.0, "Readable": 12.0, "Real time": FULL_SPEED}
 
 
 def rate(pace: float) -> float:
-    """Passes per second of the slowest lane at a pace of the page: 8 where it is 12; real time adds no wait."""
+    """Passes per second of the slowest lane at a pace of the page, such as 8 for 12; real time adds no wait."""
     return pace * 2 / 3
 
 
@@ -46,7 +46,7 @@ class LiveRun:
                 control.threshold = value
 
     def control(self, threshold: float | None, score: ScoreName = "probability", *, follows: bool = False) -> Control:
-        """The control of one more lane, at a threshold of its own, or at the slider's if it `follows` that."""
+        """The control of one more lane; if it `follows` the slider, at the slider's threshold, else at its own."""
         with self._lock:
             control = Control(self._threshold if follows else threshold, score)
             self._controls.append(control)
@@ -97,7 +97,7 @@ class Sessions:
             earlier.stop()
 
     def begin_alone(self, session: str, run: LiveRun) -> bool:
-        """Make `run` the live one of `session` unless it has one; whether it is."""
+        """Make `run` the live one of `session` unless it has one; returns whether it did."""
         with self._lock:
             return self._runs.setdefault(session, run) is run
 
@@ -122,13 +122,13 @@ class Sessions:
             run.stop()
 
     def set_threshold(self, session: str, threshold: float | None) -> None:
-        """Let `threshold` act on the live run from its next pass on; without one nothing happens."""
+        """Set the threshold of the live run from its next pass on; without a live run nothing happens."""
         run = self._runs.get(session)
         if run is not None:
             run.threshold = threshold
 
     def set_pace(self, session: str, passes_per_second: float) -> None:
-        """Let the picture of the live run go faster or slower from now on."""
+        """Set the pace of the live run's picture from now on."""
         run = self._runs.get(session)
         if run is not None:
             run.passes_per_second = passes_per_second

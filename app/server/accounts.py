@@ -1,6 +1,6 @@
-"""Users and passwords. A comparison takes a time that says nothing about the password, and guessing is slowed down.
+"""Users and passwords. The time of a comparison reveals nothing about the password, and guessing is slowed down.
 
-Guesses are counted for each account and address together: whoever guesses waits, and nobody else does.
+Guesses are counted for each pair of account and address, so only the one who guesses waits.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PRETENCE = "no password of anybody"
 
 @dataclass(slots=True)
 class _Guesses:
-    """The wrong guesses in a row, and the time at which the next may be looked at."""
+    """The number of wrong guesses in a row, and the time at which the next one may be checked."""
 
     wrong: int = 0
     next: float = 0.0
 
 
 class Accounts:
-    """Users and passwords; an instance is what Gradio's `auth` calls."""
+    """Users and passwords; `check` is the function for Gradio's `auth`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Accounts:
         return same and user in self._passwords
 
     async def check(self, user: str, password: str) -> bool:
-        """`knows`, one guess after the other for each account and address, after a wait that doubles with wrong ones.
+        """`knows`, one guess at a time for each account and address; the wait before it doubles with each wrong guess.
 
         A guess that would wait longer than LONGEST_WAIT is refused unseen.
         """
@@ -80,7 +80,7 @@ class Accounts:
         return False
 
     def _pause(self, wrong: int) -> float:
-        """Seconds between a guess and the next one, after so many wrong ones."""
+        """Seconds to wait between two guesses, after so many wrong ones."""
         return min(MOST_SECONDS, self._wait_seconds * 2 ** min(wrong, 16)) if wrong else self._wait_seconds
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers on their way out: common headers, a content-security policy for each page, our sentences for errors."""
+"""Outgoing answers: common headers, a content-security policy for each page, our sentences for errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LONG = re.compile(rb'("output":\{"error":"(?:[^"\\]|\\.){%d})(?:[^"\\]|\\.)+"' 
 
 
 class Answer:
-    """One answer on its way out. A page, and what is replaced, goes out only as a whole."""
+    """One outgoing answer. Pages and replaced answers are sent only when they are complete."""
 
     def __init__(
         self, send: Send, body: Body, common: Mapping[str, str], ancestors: tuple[str, ...], path: str
@@ -87,7 +87,7 @@ class Answer:
         await self._whole(start, words(status), "application/json")
 
     async def end_stream(self) -> None:
-        """Nothing more comes."""
+        """End an answer that has begun."""
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _begin(self, message: Message) -> None:
@@ -125,7 +125,7 @@ class Answer:
         return not (self._path.startswith("/login") and self._status == 400)
 
     def _replacement(self) -> bytes:
-        """Our sentence; that of an event which was refused with one is ours already, and all that Gradio passes on."""
+        """Our sentence. If an event was refused, the error that Gradio passes on is our sentence already."""
         if self._path.startswith(f"{API}/run/") and self._status == 500:
             said = json.loads(self._body).get("error")
             said = said and said[:_LONGEST_QUOTE]
@@ -141,10 +141,10 @@ def words(status: int) -> bytes:
 
 
 def with_prelude(html: bytes) -> bytes:
-    """The page with its own script and the table of the decoders, as data, before Gradio's first module.
+    """The page with our script and the table of the decoders, as data, in front of Gradio's first module.
 
-    Modules run in the order in which a page names them, so that Gradio's components find what they call. A page without
-    any stays as it is.
+    Modules run in the order of the page, so Gradio's components find the functions that they call. A page without a
+    module stays as it is.
     """
     ours = f'{bundle.decoder_table()}\n<script type="module" src="{page_script()}"></script>\n'.encode()
     return _FIRST_MODULE.sub(lambda _: ours, html, count=1)

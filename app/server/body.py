@@ -1,4 +1,4 @@
-"""The body of a request on its way in: no larger and no slower than allowed, and JSON that the whole app can use."""
+"""The body of an incoming request: no larger and no slower than allowed, and JSON that the whole app can use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SESSION = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class BodyError(Exception):
-    """A body that is not passed on; `status` says why."""
+    """A refused body; `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -25,7 +25,7 @@ class BodyError(Exception):
 
 
 class Body:
-    """Reads a body in the place of the app: `refused` is the first refusal, `whole` says that all of it has arrived."""
+    """Reads a body for the app: `refused` is the status of a refusal or 0, `whole` is true once all has arrived."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self.refused = 0
@@ -64,10 +64,10 @@ class Body:
             raise self._refuse(408) from None
 
     async def check_json(self) -> None:
-        """Read it whole: a JSON object, in which lone surrogates become U+FFFD, since nobody could write them again.
+        """Read it whole and check it: a JSON object. Lone surrogates become U+FFFD, since they cannot be encoded.
 
         Raises:
-            BodyError: it is none, too large or too slow, or the session or the event that it names can be none.
+            BodyError: it is no JSON object, too large or too slow, or names an impossible session or event.
         """
         parts = []
         while (message := await self.receive())["type"] == "http.request":

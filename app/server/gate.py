@@ -1,8 +1,7 @@
-"""The ASGI middleware before Gradio: it refuses what the page does not use, other origins, and bodies too large.
+"""The ASGI middleware before Gradio: it refuses addresses that the page does not use, other origins, and large bodies.
 
-Gradio serves more than this app needs: files by path or address, recordings, monitoring. What `Rules` does not name
-does not exist here. What Gradio says when it refuses something may quote the request; a sentence of ours takes its
-place.
+Gradio serves more than this app needs: files by path or address, recordings, monitoring. An address that `Rules` does
+not name does not exist here. Gradio's error messages may quote the request, so our own sentences replace them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Gate:
         self._arriving: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse or pass on one request; what is no HTTP request passes only if it is the server's own lifespan."""
+        """Refuse or pass on one HTTP request. Of other scopes only the server's own `lifespan` is passed on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -84,10 +83,10 @@ class Gate:
         await (answer.end_stream() if answer.begun else answer.refuse(500))
 
     def _trusted(self, scope: Scope) -> Scope:
-        """The request without headers about the address of the page that anybody could have set.
+        """The request without forged headers about the address of the page.
 
-        Only a proxy that we were told of may say it, and a scheme is one of two. `page` would name another page of
-        Gradio's, and there is one.
+        The host must be one of `Rules.origins`, the scheme http or https. The parameter `page`, which would name
+        another page of Gradio's, is dropped too: there is only one.
         """
         found = MutableHeaders(raw=list(scope["headers"]))
         if found.get("x-forwarded-host") not in self._rules.origins:
@@ -102,7 +101,7 @@ class Gate:
 
 
 def _logged_in(scope: Scope) -> bool:
-    """Whether the cookie is one that Gradio gave at a login (its `get_current_user`)."""
+    """True if the request has a cookie that Gradio set at a login (as in its `get_current_user`)."""
     app, cookies = scope["app"], Request(scope).cookies
     names = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
     return any(cookies.get(name) in app.tokens for name in names)

@@ -1,4 +1,4 @@
-"""`/healthz`: whether the app is up and which checkpoints are there, for those who watch over it; names only."""
+"""`/healthz`, for monitoring: the state of the app and the names of its checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.compare.runner import Runner
 
 
 def health(runner: Runner) -> dict[str, Any]:
-    """`status` is ok, starting while nothing is loaded yet, or failing when all that was asked for failed."""
+    """`status` is ok; starting while nothing is loaded yet; or failing when every requested checkpoint has failed."""
     models = runner.models.state()
     status = "ok"
     if not models["loaded"] and (models["loading"] or models["failed"]):

@@ -1,4 +1,4 @@
-"""The whole app, from its options to a page that is served until it is told to end."""
+"""The whole app: from its options to a page that is served until the process is told to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> None:
-    """Serve until interrupted; `load` makes a checkpoint of a source (None: on the device of the options)."""
+    """Serve until interrupted; `load` loads the checkpoint of a source (None: on the device of the options)."""
     with gc_frozen():
         from app import page
         from app.compare.runner import Runner

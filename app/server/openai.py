@@ -1,4 +1,4 @@
-"""The endpoint of mars/serve under the page's address: its passes take turns with those of the page's runs."""
+"""The endpoint of mars/serve at the page's address; its passes take turns with those of the page's runs."""
 
 from __future__ import annotations
 

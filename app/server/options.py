@@ -36,10 +36,10 @@ _ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options, checked. `sources` are the checkpoints by name, `choice` the name that each lane starts with.
+    """Options, checked. `sources` are the checkpoints by name, `choice` is the checkpoint of each lane at the start.
 
-    `pairs` are those that the page offers, the first at the start; `note` says why that is not the usual one.
-    `keep_shared` is the folder for runs that visitors share, each for `shared_days`; None: they cannot.
+    `pairs` are those that the page offers, the first at the start; `note` says why the first is not the usual one.
+    `keep_shared` is the folder for runs that visitors share, each kept for `shared_days`; None: sharing is off.
     """
 
     sources: dict[str, str]
@@ -237,10 +237,10 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
 
 
 def _start(named: Sequence[tuple[str, str]], lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
-    """The lanes' sources, and why those are not the usual or the asked ones, which is said in the terminal as well.
+    """The source of each lane, and a note if one replaces the usual or the given source; the terminal shows it too.
 
-    Without --ar and --mars they are the real pair where it can be had; a lane of which only the other is given, and one
-    whose checkpoint is not installed here, has that of the tiny pair.
+    Without --ar and --mars this is the real pair, if it is installed. A lane gets the checkpoint of the tiny pair if
+    only the other lane's option is given, or if its own checkpoint is not installed.
     """
     wanted: dict[str, str] = {lane: source or TINY_SOURCES[lane] for lane, source in lanes.items()}
     if not any(lanes.values()):
@@ -258,7 +258,7 @@ def _start(named: Sequence[tuple[str, str]], lanes: dict[str, str | None]) -> tu
 
 
 def _checkpoints(named: Sequence[tuple[str, str]], lanes: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The checkpoints by name, and the name of each lane's."""
+    """All checkpoints by name, and the name of each lane's checkpoint."""
     given: dict[str, str] = {}
     for name, source in named:
         if name in given:
@@ -271,7 +271,7 @@ def _checkpoints(named: Sequence[tuple[str, str]], lanes: dict[str, str]) -> tup
 
 
 def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> tuple[Pair, ...]:
-    """The pairs that the page offers; `named` says that a person gave one."""
+    """The pairs that the page offers; with `named`, only the pair that the options name."""
     if named:
         return (pairs.given(**choice),)
     by_source = _by_source(sources)
@@ -280,7 +280,7 @@ def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> t
 
 
 def _whole_path(source: Source) -> Source:
-    """A folder by its whole path, so that one that comes with the app is offered once; anything else as it is."""
+    """A folder as an absolute path, so that a shipped one is not offered twice; any other source as it is."""
     return str(Path(source).resolve()) if source and Path(source).is_dir() else source
 
 
@@ -293,7 +293,7 @@ def _adapters() -> list[Path]:
 
 
 def _keys(file: Path | None, *, openai: bool, accounts: bool) -> Keys | None:
-    """The keys of the endpoint; accounts would be worth nothing beside one that asks for none."""
+    """The keys of the endpoint. An app with accounts must have them: an open endpoint would let anybody in."""
     if not openai:
         if file is not None:
             raise ValueError("--api-keys is for --openai")
@@ -308,7 +308,7 @@ def _keys(file: Path | None, *, openai: bool, accounts: bool) -> Keys | None:
 
 
 def _folder(folder: Path | None) -> Path | None:
-    """The folder, made where it is not there, readable by its owner alone."""
+    """The folder; if it does not exist it is made, readable by its owner alone."""
     if folder is not None:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

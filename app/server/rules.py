@@ -38,10 +38,10 @@ _JSON = re.compile(rf"{API}/(queue/join|cancel|reset|run/.*|call/.*)")
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The rules of one gate. `origins` are hosts besides the request's own that the page may be shown at.
+    """The rules of one gate. `origins` are further hosts, beside the request's own, at which the page may be shown.
 
-    `hosts` are the names by which the server may be called, `any_number` says that every IP address may be; None lets
-    any name through. With `login`, only who has logged in may end the runs of a session.
+    `hosts` are the names by which a request may call the server, None for any name; with `any_number` it may use any IP
+    address. With `login`, only a logged-in user may end the runs of a session.
     """
 
     frame_ancestors: tuple[str, ...] = ()
@@ -65,14 +65,14 @@ class Rules:
         return [(frozenset(methods.split()), re.compile(path)) for methods, path in known]
 
     def inner_path(self, path: str) -> str:
-        """The path without the one at which a proxy shows the page."""
+        """The path without the prefix at which a proxy shows the page."""
         prefix = urlsplit(self.root_path).path
         return path.removeprefix(prefix) if prefix and path.startswith(prefix + "/") else path
 
     def refusal(self, method: str, path: str, headers: Headers, busy: int, of_one: int) -> int:
-        """The status with which to refuse a request; 0 lets it through.
+        """The HTTP status of the refusal of a request, 0 if it may pass.
 
-        `busy` others are at work, and `of_one` from the same address have not arrived yet.
+        `busy` POST requests are at work; `of_one` bodies from the same address are still arriving.
         """
         if not self._is_called(headers.get("host", "")):
             return 421
@@ -92,7 +92,7 @@ class Rules:
         return 503 if method == "POST" and full else 0
 
     def _is_called(self, host: str) -> bool:
-        """Whether this is a name of ours: another site's name that leads here could read what the page says."""
+        """True for a name of this server. Else another site could point its name here and read the page's answers."""
         if self.hosts is None or host in self.origins:
             return True
         name = (urlsplit(f"//{host}").hostname or "") if _HOST.fullmatch(host) else ""
@@ -105,7 +105,7 @@ class Rules:
         return self.any_number or number.is_loopback
 
     def _from_here(self, headers: Headers) -> bool:
-        """Whether no other site's page sent the request: programs say nothing of an origin, browsers cannot lie."""
+        """True unless another site's page sent the request: a browser names the origin truly, a program names none."""
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return False
         origin = headers.get("origin")
@@ -116,17 +116,17 @@ class Rules:
 
 
 def speaks_for_itself(path: str) -> bool:
-    """Whether errors from there are sentences in a form of their own (mars/serve)."""
+    """True if errors of this path already have a form of their own (mars/serve)."""
     return path.startswith("/v1/")
 
 
 def ends_runs(method: str, path: str) -> bool:
-    """Whether such a request ends runs, which Gradio lets anybody do."""
+    """True if such a request ends runs; Gradio would let anybody do that."""
     return method == "POST" and _ENDS.fullmatch(path) is not None
 
 
 def names_parameters(method: str, path: str) -> bool:
-    """Whether such a request names an endpoint and its parameters, and does nothing but queue it."""
+    """True if such a request names an endpoint with its parameters; it only puts the call into the queue."""
     return method == "POST" and path.startswith(f"{API}/call/")
 
 

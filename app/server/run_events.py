@@ -1,7 +1,7 @@
 """`/runs/RUN/events`: the lines of a live run as server-sent events, from any line on.
 
-An event has the lines that came at once as its data, and as its id how many lines there are with them. A browser that
-lost its connection sends the last id, and gets what it lacks; `?after=N` asks for the same.
+The data of an event are the lines that came at once; its id is the number of all lines up to and including these. A
+browser that lost its connection sends the last id and gets the lines after it; `?after=N` does the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx wou
 
 
 def route(event_streams: EventStreams) -> Route:
-    """The route. It needs no login: who knows the identity of a live run was told it by the page that started it."""
+    """The route. It needs no login: only the page that started a live run knows the identity of the run."""
 
     async def answer(request: Request) -> Response:
         after = request.headers.get("last-event-id") or request.query_params.get("after", "0")
@@ -42,6 +42,6 @@ async def _events(event_stream: EventStream, after: int) -> AsyncIterator[bytes]
 
 
 def event(number: int, text: str) -> str:
-    """These lines, up to the line of this number, as one event."""
+    """These lines as one event; `number` is that of the last line."""
     data = "".join(f"data: {line}\n" for line in text.removesuffix("\n").split("\n"))
     return f"id: {number}\n{data}\n"

@@ -34,10 +34,10 @@ EVENT_SECONDS, PROGRESS_SECONDS = 0.01, 0.1  # how often Gradio looks for events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The address of the page, and who may see it. `root_path` is where a proxy shows it: a path or a whole address.
+    """The address of the page, and its users. `root_path` is where a proxy shows it: a path or a whole address.
 
-    `keys` are those of the endpoint for OpenAI's clients (None: it asks for none), which is there with `openai`.
-    `allowed_hosts` are names by which the server may be called beside its own address and those of this machine.
+    With `openai` there is an endpoint for OpenAI's clients; `keys` are its keys (None: it asks for none).
+    `allowed_hosts` are further names by which a request may call the server, beside its own and this machine's.
     """
 
     host: str = "127.0.0.1"
@@ -52,9 +52,9 @@ class Site:
 
 
 def prepare() -> None:
-    """Set what Gradio and the Hub's library read from the environment; before either is imported.
+    """Set the environment variables that Gradio and the Hub's library read; call it before importing either.
 
-    They send nothing anywhere, keep their files where no other app's are, and remember little of what was.
+    With these they send nothing anywhere, keep their files apart from other apps', and keep little history.
     """
     folder = tempfile.mkdtemp(prefix="mars-lens-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -70,7 +70,7 @@ def prepare() -> None:
 
 
 def can_serve(host: str, port: int | None) -> bool:
-    """Whether the address can be bound: asked first, because everything after it takes seconds."""
+    """True if the address can be bound. Check this first: everything after it takes seconds."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,7 +81,7 @@ def can_serve(host: str, port: int | None) -> bool:
 
 
 def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], more: Sequence[BaseRoute] = ()) -> str:
-    """Serve `blocks` in a thread; the address on this machine.
+    """Serve `blocks` in a thread; returns the address on this machine.
 
     `looks` are Gradio's theme and style sheet, `more` further routes, which the gate must know.
     """
@@ -116,7 +116,7 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any],
 
 
 def stay(blocks: gr.Blocks) -> None:
-    """Serve until somebody presses Ctrl-C or the system asks the process to end; then hang up and clean up."""
+    """Serve until Ctrl-C or a signal to end; then close the connections and clean up."""
     # No exception: one that is raised in a callback of the garbage collector, say, is lost, and with it the signal.
     ended: SimpleQueue[None] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -161,7 +161,7 @@ def _rules(blocks: gr.Blocks, site: Site) -> Any:
 
 
 def _notice_dead_peers(server: Any) -> None:
-    """Close connections whose other end is gone without a word, so that their runs end: a cable pulled, a lid shut.
+    """Close connections that are dead though not closed (cable pulled, lid shut), so that their runs end.
 
     The options are inherited by each connection that the listening sockets accept.
     """

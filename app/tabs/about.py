@@ -1,6 +1,6 @@
-"""About: what the checkpoints are, what was found out, what the figures mean, and where this machine stands.
+"""About: the checkpoints, the findings, the meaning of the figures, and the hardware of this machine.
 
-The text is read from the repository's own documents, so that each fact is written once.
+The text comes from the repository's own documents, so that each fact is written once.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def section(name: str, heading: str) -> str:
 
 
 def cards(sources: Mapping[str, str]) -> dict[str, str]:
-    """The model card of every checkpoint that lies in a folder and has one, without the header for machines."""
+    """The model card of every checkpoint that is a folder with a card, without the YAML header."""
     found = {}
     for name, source in sources.items():
         path = Path(source) / "README.md"
@@ -87,13 +87,13 @@ def cards(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def readable(markdown: str) -> str:
-    """Markdown for the page: no first heading, no pictures, and of links into the repository only their text."""
+    """Markdown for the page: without the first heading and pictures; links into the repository become plain text."""
     text = re.sub(r"\A# [^\n]*\n+", "", markdown)
     return _RELATIVE.sub(r"\1", _IMAGE.sub(r"\1", text)).strip()
 
 
 def machine() -> str:
-    """Versions and hardware, as a Markdown table; reads torch, so ask for it when the page is up."""
+    """Versions and hardware as a Markdown table; it imports torch, so call it after the page has started."""
     libraries.read()
     import torch
 

@@ -1,8 +1,8 @@
 """The settings of Compare in an address, checked like every other input. The browser writes them (address.js).
 
 They are restored when the page is loaded and when the reader goes back or forward. An address holds the values that
-differ from the defaults, under the names of the tab's `addressable` components. Anybody may have written it: each wrong
-value is refused by itself, and the others are used.
+differ from the defaults, under the names of the tab's `addressable` components. Anybody may have written it: a wrong
+value is refused alone, and the others are used.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _SWITCH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An address as read: all that was `said`, the usable `values` by name, and the names that were `refused`."""
+    """A parsed address: its text by name (`said`), the usable `values` by name, and the names that were `refused`."""
 
     said: Mapping[str, str]
     values: dict[str, Any] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
     def check(self, names: Iterable[str], test: Callable[[], object]) -> None:
-        """Refuse what the address says under `names` if `test` raises ValueError."""
+        """Refuse the address's values of `names` if `test` raises ValueError."""
         said = [name for name in names if name in self.values]
         try:
             if said:
@@ -58,7 +58,7 @@ class Found:
 
 
 def read(text: object, components: Mapping[str, Component]) -> Found:
-    """The values for `components` in the JSON object `text`: only those that their controls could have."""
+    """Read the values for `components` from the JSON object `text`; values that a control cannot have are refused."""
     found = Found(said=_said(text))
     for name, said in found.said.items():
         try:
@@ -102,7 +102,7 @@ def check_question(found: Found, usual: tuple[str, int], limits: Limits) -> None
 def message(found: Found, usual: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """The message for the masthead: the refused names, and the `usual` value of each name. JSON without `<`.
 
-    `others` are, by the value of `models`, the usual values that are other ones with that choice.
+    `others` has the usual values that differ for each choice of `models`.
     """
     pairs = [[name[:LONGEST_NAMED], found.said[name][:LONGEST_NAMED]] for name in found.refused[:MOST_NAMED]]
     told = {"refused": pairs, "usual": usual, "others": others or {}, "time": time.monotonic()}
@@ -138,7 +138,7 @@ def _number(component: gr.Slider | gr.Number, text: str) -> float:
 
 
 def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
-    """Let the masthead write the settings of `tab` into the address, and set them as an address says."""
+    """Let the masthead write the settings of `tab` into the address, and set the tab from an address."""
     parts = tab.addressable
     tab.count.input(None, tab.count, None, js=_COUNTED, **QUIET)
     changes = [part.change for part in parts.values()]
@@ -151,10 +151,10 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
 
 
 class DeepLink:
-    """Sets the components of `tab` to an address; `usual` are their values without one, `others` the same by pair.
+    """Sets the components of `tab` from an address; `usual` are their values without one, `others` those by pair.
 
-    An address that names a problem and no pair is one of the time before there was a choice, and means the pair that
-    knows problems.
+    An address that names a problem and no pair was written before there was a choice: it means the pair that has
+    problems.
     """
 
     def __init__(self, tab: Tab) -> None:
@@ -165,7 +165,7 @@ class DeepLink:
         self.others = {pair.key: self._usual_of(pair) for pair in tab.pairs}
 
     def restore(self, text: str | None) -> list[Any]:
-        """The values of the outputs: what the masthead is told, problem, answer, what is shown, and the settings."""
+        """The values of the outputs: the message to the masthead, problem, answer, visible parts, and the settings."""
         found = read(text, self.parts)
         check_question(found, (self.usual["task"], self.usual["seed"]), self.tab.runner.limits)
         pair = self._pair(found)
@@ -184,7 +184,7 @@ class DeepLink:
         return models.pair(found.values.get("models"))
 
     def _usual_of(self, pair: Pair) -> dict[str, Any]:
-        """The usual values that differ with this pair."""
+        """The usual values of this pair where they differ from `usual`."""
         values: dict[str, Any] = {"limit": pair.max_new_tokens, "pace": pair.pace}
         for lane in self.tab.row.lanes:
             updates = lane.preset_updates(self.usual[f"{lane.key}.preset"], pair)
@@ -192,7 +192,7 @@ class DeepLink:
         return {name: value for name, value in values.items() if value != self.usual[name]}
 
     def _lane(self, lane: LaneControls, found: Found, pair: Pair) -> dict[str, Any]:
-        """The updates of a lane: its preset's values, if the address names one, and what it says besides."""
+        """The updates of a lane: the values of the preset, if the address names one, then its other values."""
         names = {name: f"{lane.key}.{name}" for name in lane.named}
         usual = self.usual | self.others[pair.key]
         values = {name: usual[names[name]] for name in names}
@@ -209,5 +209,5 @@ class DeepLink:
 
 
 def _values(named: dict[str, Component], updates: list[dict[str, Any]]) -> dict[str, Any]:
-    """The values in the updates of these components; those that stay as they are have none."""
+    """The values in the updates of these components; a component that stays as it is has none."""
     return {name: update["value"] for name, update in zip(named, updates, strict=True) if "value" in update}

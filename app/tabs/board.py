@@ -1,4 +1,4 @@
-"""The score board at the foot of Compare: its lanes write many problems with known answers. The browser draws it."""
+"""The score board at the foot of Compare: its lanes answer many problems with known answers. The browser draws it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Board:
         return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
 
     def _ended(self) -> tuple[Any, ...]:
-        """The page has read the end of a board."""
+        """Handle the event that the page has read the end of a board."""
         return gr.update(interactive=True), gr.update(interactive=False)
 
     def _stop(self, request: gr.Request) -> None:

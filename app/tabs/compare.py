@@ -38,7 +38,7 @@ PACE = between(float, FULL_SPEED, max(PACES.values()))
 
 
 def build(page: gr.Blocks, runner: Runner, pairs: Sequence[Pair], note: str = "") -> Tab:
-    """Lay out the tab inside the current Blocks and wire it to `runner`; see `Tab.offer` for what is left to do.
+    """Lay out the tab inside the current Blocks and wire it to `runner`; `Tab.offer` does the rest.
 
     `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them.
     """
@@ -70,7 +70,7 @@ class Tab:
 
     @property
     def addressable(self) -> dict[str, Component]:
-        """The components that an address may set, by short names that stay."""
+        """The components that an address may set, by short names that must not change."""
         found: dict[str, Component] = {
             "task": self.family,
             "seed": self.seed,
@@ -113,7 +113,7 @@ class Tab:
         self.row = LaneRow(self.count, self.runner.models.names, first.ar, first.mars)
 
     def wire(self, page: gr.Blocks) -> None:
-        """Connect every event; `settle` comes after those that set the controls, when the page is loaded and later."""
+        """Connect every event; call `settle` for events that set the controls, on loading the page and later."""
         self.form.wire()
         inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.row.inputs]
         started = [self.stage, self.run, self.stop]
@@ -133,12 +133,12 @@ class Tab:
         page.unload(self._leave)
 
     def keep(self, kept: Component) -> None:
-        """Give each run that has ended to `kept`, as a document."""
+        """Write each finished run to the component `kept`, as a document."""
         ended = [self.run, self.stop, self.history, kept]
         self.stage.submit(self._ended, self.history, ended, queue=False, **QUIET)
 
     def offer(self, board: Component) -> None:
-        """Let the choice of models act on the whole tab, of which `board` is the section for scores."""
+        """Connect the choice of models with the whole tab; `board` is its section for scores."""
         self.sections = [*self.form.sections, board]
         lanes = [part for lane in self.row.lanes for part in lane.components]
         outputs = [self.models.choice, *self.sections, self.limit, self.pace, *lanes]
@@ -151,7 +151,7 @@ class Tab:
         self._offer_general(outputs)
 
     def _offer_general(self, outputs: list[Component]) -> None:
-        """Beside a specialist, a note on each prompt that it was not made for, with a button for the other pair."""
+        """For a pair made for known problems only: a note on any other prompt, and a button for the general pair."""
         form, choice = self.form, self.models.choice
         noted: list[Component] = [form.note, form.general]
         inputs = [self.prompt, self.problem, choice]
@@ -170,32 +170,32 @@ class Tab:
         return [SPECIALIST.format(name), gr.update(value=f"Switch to {name}", visible=True)]
 
     def _to_general(self) -> list[Any]:
-        """The pair for any question; the prompt stays."""
+        """Updates that switch to the pair for any question; the prompt stays."""
         return self._settings(self.models.without_tasks() or self.pairs[0], self.row.lanes)
 
     def _switch(self, key: object) -> list[Any]:
-        """After a click on the other pair: its lanes, its examples with the first of them, and its usual settings."""
+        """Updates after a click on a pair: its first example, its lanes and its usual settings."""
         pair = self.models.pair(key)
         _, task, seed = problems.EXAMPLES[0]
         question = pick(task, seed) if pair.tasks else (prompts(pair)[0], None, task, seed, "")
         return [*question, *self._settings(pair, self.row.lanes)]
 
     def _follow(self, key: object, problem: Problem | None) -> list[Any]:
-        """After another tab has set the second lane: a problem that it asks for is shown where problems are."""
+        """Updates after another tab has set the second lane: if it asks for a problem, the pair that has problems."""
         tasks = self.models.with_tasks()
         if problem is None or tasks is None or self.models.pair(key).tasks:
             return [gr.skip()] * len(self._settings(self.pairs[0], self.row.lanes))
         return self._settings(tasks, [lane for lane in self.row.lanes if lane is not self.row.lanes[1]])
 
     def _settings(self, pair: Pair, lanes: Sequence[LaneControls]) -> list[Any]:
-        """Updates that set the choice of models, the parts shown, length limit, pace, and `lanes` to a pair."""
+        """Updates that set these to a pair: choice of models, visible parts, length limit, pace, and `lanes`."""
         updates: list[Any] = [pair.key, *shown(pair), pair.max_new_tokens, pair.pace]
         for lane, preset in zip(self.row.lanes, PRESETS, strict=True):
             updates += lane.preset_updates(preset, pair) if lane in lanes else [gr.skip()] * len(lane.components)
         return updates
 
     def settle(self, event: Any) -> None:
-        """After `event`, which has set the controls, let the browser choose how many lanes fit, and introduce them."""
+        """After `event`, which sets the controls, let the browser choose how many lanes fit; then show them."""
         self._introduce_after(event.then(None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET).then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
@@ -204,7 +204,7 @@ class Tab:
         listen(self._introduce, inputs, self.stage, concurrency_limit=None, trigger_mode="multiple", **QUIET)
 
     def _introduce(self, request: gr.Request, slider: float, *lanes: Any) -> Iterator[Any]:
-        """The idle stage with these lanes, until another change of this page shows others."""
+        """Yield the idle stage with these lanes, until a later change of this page replaces them."""
         session, mine = str(request.session_hash), object()
         if self.runner.sessions.running(session):
             yield gr.skip()
@@ -230,7 +230,7 @@ class Tab:
         return self._start(request, False, *inputs)
 
     def _follow_up(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
-        """The prompt as the next turn of the conversation that the last run was, in every lane on its own answers."""
+        """Run the prompt as the next turn of the last run's conversation; each lane reads its own answers."""
         return self._start(request, True, *inputs)
 
     def _start(
@@ -245,7 +245,7 @@ class Tab:
         history: list[Run],
         *lanes: Any,
     ) -> tuple[Any, ...]:
-        """The run that the stage is to follow, and the buttons; or why there is none."""
+        """Start a run; returns the message with its identity and the buttons, or the reason why none starts."""
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.row.read(*lanes)
@@ -262,7 +262,7 @@ class Tab:
         return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
 
     def _ended(self, history: list[Run], event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
-        """The page has read the end of a run, whose identity it sends: the buttons, and the run if it had a pass."""
+        """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
         buttons = gr.update(interactive=True), gr.update(interactive=False)
         identity = event._data if isinstance(event._data, str) else ""
         run = self.runner.result(str(request.session_hash), identity)

@@ -48,9 +48,9 @@ class TabRequest:
 
 
 def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
-    """Lay out the listener inside the current Blocks; the event after which the lane or the problem has changed.
+    """Lay out the listener inside the current Blocks; returns the event after which the lane or problem has changed.
 
-    `pick` makes the values of the components `problem` from a family and a seed.
+    `pick` gives the values of the components `problem` for a family and a seed.
     """
     listener = drawn("tabRequests", '<div class="lens-asks"></div>', elem_classes="lens-kept")
 
@@ -78,7 +78,7 @@ def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[A
 
 
 def _offered(choice: LaneChoice, lane: LaneControls) -> LaneChoice:
-    """The same with a checkpoint that there is; what was measured was perhaps made elsewhere."""
+    """The same choice with a checkpoint that is offered here; a measured run may have used another one."""
     if choice.draft is not None and choice.draft not in lane.names:
         raise ValueError(f"The draft {shown(choice.draft)} is not offered here: start the app with --checkpoint.")
     if choice.checkpoint in lane.names:

@@ -1,4 +1,4 @@
-"""The controls of all lanes, side by side above what they write, and how many lanes there are."""
+"""The controls of all lanes, side by side above their text, and the number of lanes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOVED = f"""(value, ...presets) => presets.map((name) =>
 
 
 def build_count() -> gr.Radio:
-    """The choice of the number of lanes, in the current Blocks; the page's script sets it once, by its width."""
+    """The choice of the number of lanes, in the current Blocks; the page's script sets it once, by the page's width."""
     choices = list(range(FEWEST, len(LANE_KEYS) + 1))
     return gr.Radio(choices, value=FEWEST, label="Lanes", elem_id="lanes", min_width=10)
 
@@ -75,9 +75,9 @@ class LaneRow:
     def wire(
         self, slider: gr.Slider, steer: Callable[..., Any], reading: Component, models: ModelsControl
     ) -> list[Any]:
-        """Connect the controls with each other and with the slider; the events after which the lanes have changed.
+        """Connect the controls with each other and with the slider; returns the events after which lanes have changed.
 
-        `steer` is what moving the slider does: from its value to `reading`. `models` says whose presets there are.
+        `steer` handles a move of the slider: it takes the value and sets `reading`. `models` gives the presets' pair.
         """
         changed = list[Any]()
         for lane in self.lanes:

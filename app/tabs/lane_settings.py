@@ -1,4 +1,4 @@
-"""The controls of one lane: a preset, the checkpoint, the decoder, and in a fold the settings that this decoder has."""
+"""The controls of one lane: a preset, the checkpoint, the decoder, and in a fold the settings of this decoder."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LaneControls:
         return self.named["preset"]
 
     def read(self, *values: Any) -> LaneChoice:
-        """The choice that these values of the components make.
+        """Make a choice of these values of the components.
 
         Raises:
             ValueError: one sentence that names the lane, the control and what is allowed.
@@ -87,7 +87,7 @@ class LaneControls:
         return given["threshold"]
 
     def updates(self, choice: LaneChoice, pair: Pair | None = None) -> list[Any]:
-        """Updates that set every component to `choice` and show those that act; the presets are those of `pair`."""
+        """Updates that set every component to `choice` and hide those without effect; the presets are of `pair`."""
         ar, mars = (pair.ar, pair.mars) if pair else (self.ar, self.mars)
         mode = _mode(choice)
         values: dict[str, Any] = {field.name: getattr(choice, field.name) for field in fields(LaneChoice)}
@@ -105,7 +105,7 @@ class LaneControls:
         return self.updates(PRESETS[preset](ar, mars), pair)
 
     def changed(self, *values: Any) -> list[Any]:
-        """After a change by hand: the preset reads `OWN`, and what acts is shown.
+        """Updates after a change by hand: the preset reads `OWN`, and components without effect are hidden.
 
         A score that is no probability cannot follow the slider, so its lane gets a τ of its own.
         """
@@ -118,16 +118,16 @@ class LaneControls:
         return self._update(updates, given | {"mode": mode})
 
     def unfolded(self, *values: Any) -> list[Any]:
-        """Updates that show the settings that act: a folded component does not see a change."""
+        """Updates that show the settings with an effect: a folded component misses changes."""
         return self._update({}, dict(zip(self.named, values, strict=True)))
 
     def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
-        """These updates by name, and those that show what acts on what is `given`."""
+        """These updates by name, and those that show the components with an effect under the values `given`."""
         seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
         return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
 
     def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
-        """Whether each component is seen."""
+        """The visibility of each component."""
         drawn = isinstance(temperature, int | float) and temperature > 0
         acts = acting(decoder, 1.0 if drawn else 0.0) | {"preset", "checkpoint", "decoder"}
         if "threshold" in acts:

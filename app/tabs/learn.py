@@ -1,6 +1,6 @@
 """Learn: nine short pages on multi-token decoding, each with something to do.
 
-Its data are recorded runs and measured times, cut down for the pages, which the browser draws. No model is loaded.
+Its data are recorded runs and measured times, shortened for the pages that the browser draws. No model is loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUSY = 1.0
 
 
 class LessonPass(StrictDict):
-    """`proposals` are [text, score, what was read, whether it ends the turn]; `positions` were forwarded in all."""
+    """`proposals` are [text, score, source, true if it ends the turn]; `positions` is the number forwarded in all."""
 
     start: int
     accepted: int
@@ -52,9 +52,9 @@ class LessonProblem(StrictDict):
 
 
 class PassTimes(StrictDict):
-    """Median seconds of a pass by its number of columns, ascending from 1, and where they were measured.
+    """Median seconds of a pass by its number of columns, ascending from 1, and the machine that they come from.
 
-    With `busy`, other programs ran meanwhile.
+    With `busy`, other programs ran at the same time.
     """
 
     checkpoint: str
@@ -66,10 +66,10 @@ class PassTimes(StrictDict):
 
 
 class Material(StrictDict):
-    """Everything that the pages draw.
+    """All data of the pages.
 
-    `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are those
-    of the small one, whose answers can be checked; it answers `prompt`, and `problem` can be asked again.
+    `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are lanes
+    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again.
     """
 
     prompt: str

@@ -1,4 +1,4 @@
-"""Above the tabs: the name, what is in reach from every tab (link, looks, keys), and notes about the address."""
+"""Above the tabs: the name, the controls for every tab (link, looks, keys), and notes about the address."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ModelsControl:
 
 
 def shown(pair: Pair) -> list[dict[str, Any]]:
-    """Updates that show or hide questions, problems, the chooser of problems and the score board for a pair."""
+    """Updates that show or hide the questions, the problems, their chooser and the score board, as fits this pair."""
     return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 3]
 
 

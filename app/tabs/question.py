@@ -17,9 +17,9 @@ _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
 
 
 class QuestionForm:
-    """The prompt and its examples, laid out in the current Blocks, and by `choose` what makes a problem, elsewhere.
+    """The prompt and its examples, laid out in the current Blocks; `choose` lays out the chooser of problems elsewhere.
 
-    `shown` are the components that `pick` makes the values of. `note` and `general` offer the model for any question.
+    `shown` are the components whose values `pick` gives. `note` and `general` offer the model for any question.
     """
 
     def __init__(self, tasks: bool = True, questions: bool = False) -> None:
@@ -77,7 +77,7 @@ class QuestionForm:
 
 
 def pick(task: Any, seed: object) -> tuple[Any, ...]:
-    """The values that show a problem; or only why there is none, in place of its answer."""
+    """The values that show a problem; if there is none, the reason in place of its answer and no other change."""
     try:
         problem = problems.find(task, seed)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Saves a finished run on the server when a reader asks for a link to it; does nothing without a folder to save it in.
 
-The browser names a run of its own session, which the server still has, so that nothing is sent to be saved. The
-question travels as an event, and the answer as the component's value, under the same ticket.
+The browser sends only the id of a run of its own session, which the server still has. The question is an event, the
+answer is the component's value under the same ticket.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Step through: a finished, loaded or shipped run, pass by pass. The browser draws it; Python reads what comes in.
+"""Step through: a finished, loaded or shipped run, pass by pass. The browser draws it; Python checks what comes in.
 
-What the tab asks travels as an event, and the answer as its component's value, under the same ticket.
+A question of the tab is an event; the answer is the component's value under the same ticket.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def build(shared: SharedRuns | None = None) -> None:
 def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]:
     """The answer to {"ask": …, "text": …, "ticket": …}: never an exception.
 
-    It asks to "read" a file, for a "shipped" or a "shared" run by its name, or for the "replay" of a file: a page of
-    its own that opens at a "lane" and a pass of this "number".
+    `ask` is one of "read" (check this file), "shipped" or "shared" (the run of this name) and "replay" (this file as a
+    page that opens at the "lane" and the pass "number" of the question).
     """
     found = question if isinstance(question, dict) else {}
     ask, text, ticket = found.get("ask"), found.get("text"), found.get("ticket")

@@ -1,6 +1,6 @@
-"""Trade-offs: what was measured, as figures; the browser draws them, Python selects and answers.
+"""Trade-offs: the measured runs as figures; the browser draws them, Python selects the runs and answers.
 
-What the tab asks travels as an event, and the answers as its component's value, under the ticket of the question.
+A question of the tab is an event; the answers are the component's value under the ticket of the question.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from mars.schema import checked
 
 
 def build(runner: Runner, pair: Pair) -> None:
-    """Lay out the section inside the current Blocks; the visitors ask the examples of `pair` of its MARS checkpoint."""
+    """Lay out the section inside the current Blocks; the visitors put the examples of `pair` to its MARS checkpoint."""
     visitors = Visitors(runner, pair.mars, prompts(pair))
     rates = {"least": LEAST, "most": MOST, "usual": USUAL}
     template = '<section class="visitors"></section>'
@@ -32,7 +32,7 @@ def build(runner: Runner, pair: Pair) -> None:
 
 
 def handle(visitors: Visitors, asked: object, session: str) -> Iterator[Any]:
-    """Values of the view for what the page asks: {"ask": "start" or "turn" or "stop", "rate": visitors a second}."""
+    """Values of the view for a question of the page: {"ask": "start", "turn" or "stop", "rate": visitors a second}."""
     found = asked if isinstance(asked, dict) else {}
     try:
         rate = checked(Rate, found.get("rate", USUAL), "The number of visitors")

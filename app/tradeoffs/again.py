@@ -1,4 +1,4 @@
-"""Writes a stored text again, to show its passes: the same problem, weights and settings."""
+"""Generates a stored text again, to show its passes: the same problem, weights and settings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ STOPPED = "Writing was stopped before the end."
 
 
 def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
-    """Sentences on the way under `progress`, and last the document of the `run`, for the Step through tab.
+    """Yield sentences under `progress`, and last the document of the `run`, for the Step through tab.
 
     Raises:
-        ValueError: one sentence why it cannot be written here, or cannot now.
+        ValueError: one sentence why it cannot be generated here, or not now.
     """
     entry = entry_of(store.runs, run)
     stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)
@@ -64,7 +64,7 @@ def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, num
 
 
 def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
-    """The settings of the run, with the alternatives that Step through shows, no longer than the app writes."""
+    """The settings of the run, with the alternatives that Step through shows, and within the app's limit of length."""
     known = {each.name for each in fields(DecodingSettings)}
     given = {name: value for name, value in entry["settings"].items() if name in known}
     given |= {"alternatives": MOST_ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}

@@ -1,4 +1,4 @@
-"""Answers to the questions of the tab: none is an exception, and none holds a path of this machine."""
+"""Answers the questions of the tab. No answer is an exception, and none holds a path of this machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplesRequest(RunRequest):
-    """Its texts from the `first` on: of one family, right or wrong ones, if asked."""
+    """A question about its texts from number `first` on, optionally of one family, or only right or wrong ones."""
 
     task: Text = ""
     right: bool | None = None
@@ -74,9 +74,9 @@ class RequestHandler:
         }
 
     def answer(self, question: object, session: str) -> Iterator[str]:
-        """JSON under the ticket of the question: sentences on the way as `progress`, and last the answer.
+        """Yield JSON with the ticket of the question: sentences under `progress`, and last the answer.
 
-        An answer is what was asked for, or why not under `problem`.
+        The answer has what was asked for, or the reason why not under `problem`.
         """
         found = question if isinstance(question, dict) else {}
         ticket = found.get("ticket")
@@ -94,7 +94,7 @@ class RequestHandler:
             yield _line({"ticket": ticket, "problem": failure(error).replace("The run failed", "That failed")})
 
     def _begin(self, about: Any, _session: str) -> Iterator[Told]:
-        """With the view that is asked for first, if that can be shown: it saves a question."""
+        """The first answer; it includes the first view, if that can be shown, which saves a question."""
         yield from _on_the_way(self._run_cache.opened())
         store, shown = self._run_cache.store(), None
         if about:
@@ -124,7 +124,7 @@ class RequestHandler:
         yield self._drawn(view)
 
     def warm(self) -> None:
-        """Read the runs and draw the first view in the background, before anybody asks for it."""
+        """Read the runs and draw the first view in the background, before a page asks for it."""
         if not self._warmed.locked():
             self._warmed.acquire()
             Thread(target=self._draw_first, name="tradeoffs-first", daemon=True).start()

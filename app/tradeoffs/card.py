@@ -1,4 +1,4 @@
-"""The card of a mark: its setting, what was measured, where it comes from, and what can be done with it."""
+"""The card of a mark: its setting, its measured values, its provenance, and the actions on it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
 
 
 def why_not(entry: Entry, checkpoint: str | None, draft: str | None) -> str:
-    """Why the app cannot decode so: a sentence, empty where it can."""
+    """One sentence why the app cannot decode as this run did; empty if it can."""
     for model, name, option in ((entry["model"], checkpoint, ""), (entry["draft"], draft, " as the draft")):
         if model is not None and name is None:
             return (
@@ -102,7 +102,7 @@ def why_not(entry: Entry, checkpoint: str | None, draft: str | None) -> str:
 
 
 def lane_choice(entry: Entry, row: Row, checkpoint: str | None, draft: str | None) -> dict[str, Any]:
-    """The fields of a lane of Compare that decodes as this run did; its own threshold, whatever the slider says."""
+    """The fields of a lane of Compare that decodes as this run did, at the run's threshold and not the slider's."""
     settings = {name.removeprefix("settings."): value for name, value in row.items() if name.startswith("settings.")}
     threshold = settings["threshold"] if heeds_threshold(row) else None
     names = ("block_size", *(name for name in METHOD_FIELDS if name != "threshold"))
@@ -136,7 +136,7 @@ def _measure(row: Row, name: str) -> dict[str, str]:
 
 
 def called(row: Row) -> str:
-    """The name of its decoder that a reader knows, with its threshold."""
+    """The title of its decoder, with its threshold."""
     info = decoders.TABLE.get(row["decoder"])
     return " at ".join(word for word in (info.title if info else str(row["decoder"]), threshold_words(row)) if word)
 
@@ -171,6 +171,6 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A cell of a table as JSON holds it: a whole number that pandas made a float is whole again."""
+    """A cell of a table for JSON; a float that is a whole number becomes an int, undoing pandas' conversion."""
     value = value.item() if hasattr(value, "item") else value
     return int(value) if isinstance(value, float) and value == int(value) and value != 0 else value

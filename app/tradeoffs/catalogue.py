@@ -40,12 +40,12 @@ def everything(_: pd.DataFrame) -> Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """`axes` are the measures that it can be drawn against, none where it has no choice.
+    """A figure. `axes` are the measures that it can be drawn against; empty if there is no choice.
 
-    `x` is what lies along the axis of one without that choice, None where that is no speed. `rests_on` is the measure
-    without which a run is no mark. `layer` says that published numbers can lie in it, `by_family` that it has a panel
-    for each family of problems. `together` says that it compares runs of one set alone, and shows a handful of series.
-    `start` is the selection to begin with, given the table of all that could be drawn.
+    `x` is the measure along the axis of a figure without that choice, None if it is no speed. `rests_on` is the measure
+    that a run must have to be drawn. With `layer` it can show published numbers, with `by_family` it has a panel for
+    each family of problems, with `together` it compares the runs of one set only, and shows a handful of series.
+    `start` gives the first selection from the table of all rows that could be drawn.
     """
 
     name: str
@@ -91,7 +91,7 @@ _PROPOSALS = Need(words="runs that keep their mask proposals", made_by=sweeps.ha
 
 
 def usual(table: pd.DataFrame) -> Chosen:
-    """The AR baseline and the MARS model of most runs, scored by probability."""
+    """The filters for the AR baseline and the MARS model with the most runs, scored by probability."""
     ours = table[table["source"] != PUBLISHED]
     mars = ours.loc[ours["model.stage"] == "mars", "model"].mode()
     ar = ours.loc[(ours["rank"] < 0) | (ours["model.stage"] == "sft"), "model"].mode()
@@ -100,7 +100,7 @@ def usual(table: pd.DataFrame) -> Chosen:
 
 
 def handful(table: pd.DataFrame) -> pd.DataFrame:
-    """At most MOST_BARS measured runs: of each series that whose threshold is nearest to the usual one."""
+    """At most MOST_BARS measured runs: for each series the run whose threshold is nearest to the usual one."""
     ours = table[table["source"] != PUBLISHED]
     far = (ours["threshold"] - _USUAL_THRESHOLD).abs().fillna(_USUAL_THRESHOLD)
     nearest = ours.assign(far=far).sort_values(["rank", "series", "far", "n", "id"]).drop_duplicates("series")

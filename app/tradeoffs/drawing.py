@@ -1,4 +1,4 @@
-"""A view as the page gets it: the figure, how to read it, the choices there are, the operating point, the table."""
+"""A view as the page gets it: the figure, its caption, the choices, the operating point, the table."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _PICKED = "the answer: within {points:g} points of AR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The runs that a view selects. `scene` has the published layer, `rows` are the measured runs alone.
+    """The runs that a view selects. `scene` includes the published layer, `rows` are the measured runs only.
 
-    `found` are the facets of all runs and `chosen` what was chosen of them; `layer` names the published one shown. Of a
-    figure that compares runs `sets` are those that there are and `runs` the one shown, `batches` its batch sizes and
-    `batch` that of the clock, 0 where no clock is read. `answer` is that to the accuracy budget, None where the figure
-    compares nothing. The scene has a handful of the series unless more are asked for; `listed` are the runs of all.
+    `found` are the facets of all runs, `chosen` the selected values; `layer` names the published layer shown. A figure
+    that compares runs has further fields: `sets` are the sets to choose from and `runs` the one shown, `batches` its
+    batch sizes and `batch` the one shown, 0 without such a choice. `answer` is the answer to the accuracy budget,
+    None if the figure compares nothing. The scene has a handful of the series, or all if asked; `listed` has all runs.
     """
 
     figure: Figure
@@ -55,7 +55,7 @@ class Selection:
 
 
 def families(run_cache: RunCache) -> list[str]:
-    """The families that runs were measured on, in the order of the runs, if there is more than one."""
+    """The families that the runs were measured on, in the order of the runs; empty if there is only one."""
     entries = run_cache.store().runs.entries
     names = list(dict.fromkeys(task for entry in entries for task in entry["tasks"]))
     return names if len(names) > 1 else []
@@ -70,7 +70,7 @@ def tasks_of(run_cache: RunCache, view: View) -> list[str]:
 
 
 def select(run_cache: RunCache, view: View) -> Selection:
-    """The runs of this view; what it asks for that there is not any more is left out."""
+    """The runs of this view; a choice in it that no longer exists is ignored."""
     store, figure = run_cache.store(), FIGURES[view.figure]
     against = view.against if figure.axes else figure.x or PER_FORWARD
     tasks = tasks_of(run_cache, view)
@@ -127,9 +127,9 @@ def select(run_cache: RunCache, view: View) -> Selection:
 
 
 def layers(figure: Figure, table: pd.DataFrame, against: str) -> dict[str, pd.DataFrame]:
-    """The published rows of `table` that can lie in this figure, by benchmark, the one with most marks first.
+    """The published rows of `table` that this figure can show, by benchmark, the one with most marks first.
 
-    Of a figure against speed they are the curves: series with several thresholds.
+    For a figure against speed these are the curves: series with several thresholds.
     """
     theirs = table[table["source"] == PUBLISHED]
     if not figure.layer or theirs.empty:
@@ -146,7 +146,7 @@ def layers(figure: Figure, table: pd.DataFrame, against: str) -> dict[str, pd.Da
 
 
 def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
-    """Everything that the page shows of this view, as JSON can hold it but for the figure."""
+    """Everything that the page shows of this view; all but the figure is plain JSON."""
     picked = select(run_cache, view)
     points = picked.figure.points(picked.scene)
     figure = picked.figure.draw(picked.scene)
@@ -184,7 +184,7 @@ def _answer(found: Finding | None) -> dict[str, Any] | None:
 
 
 def _more(picked: Selection, view: View) -> dict[str, Any] | None:
-    """Whether there are more series than shown; None where that is no question."""
+    """The number of series that are not shown, and the state of the switch for them; None if there is no switch."""
     if picked.listed is None or view.chosen is not None:
         return None
     count = picked.listed["series"].nunique() - picked.rows["series"].nunique()
@@ -192,14 +192,14 @@ def _more(picked: Selection, view: View) -> dict[str, Any] | None:
 
 
 def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the table: of the frontier every run of the selection, drawn or not, and what was published."""
+    """The rows of the table: the marks; for the frontier every selected run, drawn or not, and the published rows."""
     if picked.figure.name != "frontier" or picked.listed is None:
         return points
     return pd.concat([picked.listed, points[points["source"] == PUBLISHED]], ignore_index=True)
 
 
 def _mark(figure: go.Figure, chosen: str, points: float) -> None:
-    """A star at the run that was chosen, in the first panel that has it as a mark."""
+    """Add a star at the chosen run, in the first panel that draws it."""
     for trace in list(figure.data):
         ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
         if chosen in ids:
@@ -208,7 +208,7 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
 
 
 def _shorten(figure: go.Figure, layer: str) -> None:
-    """Say "published" once in a word: what the layer is stands beside its switch."""
+    """Shorten the names of published series: the switch beside the figure names the layer."""
     for trace in figure.data:
         name = trace.name or ""
         if name.startswith(_THEIRS):
@@ -235,9 +235,9 @@ def _star(trace: go.Scatter, place: int, points: float) -> go.Scatter:
 
 
 def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
-    """The place of a lane that is running now: the measure along x, and the axes; alone it is batch size 1.
+    """The place of a lane that runs now: the measure along x, and the axes of its panels (batch size 1).
 
-    A second of one model is not a second of another: along it only lanes on these `models` are drawn (None: all).
+    Tokens per second of different models do not compare: along them only lanes on `models` are drawn (None: all).
     """
     figure = picked.figure
     if points.empty or not (figure.axes or figure.x) or figure.name == "equal_accuracy":
@@ -259,7 +259,7 @@ def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def _why_empty(picked: Selection) -> str:
-    """Whether a filter hides what there is, or which sweep would make it."""
+    """The reason for an empty figure: a filter hides the runs, or a sweep must make them first."""
     ours = picked.table[picked.table["source"] != PUBLISHED]
     everything = Scene(runs=picked.scene.runs, table=ours, against=picked.against, points=picked.scene.points)
     need = picked.figure.needs(picked.against)
@@ -271,7 +271,7 @@ def _why_empty(picked: Selection) -> str:
 
 
 def _summary(picked: Selection) -> str:
-    """The number of runs that the filters let through: all of them are in the table, though not all may be drawn."""
+    """The number of runs that pass the filters: the table has all of them, the figure perhaps not."""
     selected = picked.rows if picked.listed is None else picked.listed
     shown, whole = selected["id"].nunique(), len(picked.found)
     return f"{shown} of {whole} runs selected" if shown < whole else f"All {whole} runs selected"

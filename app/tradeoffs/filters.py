@@ -1,4 +1,4 @@
-"""Filters of runs: the values to choose from, how many runs have each, and which runs a choice leaves."""
+"""Filters of runs: the values to choose from, the number of runs with each, and the runs that pass a choice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Chosen = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """A property of runs; `value` gives it in words, the same words for what is the same."""
+    """A property of runs; `value` gives it in words, equal words for equal values."""
 
     name: str
     label: str
@@ -68,7 +68,7 @@ def facets(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def known(found: pd.DataFrame, chosen: Chosen) -> dict[str, list[str]]:
-    """The part of `chosen` that these facets have: values that no run has any more are dropped."""
+    """`chosen` without the values that no run has any more."""
     kept = {
         each.name: [value for value in chosen.get(each.name, ()) if (found[each.name] == value).any()]
         for each in FILTERS
@@ -86,7 +86,7 @@ def through(found: pd.DataFrame, chosen: Chosen, but: str = "") -> pd.Series:
 
 
 def options(found: pd.DataFrame, chosen: Chosen) -> list[dict[str, Any]]:
-    """For the page: each filter that has a choice, its values, how many runs each would show, and which are chosen."""
+    """For the page: each filter with a choice, its values, the number of runs that each would show, the chosen ones."""
     shown = []
     for each in FILTERS:
         counts = found.loc[through(found, chosen, each.name), each.name].value_counts()
@@ -101,12 +101,12 @@ def options(found: pd.DataFrame, chosen: Chosen) -> list[dict[str, Any]]:
 
 
 def words(chosen: Chosen) -> str:
-    """The chosen values in a line; empty where everything is let through."""
+    """The chosen values in a line; empty without a filter."""
     labels = {each.name: each.label for each in FILTERS}
     return " · ".join(f"{labels[name]}: {', '.join(values)}" for name, values in chosen.items() if values)
 
 
 def natural(text: str) -> list[tuple[int, float, str]]:
-    """A key by which B = 4 comes before B = 16."""
+    """A sort key that puts B = 4 before B = 16."""
     parts = re.split(r"(\d+(?:\.\d+)?)", text)
     return [(0, float(part), "") if number % 2 else (1, 0.0, part) for number, part in enumerate(parts) if part]

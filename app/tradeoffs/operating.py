@@ -1,4 +1,4 @@
-"""The answer to an accuracy budget: the fastest setting that surely loses less than so many points, in a sentence."""
+"""The answer to an accuracy budget, in a sentence: the fastest setting whose loss is surely within it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNCOUNTED = "Draft models are left out: tokens per forward do not count their p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A sentence that answers, how it was found, and the run that it names, None where it names none."""
+    """The answer as a sentence, the method behind it, and the run that it names, if any."""
 
     sentence: str
     how: str = ""
@@ -33,11 +33,11 @@ class Finding:
 
 
 def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
-    """The answer from `rows`: runs of one set (`app.tradeoffs.together`), on the clock of one batch size.
+    """The answer from `rows`, the runs of one set (`app.tradeoffs.together`); against time, of one batch size.
 
-    Candidates are the marks that the frontier has of them, but AR, compared on the problems of their AR run. An exact
-    decoder that wrote that run's very texts loses nothing; others are tested. In tokens per forward a run with a
-    draft model is none, for the draft's passes are not among those counted.
+    Candidates are their marks in the frontier except AR, compared with their AR run on its problems. An exact decoder
+    that wrote that run's text in every answer loses nothing; others are tested. In tokens per forward, runs with a
+    draft model are no candidates, since the passes of the draft are not counted.
     """
     ours = rows[rows["source"] != PUBLISHED]
     ar = references(ours, against)
@@ -95,7 +95,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
 
 
 def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
-    """Of answers that nobody judged those that are AR's are as accurate as AR."""
+    """The answer if nobody judged the runs: only texts equal to AR's are known to be as accurate as AR."""
     same = tried[tried["same_text"] == 1].sort_values([against, "id"], ascending=[False, True])
     start = "These answers were not scored, so only AR's own text counts as no loss"
     how = f"{_who(ar, against)} {len(tried)} {_plural('setting', len(tried))} tried on {int(ar['n']):,} problems."
@@ -115,7 +115,7 @@ def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
 
 
 def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
-    """Chosen among the rows by what the table says of them."""
+    """Choose the operating point from the measures in these rows."""
     measured = {}
     for row in tried.to_dict("records"):
         interval = Interval(row[against], row[f"{against}_low"], row[f"{against}_high"])
@@ -157,7 +157,7 @@ def _times(ratio: float) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Two digits that count: 1,638 is about 1,600."""
+    """Two significant digits: 1,638 is about 1,600."""
     if missing(value) or value <= 0:
         return "0"
     digits = 1 - floor(log10(value))

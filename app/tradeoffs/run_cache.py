@@ -1,7 +1,7 @@
-"""The runs of a folder, read once in a process, and measured once for every family of problems that is asked for.
+"""The runs of a folder, read once in a process, and measured once for each requested family of problems.
 
-Where the folder has the tables of its runs (`python -m analysis measured`) nothing is measured, and the rows of a run
-are read when they are first asked for.
+If the folder has the tables of its runs (`python -m analysis measured`), nothing is measured, and the rows of a run
+are read on first use.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A folder as it was read once. `problems` has a sentence for each run or table that cannot be used, without paths.
+    """The content of a folder. `problems` has a sentence, without paths, for each run or table that cannot be used.
 
-    `tables` are the measured tables by family, None where they were not kept with the runs; `loads` are load tests.
+    `tables` gives the measured table of a family, None if none are stored with the runs; `loads` are load tests.
     """
 
     stamp: Stamp
@@ -54,7 +54,7 @@ class Store:
 
 @dataclass(slots=True)
 class _Work:
-    """One reading of the folder, and what is measured of it by family."""
+    """One reading of the folder, and the measured tables by family."""
 
     stamp: Stamp
     store: Future[Store]
@@ -63,7 +63,7 @@ class _Work:
 
 
 class RunCache:
-    """Reads and measures in one background thread; those who ask at the same time wait for the same work."""
+    """Reads and measures in one background thread; callers at the same time wait for the same work."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or RUNS
@@ -72,7 +72,7 @@ class RunCache:
         self._work: _Work | None = None
 
     def opened(self, tasks: Iterable[str] = (POOLED,)) -> Iterator[str]:
-        """Begin what is missing of these families and wait for it; now and then a sentence that says how far it is."""
+        """Start the missing work for these families and wait for it; yields its progress as a sentence now and then."""
         work = self._begun()
         while not _over(work.store):
             yield "Reading the runs …"
@@ -90,7 +90,7 @@ class RunCache:
     def table(self, task: str = POOLED) -> pd.DataFrame:
         """The table of `analysis.figures.measure` for one family or all; waits for it.
 
-        Only that of all families has what was published below it.
+        Only the table of all families also has the published rows, at its end.
         """
         return self._measured(self._begun(), task).result()
 
@@ -100,7 +100,7 @@ class RunCache:
         return work is not None and work.stamp != stamp_of(self.folder)
 
     def reload(self) -> bool:
-        """Forget everything if the folder has changed; whether it has."""
+        """Forget everything if the folder has changed; returns whether it has."""
         changed = self.stale()
         if changed:
             with self._lock:
@@ -122,7 +122,7 @@ class RunCache:
 
 
 def stamp_of(folder: Path) -> Stamp:
-    """Changes when a file of the folder does."""
+    """A value that changes when a file of the folder does."""
     found = ((file.name, file.stat()) for file in folder.glob("*") if file.is_file())
     return tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in found))
 
@@ -159,7 +159,7 @@ def _measure(work: _Work, task: str) -> pd.DataFrame:
 
 
 def _over(future: Future[Any]) -> bool:
-    """Whether it is over, after waiting a moment; raises what went wrong."""
+    """Wait a moment; returns whether the work is over, or raises its error."""
     try:
         future.result(POLL_SECONDS)
     except TimeoutError:

@@ -20,7 +20,7 @@ Entry = Mapping[str, Any]
 
 
 class Sample(StrictDict):
-    """One problem of a run and what was written; `right` is None where nobody judged."""
+    """One problem of a run and the text written; `right` is None if nobody judged it."""
 
     task: str
     family: str
@@ -35,7 +35,7 @@ class Sample(StrictDict):
 
 
 class Samples(StrictDict):
-    """Some of the `total` problems that fit what was asked."""
+    """A few of the `total` problems that match the question."""
 
     total: int
     samples: list[Sample]
@@ -54,16 +54,16 @@ def entry_of(runs: RunStore, run: str) -> Entry:
 
 
 def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
-    """The problem itself, None where this app cannot make it: of a benchmark, or of a family that it does not know."""
+    """The problem itself; None for a benchmark or an unknown family, whose problems this app cannot make."""
     if entry.get("harness") or task not in TASKS:
         return None
     return numbered(task, entry["seed"], number)
 
 
 def samples(runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0) -> Samples:
-    """A few problems from the `first` on, the families taking turns; of one family, and right or wrong ones, if asked.
+    """A few problems from number `first` on, the families in turn; optionally of one family, or only right or wrong.
 
-    `total` is how many there are; `right` is None where nobody judged, and then all are shown.
+    `total` is how many match; where nobody judged, `right` is None and all are shown.
     """
     rows = runs.rows(entry["id"])
     if task:

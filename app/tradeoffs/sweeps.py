@@ -15,7 +15,7 @@ Group = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The runs that a figure is drawn from: in words, and whether a group of a plan makes them."""
+    """The runs that a figure is drawn from: in words, and as a test whether a group of a plan makes them."""
 
     words: str
     made_by: Callable[[Group], bool]
@@ -31,7 +31,7 @@ def advice(need: Need, folder: Path = PLANS) -> str:
 
 
 def _groups(path: Path) -> Iterator[Group]:
-    """The groups of a plan with its defaults; none of a file that is no plan."""
+    """The groups of a plan with its defaults filled in; none if the file is no plan."""
     try:
         plan = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -46,15 +46,15 @@ def _many(group: Group, key: str) -> list[Any]:
 
 
 def has(key: str, *values: Any) -> Callable[[Group], bool]:
-    """Whether a group gives `key`, with one of `values` if there are any."""
+    """A test whether a group has `key`, with one of `values` if any are given."""
     return lambda group: any(not values or value in values for value in _many(group, key))
 
 
 def at_least(key: str, count: int) -> Callable[[Group], bool]:
-    """Whether a group gives so many values of `key`."""
+    """A test whether a group has at least so many values of `key`."""
     return lambda group: len(_many(group, key)) >= count
 
 
 def both(*tests: Callable[[Group], bool]) -> Callable[[Group], bool]:
-    """Whether a group passes all tests."""
+    """A test whether a group passes all these tests."""
     return lambda group: all(test(group) for test in tests)

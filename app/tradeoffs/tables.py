@@ -28,7 +28,7 @@ _FORMULA_SIGNS = ("=", "+", "-", "@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`words` is what stands in a cell, `key` what it is sorted by, the words themselves if there is none."""
+    """`words` gives the text of a cell, `key` its sort key; without one, the text is the key."""
 
     label: str
     words: Callable[[Row], str]
@@ -100,7 +100,7 @@ _RELIABILITY = (
 
 
 def table(points: pd.DataFrame, figure: str) -> dict[str, Any]:
-    """Columns and rows, without columns that are empty; a cell is its words, and what it sorts by where that differs.
+    """Columns and rows, without empty columns; a cell is its text, with its sort key if that differs.
 
     Each row has the `id` of its run.
     """
@@ -126,13 +126,13 @@ def _cell(column: Column, row: Row) -> list[Any]:
 
 
 def csv(points: pd.DataFrame) -> str:
-    """The very numbers that are drawn, one row a mark; columns without a value are left out."""
+    """The numbers drawn, one row a mark; columns without a value are left out."""
     kept = points.drop(columns=_NO_NUMBERS, errors="ignore").dropna(axis="columns", how="all")
     joined = {name: kept[name].map(_joined) for name in kept if not pd.api.types.is_numeric_dtype(kept[name])}
     return str(kept.assign(**joined).to_csv(index=False, lineterminator="\n"))
 
 
 def _joined(value: Any) -> Any:
-    """A list as one cell; text that a spreadsheet would take for a formula is kept from that."""
+    """A list as one cell; text that a spreadsheet would take for a formula is escaped."""
     text = "; ".join(map(str, value)) if isinstance(value, tuple) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA_SIGNS) else text

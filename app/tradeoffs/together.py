@@ -1,8 +1,8 @@
 """Runs that can be compared, and which of them a figure shows first.
 
-On the clock those are the runs that took turns on one machine; tokens per forward need no clock, so there it is enough
-that the runs answered the same problems on the same machine and have one AR baseline. Runs of other models, hardware or
-numbers of problems are another set, never another line of the same figure.
+In throughput, runs compare if they took turns on one machine. In tokens per forward, which need no clock, it is enough
+that the runs answered the same problems on the same hardware and have the same AR baseline. Runs of other models,
+hardware or numbers of problems form another set, never another line of the same figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Together:
 def sets(table: pd.DataFrame, against: str) -> list[Together]:
     """The sets of the measured runs that have this measure: judged ones first, then by size of model, then of set.
 
-    Runs of one set that nobody judged have no baseline: those of one timed group belong together.
+    Runs that nobody judged have no baseline: those of one timed group form a set.
     """
     ours = table[(table["source"] != PUBLISHED) & table[against].notna()]
     if against == PER_FORWARD:
@@ -55,9 +55,9 @@ def batch_sizes(rows: pd.DataFrame) -> list[int]:
 
 
 def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
-    """Those of these runs that the others are compared with: the AR run, on the clock one for each batch size.
+    """The AR runs that the others are compared with: one, or in throughput one for each batch size.
 
-    Where the AR baseline was run on more problems than these runs, the AR run on the same problems stands for it.
+    If the AR baseline was run on more problems than these runs, the AR run on the same problems replaces it.
     """
     if against != PER_FORWARD or not rows["baseline"].notna().any():
         return rows[rows["id"].isin(rows["ar_run"])]
@@ -66,9 +66,9 @@ def references(rows: pd.DataFrame, against: str) -> pd.DataFrame:
 
 
 def handful(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFrame:
-    """Of each decoder one series, under the decoder's name, at most MOST_SERIES: that of `starred`, else the fastest.
+    """One series for each decoder, under its name, at most MOST_SERIES: the one with `starred`, else the fastest.
 
-    AR is the run that the others are compared with.
+    The series of AR is the run that the others are compared with.
     """
     known = [name for name in decoders.TABLE if (rows["decoder"] == name).any()]
     parts = []
@@ -95,7 +95,7 @@ def _rank(rows: pd.DataFrame) -> tuple[bool, float, int]:
 
 
 def _compares(rows: pd.DataFrame, against: str) -> bool:
-    """Whether there is anything to compare, and anything to compare it with."""
+    """True if there is an AR run to compare with and a run of another decoder."""
     return len(references(rows, against)) > 0 and bool((rows["decoder"] != decoders.BASELINE).any())
 
 
@@ -112,14 +112,14 @@ def _label(rows: pd.DataFrame) -> str:
 
 
 def problems_words(row: Row) -> str:
-    """What was answered: "48 problems of IFEval"."""
+    """The problems of a run in words: "48 problems of IFEval"."""
     tasks = row["tasks"]
     of = f"{len(tasks)} families" if len(tasks) > 1 else task_words(tasks[0])
     return f"{int(row['n']):,} problems of {of}"
 
 
 def _models(rows: pd.DataFrame) -> Iterator[str]:
-    """Models, those of most runs first; where most runs have a draft model, those before all."""
+    """Models, those with most runs first; if most runs have a draft model, the models of these come first."""
     words = rows.assign(words=[model_words(row) for row in rows.to_dict("records")])
     drafted = words[words["draft.name"].notna()]
     if 2 * len(drafted) > len(words):

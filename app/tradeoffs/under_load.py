@@ -1,4 +1,4 @@
-"""The view “Under load”: load tests are no runs, so they have a view of their own beside the figures."""
+"""The view “Under load”: load tests are not runs, so they have a view of their own beside the figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _COLUMNS = (
 
 
 def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
-    """As `app.tradeoffs.drawing.draw`; `view.runs` names the load test, else it is the newest."""
+    """As `app.tradeoffs.drawing.draw`; `view.runs` names the load test, by default the newest."""
     test = chosen(loads, view)
     figure = empty("No load test is there yet.", NAME) if test is None else under_load(test)
     drawn = figure.to_plotly_json()
@@ -77,7 +77,7 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
 
 
 def chosen(loads: tuple[LoadTest, ...], view: View) -> LoadTest | None:
-    """The load test that a view asks for, the newest where it asks for none that is there."""
+    """The load test that a view names; the newest if it names none that exists."""
     return next((one for one in loads if one.id == view.runs), next(iter(loads), None))
 
 

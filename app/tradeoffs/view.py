@@ -1,4 +1,4 @@
-"""A view that the page asks for, checked: a figure, its axis, a selection, and how many points may be lost."""
+"""A checked view: a figure, its axis, a selection, and the accuracy budget in points."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ POINTS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """`chosen` None is the selection that the figure starts with; `published` names the layer, empty for none.
+    """A view. `chosen` None is the figure's first selection; `published` names the layer, empty for none.
 
-    `runs` names a set of runs that can be compared, empty for the first; `batch` is the batch size on the clock; `more`
-    asks for every series in place of a handful.
+    `runs` names a set of runs that compare, empty for the first; `batch` is the batch size for throughput; `more` asks
+    for every series in place of a handful.
     """
 
     __pydantic_config__ = STRICT

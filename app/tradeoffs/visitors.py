@@ -1,8 +1,8 @@
-"""Visitors who come at random to one checkpoint: two lanes answer the same ones, AR and MARS adapting to the load.
+"""Visitors who come at random to one checkpoint. Two lanes answer the same visitors: AR, and MARS adapting to the load.
 
-Nobody waits for real: a lane's clock is the time of its passes, as on the rest of the page, and where it has nothing to
-do it moves on to the next visitor. The lane whose clock is behind makes the next pass. Both lanes have the weights in
-common, and no pass.
+Time is simulated: a lane's clock is the time of its passes, as on the rest of the page, and a lane without work moves
+its clock to the next visitor. The lane whose clock is behind makes the next pass. The lanes share the weights but no
+pass.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Rate = between(float, LEAST, MOST)
 
 
 class LaneState(StrictDict):
-    """A lane at a time of its clock: who waits and who is written to, whose answers are whole, who was turned away.
+    """A lane at one time of its clock; visitors are waiting, being answered (`writing`), answered, or refused.
 
-    `speed` is tokens a second of all together in the last seconds, `first` the median time to the first token of the
-    visitors so far, None before there is one, `layouts` what the rows of the last pass spent.
+    `speed` is tokens a second of all rows in the last seconds, `first` the median time to first token so far, None
+    before the first one, `layouts` the layouts of the last pass with their numbers of rows.
     """
 
     clock: float
@@ -72,7 +72,7 @@ class VisitorsState(StrictDict):
 
 
 class Arrivals:
-    """Times and questions of the visitors, the same for both lanes. A new `rate` acts on those not drawn yet."""
+    """Times and questions of the visitors, the same for both lanes. A new `rate` applies to visitors not drawn yet."""
 
     def __init__(self, rate: float, questions: int) -> None:
         self.rate = rate
@@ -90,7 +90,7 @@ class Arrivals:
 
 @dataclass(slots=True, eq=False)
 class SimulatedLane:
-    """A lane that answers the visitors: the passes of one service, on a simulated clock that adds up their times."""
+    """A lane that answers the visitors with one service; its simulated clock adds up the times of the passes."""
 
     service: Service
     decoder: str
@@ -107,7 +107,7 @@ class SimulatedLane:
     _wrote: deque[tuple[float, int]] = field(default_factory=deque)
 
     def step(self) -> None:
-        """One pass, at the next visitor's time where there is nobody."""
+        """Make one pass; without a visitor, first move the clock to the next one."""
         if not self._open:
             self.clock = max(self.clock, self.arrivals[self.came][0])
         while self.arrivals[self.came][0] <= self.clock:
@@ -135,7 +135,7 @@ class SimulatedLane:
         return when, stream, started or wrote
 
     def now(self) -> LaneState:
-        """The lane at this time of its clock."""
+        """The state of the lane now."""
         while self._wrote and self._wrote[0][0] < self.clock - WINDOW_SECONDS:
             self._wrote.popleft()
         seconds = min(WINDOW_SECONDS, self.clock) or 1.0
@@ -170,7 +170,7 @@ class Visitors:
         self._arrivals: dict[str, Arrivals] = {}
 
     def set_rate(self, session: str, rate: float) -> None:
-        """Let so many come a second from now on; without a run nothing happens."""
+        """Set the visitors per second from now on; without a run nothing happens."""
         if (arrivals := self._arrivals.get(session)) is not None:
             arrivals.rate = rate
 
@@ -180,9 +180,9 @@ class Visitors:
             self._runner.sessions.stop(session)
 
     def run(self, session: str, identity: str, rate: float) -> Iterator[VisitorsState]:
-        """Several pictures a second, until a minute is over or the visitors are stopped; the last one is not running.
+        """Yield several states a second, until a minute is over or the run is stopped; the last one is not `running`.
 
-        It holds one place among the page's runs, and stops what else the session runs.
+        It takes one place among the page's runs, and stops any other run of the session.
         """
         lanes: dict[str, SimulatedLane] = {}
 
@@ -219,7 +219,7 @@ class Visitors:
                 del self._arrivals[session]
 
     def _race(self, checkpoint: Checkpoint, lanes: Sequence[SimulatedLane], live: LiveRun) -> Iterator[None]:
-        """The lane behind makes a pass; now and then it is time for a picture."""
+        """Let the lane that is behind make passes; yields when the next picture is due."""
         end = self._now() + LONGEST_SECONDS
         due = 0.0
         while not live.stopped and self._now() < end:

@@ -14,9 +14,9 @@ MOST_BYTES = 4 * 2**30
 
 
 def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | None:
-    """The name of the checkpoint with the weights of `model` (docs/runs.md), None where there is none.
+    """The name of the checkpoint with the weights of `model` (docs/runs.md); None if the app has none.
 
-    Weights in a folder are compared; of those on the Hub and of very large ones the name is.
+    Weights in a folder are compared by fingerprint; those on the Hub and very large ones by name.
     """
     if model is None:
         return None
@@ -27,7 +27,7 @@ def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | 
 
 
 def fingerprint(source: str) -> str | None:
-    """As `fingerprint` of a model in the run store; None where the weights are not read."""
+    """The `fingerprint` of a model, as in the run store; None if its weights are not read."""
     files = sorted(Path(source).expanduser().glob("*.safetensors"))
     stats = [file.stat() for file in files]
     if not files or sum(stat.st_size for stat in stats) > MOST_BYTES:

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class _Loaded(Mapping[str, _T]):
-    """What `load` gives for a decoder; without `alone`, of those that can share passes."""
+    """Decoders by name, imported by `load` on first use; without `alone`, only those that can share passes."""
 
     def __init__(self, load: Callable[[DecoderInfo], _T], *, alone: bool) -> None:
         self._load = load

@@ -6,9 +6,9 @@ end of the prompt. Columns see all of their own block, in both directions, and t
     the current block: what is filled of it, and masks
 
 against the cached blocks and fills masks, each by the prediction at its own position: the surest one, and with a
-threshold all whose scores meet it. The pass that fills the last mask of a row's block accepts its tokens. What is
-cached of a full block stems from when it still had masks, so the first pass of the next block reads it once more, in
-front.
+threshold all whose scores meet it. The pass that fills the last mask of a row's block accepts its tokens. The cached
+keys and values of a full block were computed while it still had masks, so the first pass of the next block reads it
+once more, in front.
 
 All these passes are recorded as "denoise", with the block as it is then. Rows wait for each other at the ends of
 blocks: one whose block is full rides along and is not recorded.
@@ -42,7 +42,7 @@ def block_diffusion(
 ) -> Iterator[ForwardPass]:
     """Blocks of `block_size`, which should be that of the training; without a threshold a pass fills one position.
 
-    A row that waits when `control` stops has no record that says so; the block that it waits with is accepted.
+    If `control` stops while a row waits, no record of the row says so; its full block stays accepted.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context, or a model that was not trained
@@ -57,7 +57,7 @@ def block_diffusion(
 def choose(
     scores_RB: torch.Tensor, open_RB: torch.Tensor, thresholds_R: torch.Tensor, score: ScoreName
 ) -> torch.Tensor:
-    """Which masks a pass fills, bool [R, B]: of those in `open_RB` the surest and all that meet the row's threshold."""
+    """The masks that a pass fills, bool [R, B]: among `open_RB` the surest and all that meet the row's threshold."""
     sureness_RB = (-scores_RB if score == "entropy" else scores_RB).masked_fill(~open_RB, -math.inf)
     surest_RB = torch.zeros_like(open_RB).scatter_(1, sureness_RB.argmax(1, keepdim=True), True)
     return open_RB & (surest_RB | passes(scores_RB, thresholds_R, score))
@@ -65,7 +65,7 @@ def choose(
 
 @dataclass(slots=True, kw_only=True)
 class _Row:
-    """One sequence as the host knows it. Its block begins at position `first` and is `shown` as its last pass left it.
+    """The host's state of a sequence. Its block begins at position `first` and is `shown` as its last pass left it.
 
     `kept` has an entry for each position of the block behind the prompt, None while that is a mask.
     """
@@ -190,7 +190,7 @@ class _Blocks:
         return read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
 
     def part(self, place: int, window: Window, threshold: float | None, *, accepts: bool = False) -> RowPass:
-        """What a row has of a pass; a full block is accepted up to the end of sequence and the limit."""
+        """The row's part of the record; a full block is accepted up to the end of sequence and the limit."""
         row = self.rows[place]
         start = row.written
         shown = row.shown[: self.settings.max_new_tokens - start]
@@ -211,7 +211,7 @@ class _Blocks:
     def traced(
         self, place: int, window: Window, shown: Sequence[Proposal], accepted: int, threshold: float | None
     ) -> Trace:
-        """What a pass did for a row, whose counts are as before it."""
+        """The trace of a pass for a row, whose counts are those before the pass."""
         row = self.rows[place]
         reasons: list[Reason] = []
         for number, proposal in enumerate(shown):

@@ -1,22 +1,22 @@
-"""Chooses the masks and drafts of each row in the next pass, by what passes take, what rows gain, and the queue.
+"""Chooses the masks and drafts of each row in the next pass, by the times of passes, the gains of rows, and the queue.
 
 A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others copy from the text
-where that pays (`COPY`, without masks), or write one token where nothing can be copied. Of a choice c are known G, the
-tokens that a row gains in a pass, and q, its columns, of all T(Q), the seconds of a pass of Q columns, all measured
-while text is written. T is another where there are masks (`PassTimes`): an adapter computes in their columns. A row
-that has gained f times as many further tokens as others so far is expected to go on so. Of n rows, let the k of
-largest f spend c, and the others the base b:
+where that pays (`COPY`, without masks), or write one token if nothing can be copied. For each choice c the controller
+knows G, the tokens that a row gains in a pass, and q, its columns; for all choices T(Q), the seconds of a pass of Q
+columns. All are measured while text is written. T is different for passes with masks (`PassTimes`), in whose columns an
+adapter computes. A row that has gained f times as many further tokens as others so far is expected to go on so. Of n
+rows, let the k of largest f spend c, and the others the base b:
 
     goodput(c, k) = (n G_b + Σ (f (G_c - 1) - (G_b - 1))) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
-with the sum over the k rows, and s how much longer passes with masks have taken under this choice than T says: shorter
-where plans often have none. Rows that have plans of their own (`TREES`) share one window, whatever each spends. Other
-layouts are for all rows or none, but for trials: rows of two windows are judged apart, which takes time. Columns of
-plans are dearer the more rows there are, and plans have fewer: there G, q and s are known apart by the load. The price
-of a column makes each pay for itself, so copies need no trial. Passes that read prompts in between take the same time
-in all, whatever is chosen, and do not count. The largest wins, but a change must promise more than `MARGIN`, and then
-stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, and only
-rows whose request leaves it open may be decoded with a threshold while requests wait for a place: it falls along the
+with the sum over the k rows. The factor s says how much longer passes with masks have taken under this choice than T:
+it is small if plans often have no masks. Rows with plans of their own (`TREES`) share one window, whatever each spends.
+Other layouts are for all rows or none, except in trials: rows of two windows are judged separately, which takes time.
+With more rows the columns of plans cost more, and plans have fewer: so their G, q and s are kept for each load. Each
+column pays for its price, so copies need no trial. Passes that read prompts in between take the same time in all,
+whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
+stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, may rows
+be decoded with a threshold, if their request leaves that open: while requests wait for a place, it falls along the
 thresholds, and rises again, step by step.
 """
 
@@ -76,15 +76,15 @@ class Choice:
 
     @property
     def kind(self) -> Kind:
-        """Of passes in which all rows spend it."""
+        """The kind of a pass in which all rows spend it."""
         if self.layout in MASKLESS:
             return "plain"
         return "tree" if self.layout in (*TREES, "quadratic") else "line"
 
     def method(self, exact: SelfSpeculative, price: Callable[..., float] | None = None) -> Method:
-        """The method of a row that is to be decoded exactly, for a pass; columns of plans have this price.
+        """The method of a row in a pass under this choice; `exact` is its own method, `price` the price of a column.
 
-        Choices that are plans have the same method, so that their rows share a window.
+        All choices with plans have the same method, so that their rows share a window.
         """
         if not self.window:
             planned = exact.expectation is not None and self.layout in ("none", *TREES)
@@ -95,7 +95,7 @@ class Choice:
         )
 
     def columns(self, drafts: int) -> float:
-        """How many a row takes, before any were seen."""
+        """An estimate of the columns of a row, before any were seen."""
         if self.window:
             return reach_of(self.layout, drafts) + 2
         return usual_columns(self.layout, drafts)
@@ -123,19 +123,19 @@ class Known:
     slow: float = 1.0
 
     def learn(self, tokens: int, weight: float, columns: float) -> None:
-        """Further tokens of rows that count for `weight`, and their columns."""
+        """Learn from rows with a total `weight`: the tokens after their first, and their columns."""
         self.gain = 1 + (self.seen * (self.gain - 1) + tokens) / (self.seen + weight)
         self.columns += (columns - self.columns) * weight / (self.seen + weight)
         self.seen = min(self.seen + weight, REMEMBERED)
 
     def timed(self, seconds: float, usual: float) -> None:
-        """A pass took so long, and T says what is usual."""
+        """Learn from the seconds of a pass; `usual` is T."""
         self.slow += LATEST * (min(max(seconds / usual, FASTEST), SLOWEST) - self.slow)
 
 
 @dataclass(slots=True)
 class Account:
-    """A row's method as it came, what it spends now, and the further tokens that it gained and was expected to gain."""
+    """A row's own method, its choice now and before, and the further tokens that it gained and was expected to gain."""
 
     own: SelfSpeculative
     spends: Choice = NOTHING
@@ -150,11 +150,11 @@ class Account:
 
     @property
     def claim(self) -> float:
-        """f, as rows are ranked by it."""
+        """The rank of the row: f, with a bonus if it spends the choice already."""
         return self.factor * (1.0 if self.spends in BASES else BONUS)
 
     def passed(self, gained: int, expected: float) -> None:
-        """The row wrote so many tokens; the first pass of a choice says nothing, having no drafts."""
+        """Count the tokens of a pass; the first pass of a choice does not count, since it has no drafts."""
         spent = self.spends not in BASES
         if self.before == self.spends or not spent:
             self.gained = FORGET * self.gained + (gained - 1) * spent
@@ -164,7 +164,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Tokens a second that are expected of passes of so many columns, and the numbers of the rows that spend for it."""
+    """The expected tokens a second of passes of so many columns, and the numbers of the rows that spend the choice."""
 
     rate: float
     columns: float
@@ -172,22 +172,22 @@ class Goodput:
 
 
 def _reads_masks(row: Row) -> bool:
-    """Whether it had masks in its last pass, in which it spent a choice that may have them."""
+    """Whether the row had masks in its last pass, under a choice that may have them."""
     return row.plan is None or any(row.plan.masks)
 
 
 def load_of(rows: int) -> int:
-    """Numbers of rows whose plans are taken to be alike: 0 of one row, 1 of two, 2 of up to four, and so on."""
+    """The load class of a number of rows, in which plans are taken to be alike: 0 for 1, 1 for 2, 2 for up to 4, …"""
     return (rows - 1).bit_length()
 
 
 @dataclass(slots=True)
 class Experience:
-    """What passes of an engine take, and what rows gain by each choice, at each load, with so many drafts.
+    """The times of an engine's passes, and the gain of rows by choice, load and number of drafts.
 
-    `now` counts passes, `tried` is the one in which something was tried last, `settled` what was best since, and
-    `patience` how many passes go by before it is tried again. Pools in several threads may learn from it and for it:
-    each holds the `lock` while it does.
+    `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice since, and `patience` the
+    number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
+    meanwhile.
     """
 
     times: PassTimes = field(default_factory=PassTimes)
@@ -212,7 +212,7 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
 
 
 def controller_of(engine: Engine, thresholds: Sequence[float] = ()) -> Controller:
-    """A controller for a pool of this engine, which knows what all of its pools have learned."""
+    """A controller for a pool of this engine; it shares what all pools of the engine have learned."""
     experience = _EXPERIENCES.setdefault(engine, Experience())
     return Controller(thresholds, experience, together=engine.static_shapes)
 
@@ -248,9 +248,9 @@ class Controller:
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the method for the next pass of those of `rows`, which write, whose own is exact decoding, layout auto.
 
-        `reading` and `waiting` count requests whose prompts are read, and those that have none of the `places`.
+        `reading` counts requests whose prompts are being read, `waiting` those without one of the `places`.
 
-        Returns: the rows to `Method.begin` with: past their last token there are no drafts.
+        Returns: the rows that need `Method.begin`: past their last token there are no drafts.
         """
         with self._seen.lock:
             moved = self._watch(waiting, len(rows) + reading, places)
@@ -293,12 +293,12 @@ class Controller:
                 account.passed(row.gained, known.gain)
 
     def price(self, *, masked: bool) -> float:
-        """What one more column costs in a pass with or without masks, in tokens that all rows would write meanwhile."""
+        """The price of one more column, with or without masks: the tokens that all rows would write in its time."""
         found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
         return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
-        """Choose for this pass, in which `others` share that are not steered."""
+        """Choose for this pass; `others` is the number of its rows that are not steered."""
         self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
         self._load = load_of(len(rows) + others)
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
@@ -331,11 +331,11 @@ class Controller:
         return found[self.choice]
 
     def _copies_pay(self, found: Mapping[Choice, Goodput]) -> bool:
-        """Whether rows that do not spend the choice copy: unless that is known to be slower than one token each."""
+        """Whether the other rows copy: they do unless that is known to be slower than one token each."""
         return self._of(COPY).passes < HOLD or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate
 
     def _reconsider(self, found: Mapping[Choice, Goodput], *, hurry: bool) -> None:
-        """Take what promises most; now and then, try again what promises less, in a `hurry` more seldom."""
+        """Take the most promising choice; now and then, less often in a `hurry`, try a less promising one again."""
         best = max(found, key=lambda choice: found[choice].rate)
         most = found[best].rate
         others = {choice: goodput.rate / most for choice, goodput in found.items() if choice != self.choice}
@@ -359,14 +359,14 @@ class Controller:
             self._trying = best not in BASES and self._of(best).passes < HOLD
 
     def _worthy(self, choice: Choice, part: float) -> bool:
-        """Whether to try what promises this part of the best goodput."""
+        """Whether to try a choice that promises this part of the best goodput."""
         return part > (WORTH_A_TRY if self._of(choice).passes < HOLD else WORTH_ANOTHER)
 
     def _change(self, choice: Choice) -> None:
         self.choice, self._changed = choice, self._seen.now
 
     def _best(self, choice: Choice, rows: Sequence[Row], others: int) -> Goodput:
-        """The largest goodput with this choice, for which `rows` are ranked; `others` write one token each."""
+        """The largest goodput of this choice for the ranked `rows`, while `others` write one token each."""
         known = self._expect(choice)
         base = known if choice in BASES else self._expect(self._base)
         tokens = others + len(rows) * base.gain
@@ -386,12 +386,12 @@ class Controller:
         return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
     def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
-        """Of a pass; 1 before anything is known."""
+        """The expected seconds of a pass; 1 before anything is known."""
         seconds = self._seen.times.seconds(columns, kind)
         return 1.0 if seconds is None else max(seconds * slow, 1e-9)
 
     def _key(self, choice: Choice) -> tuple[Choice, int, int]:
-        """What is known by: the choice, where rows have plans the load of this pass, and the number of drafts."""
+        """The key of `known`: the choice, the load of this pass if rows have plans, and the number of drafts."""
         return choice, self._load if choice.layout in TREES else 0, self._drafts
 
     def _of(self, choice: Choice) -> Known:
@@ -399,7 +399,7 @@ class Controller:
         return self._seen.known[self._key(choice)]
 
     def _expect(self, choice: Choice) -> Known:
-        """The same; until the choice has been tried, an estimate from other loads, or else from other choices."""
+        """As `_of`; until the choice has been tried, an estimate from other loads, or else from other choices."""
         _, load, drafts = key = self._key(choice)
         known = self._seen.known.setdefault(key, Known(1.0, choice.columns(drafts)))
         if known.seen > PRIOR:
@@ -434,7 +434,7 @@ class Controller:
         return None
 
     def _give(self, row: Row, choice: Choice) -> bool:
-        """Let the row spend this; whether it comes from a window, which leaves no drafts."""
+        """Let the row spend this choice; returns whether it leaves a sliding window, which has left no drafts."""
         account = self._accounts[row.number]
         if row.control.free:
             row.control.threshold = self.threshold
@@ -446,9 +446,9 @@ class Controller:
         return left_window and not choice.window
 
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
-        """Move the threshold by a step once requests have waited, or half of the places been free, for several passes.
+        """Move the threshold a step if requests have waited, or half of the places been free, for several passes.
 
-        What windows gain is learned anew then. Returns: whether it moved.
+        The gain of windows is then learned anew. Returns: whether the threshold moved.
         """
         sign = 1 if waiting else -1 if taken <= places / 2 else 0
         self._pressure = self._pressure + sign if sign * self._pressure > 0 else sign

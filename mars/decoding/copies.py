@@ -1,8 +1,8 @@
-"""Copies as drafts: what followed the same tokens when the text had them before. No torch here, and no model is asked.
+"""Copies as drafts: the tokens that followed an earlier occurrence of the same tokens. No torch, and no model is asked.
 
 Prompt lookup (Saxena 2023) as a source of drafts. The last `LONGEST` tokens, or as many of them as occurred before, are
-looked up in prompt and response; the token behind their latest occurrence is the draft. While drafts are right, so are
-those that followed them, and every token that matches makes the next one surer. Tokens of the chat template, which no
+looked up in prompt and response; the token behind their latest occurrence is the draft. If a draft is right, the one
+after it probably is too: every token that matches makes the next one surer. Tokens of the chat template, which no
 answer holds, are read and never copied.
 """
 
@@ -15,7 +15,7 @@ COMPARED = 16  # tokens that the length of a match counts at most
 
 
 class Copies:
-    """The tokens of a row so far, and where each run of up to `LONGEST` of them went on last, but not with `never`."""
+    """The tokens of a row so far, and where each run of up to `LONGEST` of them last continued, except with `never`."""
 
     def __init__(self, never: frozenset[int] = frozenset()) -> None:
         self.never = never
@@ -23,7 +23,7 @@ class Copies:
         self._behind: dict[tuple[int, ...], int] = {}
 
     def read(self, tokens: Iterable[int]) -> None:
-        """Go on with these tokens."""
+        """Append these tokens."""
         for token in tokens:
             # Runs at the very end are not looked up: nothing is known to follow them.
             for length in range(1, 1 + (0 if token in self.never else min(LONGEST, len(self.tokens)))):
@@ -51,12 +51,12 @@ class Follower:
 
     @property
     def token(self) -> int | None:
-        """The copy; a match that reaches the end of the text goes on with the drafts, as a loop does."""
+        """The copy; if the match reaches the end of the text, as in a loop, it goes on in the drafts."""
         token = None if self._place is None else self._at(self._place)
         return None if token in self._copies.never else token
 
     def read(self, draft: int) -> None:
-        """Go on with this draft, the copy or another token."""
+        """Append this draft, the copy or another token."""
         follows = draft == self.token
         self._drafts.append(draft)
         if follows and self._place is not None:

@@ -1,8 +1,8 @@
 """Seconds of a pass by its columns, and the price of one more column: the choice of layouts rests on both.
 
-Passes of one column and of a few say little of wider ones: to multiply matrices by so few vectors, many devices have
-other kernels. There the time may jump and then hardly grow; a line through that jump would make every wide pass look
-hopeless before it was tried.
+Passes of one column and of a few say little about wider ones: many devices use other kernels to multiply matrices by so
+few vectors. There the time may jump and then hardly grow; a line through that jump would make every wide pass look too
+slow to try.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ FEW = 32  # columns of passes that take about as long as one of a single column,
 class Profile:
     """Seconds of a pass by its columns: the lower quartile of the last passes of each size, joined by lines.
 
-    The quartile, since what disturbs a pass only makes it longer, and the first ones of a shape take several times as
-    long. More columns take no less time: sizes that say otherwise, by noise, have one quartile of all their passes.
+    It is the quartile because disturbances only make a pass longer, and the first passes of a shape take several times
+    as long. More columns never take less time: sizes that contradict this, by noise, get the quartile of all their
+    passes.
     `points` are the mean columns and the seconds of each size that is known, ascending in both.
     """
 
@@ -56,10 +57,10 @@ class Profile:
 
 
 class PassTimes:
-    """T: seconds of a pass by its columns, apart for each kind.
+    """T: seconds of a pass by its columns, separately for each kind.
 
-    At the same number of columns masks take longer, on a CPU by a third, and trees longer than lines. Where a kind was
-    not seen yet, others say what it takes: too little rather than too much, so that it is tried.
+    At the same number of columns a pass with masks takes longer, on a CPU by a third, and a tree longer than a line. A
+    kind not seen yet is estimated from the others, rather too low than too high, so that it is tried.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class PassTimes:
         self._profiles[kind].took(columns, seconds)
 
     def seconds(self, columns: float, kind: Kind) -> float | None:
-        """What a pass of so many columns takes; None before anything is known."""
+        """The seconds of a pass of so many columns; None before anything is known."""
         plain = self._profiles["plain"].points
         with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
         spent = next(filter(None, with_masks), ())
@@ -81,13 +82,13 @@ class PassTimes:
         return min(mixed, curve(plain, columns) or mixed)
 
     def price(self, columns: float, rate: float, kind: Kind) -> float | None:
-        """What one more column costs in a pass of this kind, else of the next that is known (`price`)."""
+        """The price of one more column in a pass of this kind, else of the next kind that is known (`price`)."""
         prices = (price(self._profiles[like].points, columns, rate) for like in _LIKE[kind])
         return next((found for found in prices if found is not None), None)
 
 
 def ascending(samples: Sequence[Sequence[float]]) -> list[float]:
-    """The lower quartile of each sample; where it falls, that of all samples that take part (isotonic regression)."""
+    """The lower quartile of each sample; samples whose quartiles fall share their joint one (isotonic regression)."""
     pooled: list[tuple[float, list[float], int]] = []
     for sample in samples:
         values, count = list(sample), 1
@@ -103,11 +104,10 @@ def _quartile(values: Sequence[float]) -> float:
 
 
 def curve(points: Points, columns: float) -> float | None:
-    """Seconds at so many columns: between the points they are joined by lines.
+    """Seconds at so many columns, by lines between the points; None without points.
 
-    Further to the right, time is taken to grow as it does from the first to the last of them that has `MANY` columns,
-    and, past `FEW` columns, at least a quarter as much as the columns do: so wide passes are tried step by step. None
-    without points.
+    To the right of the points, time grows as it does from the first to the last point with at least `MANY` columns.
+    Past `FEW` columns it grows at least a quarter as fast as the columns, so that wide passes are tried step by step.
     """
     if not points:
         return None
@@ -122,7 +122,7 @@ def curve(points: Points, columns: float) -> float | None:
 
 
 def slope(points: Points) -> float:
-    """Seconds for one more column, from the first to the last that has `MANY`; 0 where there are no two."""
+    """Seconds for one more column, from the first to the last point with `MANY` columns; 0 without two such points."""
     wide = [point for point in points if point[0] >= MANY]
     if len(wide) < 2 or wide[0][0] == wide[-1][0]:
         return 0.0
@@ -130,10 +130,10 @@ def slope(points: Points) -> float:
 
 
 def price(points: Points, columns: float, rate: float) -> float | None:
-    """What one more column costs in a pass of about so many, in tokens that are written at this rate, tokens a second.
+    """The price of one more column in a pass of about so many, in tokens, at this rate in tokens a second.
 
-    It is the slope from half as many columns to twice as many, or from the narrowest pass of `MANY` columns that was
-    timed, and never nothing. None before two such widths were timed.
+    It is the slope from half as many columns (at least the narrowest timed pass with `MANY`) to twice as many, times
+    the rate, and at least `CHEAPEST`. None before two such widths were timed.
     """
     wide = [point for point in points if point[0] >= MANY]
     if len(wide) < 2:

@@ -1,12 +1,12 @@
 """Jacobi decoding (arXiv 2604.07023, appendix C): guess the next tokens, and let each pass put its predictions there.
 
 No training and no masks: any checkpoint will do. A pass reads the last real token (the root) and K guesses behind it.
-What the model predicts at a column takes the place of the next guess, and the guesses that equal the prediction before
-them are accepted, with the prediction behind the last of them: that is what `autoregressive` writes there, also under
-sampling, since noise belongs to the seed and the position (mars/sampling.py).
+The prediction at each column replaces the guess after it. Guesses that equal the prediction before them are accepted,
+with the prediction behind the last of them: that is the text of `autoregressive`, also under sampling, since noise
+belongs to the seed and the position (mars/sampling.py).
 
-Guesses at the end, where no pass has predicted yet, are pseudo-random tokens: of the seed and the position and of
-nothing else, never a stop token or the mask token.
+Guesses at the end, where no pass has predicted yet, are pseudo-random tokens that depend on the seed and the position
+alone, never a stop token or the mask token.
 
 Shapes: K guesses, W = K + 1 proposals, V vocabulary.
 """
@@ -71,7 +71,7 @@ class Jacobi(Method):
         return AcceptResult(found, accepted_R, drafts_R=logits_RWV.shape[1] - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """What the pass before predicted and did not accept is read again: guesses further on are fresh."""
+        """First the predictions that the pass before did not accept, then fresh guesses."""
         guesses: list[Source] = ["draft"] * row.drafted
         guesses += ["random"] * self.guesses
         return ("clean", *guesses[: min(columns, row.room) - 1])

@@ -1,7 +1,8 @@
-"""The layouts of exact decoding: how many drafts and masks a row has in a pass, and what is expected of them.
+"""The layouts of exact decoding: the number of drafts and masks of a row in a pass, and the gain to expect from them.
 
 Wider windows gain more tokens and cost more time; how much more depends on the device and on the rows that share it.
-Which one pays is measured while text is written (mars/decoding/controller.py). It changes the speed, never the text.
+The controller measures which layout pays while text is written (mars/decoding/controller.py). The choice changes the
+speed, never the text.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ REMEMBERED = 400  # passes of a row that the running mean of what a layout gains
 def reach_of(layout: Layout, drafts: int) -> int:
     """The most drafts that a pass reads, and the number of masks behind them; K is `drafts`.
 
-    The narrow layout's are less than half of K, so that its passes always have fewer columns than linear ones, whose
-    number varies. It has none where K is under 3: then there is no such layout.
+    The narrow layout has less than half of K, so that its passes always have fewer columns than linear ones, whose
+    number varies. For K below 3 it has none: then there is no such layout.
     """
     return {"none": 0, "copy": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
 

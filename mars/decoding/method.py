@@ -1,4 +1,4 @@
-"""A decoder, pass by pass: the window it forwards for a batch of rows, and what it accepts of what comes back.
+"""A decoder, pass by pass: the window that it forwards for a batch of rows, and the proposals that it accepts.
 
 A `Method` holds settings and no state of a run, so that rows may join and leave between passes, and rows with equal
 methods share a batch. `Pool` (mars/decoding/pool.py) does the rest: prompts, passes, records.
@@ -38,15 +38,14 @@ DRAFT: Final[Source] = "draft"
 
 @dataclass(slots=True, kw_only=True)
 class Row:
-    """One sequence as the host knows it.
+    """The host's state of one sequence.
 
-    `length` counts the tokens of prompt and response, `pending` those of them whose keys and values are not cached yet,
-    `written` those of the response, `gained` those of them that the last pass added, and `drafted` the drafts that it
-    left for the next one to verify: `proposed`, with these `scores`. `unread` counts the tokens of the prompt that are
-    to be cached before it writes; until then, and until those that it came with are read too, it is `reading`. A row
-    that is `resting` sits out passes that others take part in. `plan` are its columns of a pass in which rows have a
-    plan each, `layout` what a controller lets it spend there. `response` are the tokens written, `copies` what is known
-    of the whole text where drafts are copied from it, which are none of its `template_ids`.
+    Counts of tokens: `length` in prompt and response, `pending` without cached keys and values, `written` in the
+    response, `gained` in the last pass, `drafted` left by it as drafts to verify (`proposed`, with their `scores`),
+    `unread` in the prompt that must be cached before the row writes. A row is `reading` until its prompt, and those
+    that it started with, are read. A `resting` row sits out passes that others take part in. `plan` has its columns in
+    a pass whose rows have plans, `layout` is the controller's choice for it there. `response` has the tokens written.
+    `copies` knows the whole text if drafts are copied from it; tokens in `template_ids` are never drafts.
     """
 
     number: int
@@ -80,7 +79,7 @@ class Row:
         return self.settings.max_new_tokens - self.written
 
     def read_copies(self) -> Copies:
-        """Its `copies`, which now know the whole text."""
+        """Update its `copies` to the whole text, and return them."""
         self.copies = self.copies or Copies(self.template_ids)
         known = len(self.copies.tokens) - len(self.prompt)
         self.copies.read(self.response[known:] if known >= 0 else (*self.prompt, *self.response))
@@ -92,7 +91,7 @@ class Row:
         return self.control.threshold if self.method.uses_threshold else None
 
     def ending(self, last_id: int, stop_ids: frozenset[int]) -> FinishReason | None:
-        """Why it ends with the token `last_id`, which is counted already; None where it goes on."""
+        """The reason why the row ends with the token `last_id`, which is counted already; None if it goes on."""
         if last_id in stop_ids:
             return "stop"
         if self.written == self.settings.max_new_tokens:
@@ -104,10 +103,10 @@ class Row:
 class Batch:
     """The rows of one method in one pass: views of `Sequences`, or copies where they do not lie side by side.
 
-    `pending` is how many columns of real tokens the window needs, `drafts` how many drafts there are to verify, `room`
-    how many tokens are worth proposing: the most of any row, or as many as there can ever be where every pass must have
-    the same shape (`static`). `states` is what a conditional head reads of the pass, None without one; whoever
-    calls the model sets it.
+    `pending` is the number of columns of real tokens that the window needs, `drafts` the number of drafts to verify,
+    `room` the number of tokens worth proposing: the most of any row, or the most possible if every pass must have the
+    same shape (`static`). `states` is the input of a conditional head from this pass, None without one; the caller of
+    the model sets it.
     """
 
     rows: list[Row]
@@ -135,8 +134,8 @@ class Batch:
 class AcceptResult:
     """The proposals of each row in the order of their positions, and how many are accepted [R], on the device.
 
-    `left_RW` is what to leave behind the row's last token for the next pass, the accepted tokens first; None: the
-    proposals. `drafts_R` is how many drafts are among it, for methods that count them.
+    `left_RW` has the tokens to leave behind the row's last token for the next pass, the accepted ones first; None: the
+    proposals. `drafts_R` is the number of drafts among them, for methods that count them.
     """
 
     read: Read
@@ -149,10 +148,9 @@ class AcceptResult:
 class Method(ABC):
     """A decoder, pass by pass. Subclasses are frozen dataclasses: rows with equal methods share a batch.
 
-    `chosen_by` makes the policy that chooses it anew in each pass, for a pool that has none; None where it stays.
-    `phase` is what its passes are recorded as. `uses_threshold` is false where no threshold decides: then records carry
-    None. `caches_accepted` says that the accepted tokens but the last were read, as drafts, by the pass that accepted
-    them.
+    `chosen_by` makes the policy that chooses the method in each pass, for a pool without one; None if it is fixed.
+    `phase` is the phase of its records. If no threshold decides, `uses_threshold` is false and records carry None.
+    `caches_accepted` says that the pass that accepts tokens has read all but the last of them, as drafts.
     """
 
     phase: ClassVar[Phase] = "decode"
@@ -188,11 +186,11 @@ class Method(ABC):
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """The source of each proposal of a recorded row, in order.
 
-        `row` is as before the pass, `columns` the number of predictions that its window asked for.
+        `row` has its counts from before the pass; `columns` is the number of predictions that its window asked for.
         """
 
     def absent(self, batch: Batch, row: Row, columns: int) -> range:
-        """The columns, counted from the last known token, where a draft would stand if there were one; for traces."""
+        """The columns, counted from the last known token, that are empty places for drafts; for traces."""
         return range(0)
 
     def copied(self, row: Row) -> frozenset[int]:
@@ -201,11 +199,11 @@ class Method(ABC):
         return frozenset(number for number, draft in enumerate(chain, start=1) if draft.copied)
 
     def own(self, row: Row, columns: int) -> int:
-        """The number of the `columns` predictions of its window that are of this row; those before are padding."""
+        """How many of the `columns` predictions of its window belong to this row; those before them are padding."""
         return columns
 
     def layout_name(self, row: Row) -> str:
-        """What the row's last pass is counted as."""
+        """The name under which the row's last pass is counted."""
         return self.phase
 
     def read(
@@ -234,7 +232,7 @@ class Method(ABC):
     def read_chain(
         self, batch: Batch, logits_RWV: torch.Tensor, masks: int, offsets_W: torch.Tensor | None = None
     ) -> Read:
-        """As `read`, where the last `masks` columns are one group and the column before them is its prefix's last.
+        """As `read`, but the last `masks` columns are one group behind the column before them.
 
         With a conditional head the masks are re-ranked, each given the token before it.
         """
@@ -281,8 +279,8 @@ class Method(ABC):
     ) -> torch.Tensor:
         """The tokens of a group [R, M], chosen from left to right; its logits become the conditional ones.
 
-        Rows that sample draw them from the conditional distribution, with the noise of seed and position with which
-        one-token mode draws there.
+        Rows that sample draw them from the conditional distribution, with the noise that one-token mode uses there:
+        that of seed and position.
         """
         if batch.states is None:
             raise ValueError("this pass has kept no states for a conditional head")

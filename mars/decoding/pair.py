@@ -17,7 +17,7 @@ from mars.engine.window import Window
 
 
 class _Facts:
-    """What an engine says of itself, as another engine says it."""
+    """The attributes of an engine, copied from another engine."""
 
     diffusion_mask_id: int | None = None
 
@@ -34,8 +34,8 @@ class _Facts:
 class Pair(_Facts):
     """The target as an engine, with its draft in `draft`; any decoder but `speculative` sees the target alone.
 
-    `same_tokens` says that the ids which both know mean the same tokens although the vocabularies differ in size, as
-    they do where checkpoints of one family are padded to different sizes.
+    `same_tokens` says that ids in both vocabularies mean the same tokens although the sizes differ, as for checkpoints
+    of one family that are padded to different sizes.
 
     Raises:
         ValueError: vocabularies of different sizes without `same_tokens`, models on different devices, or one that was
@@ -66,7 +66,7 @@ class Pair(_Facts):
 
 
 class Draft(_Facts):
-    """A draft as its target needs it: it proposes no id that the target does not know, and not the target's mask."""
+    """A draft adapted to its target: it proposes no id that the target does not know, and not the target's mask."""
 
     def __init__(self, draft: Engine, target: Engine):
         super().__init__(draft)

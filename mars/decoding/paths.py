@@ -14,7 +14,7 @@ from mars.decoding.trees import Plan
 
 
 def drafts_of(plans: Sequence[Plan], most: int, device: torch.device, *, on_the_right: bool = False) -> torch.Tensor:
-    """The drafts of each plan [R, D], D = `most`; where there are fewer, -1 behind them, or before them."""
+    """The drafts of each plan [R, D], D = `most`; shorter plans are filled up with -1, behind or in front."""
     ids_RD = torch.full((len(plans), most), -1)
     for ids_D, plan in zip(ids_RD, plans, strict=True):
         start = most - plan.drafts if on_the_right else 0
@@ -50,7 +50,7 @@ def joined(chain: Read, group: Read, last_R: torch.Tensor) -> Read:
 
 
 def spread(found: Read, rows_N: torch.Tensor, columns_N: torch.Tensor, shape: tuple[int, int]) -> Read:
-    """Proposals that were read one by one [N, 1], in their rows and columns [R, W]; elsewhere is nothing to be read."""
+    """Put proposals that were read one by one [N, 1] into their rows and columns [R, W]; other places are unused."""
 
     def put(values_N: torch.Tensor) -> torch.Tensor:
         whole_RW = values_N.new_zeros((*shape, *values_N.shape[1:]))

@@ -1,12 +1,12 @@
-"""Rows that decode together: they join, are read pass by pass, and leave, and none waits for another.
+"""Rows that decode together: each joins, decodes pass by pass and leaves, and none waits for another.
 
 Every decoder that is a `Method` runs here, alone (`decode`) or beside rows of other methods. Places 0 to n - 1 of the
 cache are taken. When a row leaves, the last one takes its place, so that a pass works on neighbours and copies no cache
 but that one row's.
 
-Prompts are read in two ways. Those of one run are read together and start to write together. With `beside`, for
-requests that come and go, each prompt is read in small chunks between the passes of the rows that write, and starts by
-itself; what another prompt that begins alike has cached is copied instead.
+Prompts are read in two ways. Those of one run are read together, and their rows start to write together. With `beside`,
+for requests that come and go, each prompt is read in small chunks between the passes of the rows that write, and its
+row starts as soon as it is read. If another prompt with the same beginning is cached, that part is copied.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Beginnings:
         self._kept: dict[int, Sequence[int]] = dict.fromkeys(places, ())
 
     def longest(self, prompt: Sequence[int], others: Sequence[tuple[int, Sequence[int]]]) -> tuple[int | None, int]:
-        """The row that has most of the beginning of `prompt`, and how many tokens; None where none has enough.
+        """The row that has the longest beginning of `prompt` cached, and its length; None if none is long enough.
 
-        `others` are rows that are taken, with what they have cached.
+        `others` are occupied rows with their cached tokens.
         """
         best: int | None = None
         most = SHORTEST_SHARED - 1
@@ -69,7 +69,7 @@ class Beginnings:
         return best, most
 
     def place(self, prompt: Sequence[int]) -> int | None:
-        """Where to keep `prompt`, which has just been read; None if most of it is there, or it is too short."""
+        """The spare row for `prompt`, which has just been read; None if most of it is kept, or it is too short."""
         most = max((_common(prompt, tokens) for tokens in self._kept.values()), default=0)
         if len(prompt) < SHORTEST_SHARED or 2 * most > len(prompt) or not self._kept:
             return None
@@ -88,11 +88,10 @@ def _common(first: Sequence[int], second: Sequence[int]) -> int:
 class Pool:
     """Up to `places` rows of up to `capacity` slots on one engine; `step` makes one call of the model.
 
-    With `beside` prompts are read as the module says, which needs the cache.
-    `shares` are the positions that the last call computed for each row that took part in it, by row number. It is empty
-    until that call is made, so that after an error in `step` it says whose it is. `layouts` counts the rows that the
-    last pass decoded by what their method calls it. The `controller` chooses what rows spend in each pass; without one,
-    the first row whose method wants one brings it.
+    With `beside` prompts are read as described above, which needs the cache. `shares` has, by row number, the positions
+    that the last call computed for each of its rows. It is empty until the call is made, so after an error in `step` it
+    tells whose rows took part. `layouts` counts the rows that the last pass decoded, by `Method.layout_name`. The
+    `controller` chooses what rows spend in each pass; without one, the first row whose method needs one brings it.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class Pool:
         self._waiting.append(row)
 
     def step(self) -> ForwardPass | None:
-        """One pass: a chunk of new prompts, or the next tokens of the other rows; they alternate where there are both.
+        """One pass: a chunk of new prompts, or the next tokens of the other rows; with both, they alternate.
 
         Rows whose control has stopped are dropped first.
 
@@ -155,7 +154,7 @@ class Pool:
         return record
 
     def _admit(self) -> None:
-        """Give waiting rows a place; unless prompts are read beside, those that are read together start together."""
+        """Give waiting rows a place; without `beside`, not while prompts are read: those start together."""
         self._start()
         if not self._beside and any(row.reading for row in self._sequences.rows):
             return
@@ -174,14 +173,14 @@ class Pool:
         self._start()
 
     def _start(self) -> None:
-        """Let rows write whose prompts are read."""
+        """Let rows start to write when their prompts are read."""
         reading = [row for row in self._sequences.rows if row.reading]
         together = not any(row.unread for row in reading)
         for row in reading:
             row.reading = row.unread > 0 if self._beside else not together
 
     def _recall(self, place: int, row: Row) -> None:
-        """Copy to this place what another row has cached of a prompt that begins alike."""
+        """Copy the longest cached beginning of this row's prompt from another row to this place."""
         read = [
             (other, one.prompt[: len(one.prompt) - 1 - one.unread]) for other, one in enumerate(self._sequences.rows)
         ]
@@ -219,7 +218,7 @@ class Pool:
         return self._record("prefill", clock.seconds, records)
 
     def _chunk(self, unread: Sequence[int]) -> list[int]:
-        """Tokens of each prompt that the next pass reads: all prompts end in the same one, or each goes ahead."""
+        """The tokens of each prompt that the next pass reads: all prompts end in the same pass, or each by itself."""
         if not self._beside:
             left = max(max(unread) - PREFILL_CHUNK, 0)
             return [count - min(count, left) for count in unread]
@@ -282,7 +281,7 @@ class Pool:
             row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
 
     def _groups(self) -> list[Group]:
-        """The rows that write, by their methods; those that rest too when otherwise there would be none."""
+        """The rows that write, by their methods; resting rows take part only if all rest."""
         rows = [(place, row) for place, row in enumerate(self._sequences.rows) if not row.reading]
         places: dict[Method, list[int]] = {}
         for place, row in [(place, row) for place, row in rows if not row.resting] or rows:
@@ -308,7 +307,7 @@ class Pool:
         return to_host(result.accepted_R, result.read, result.drafts_R)
 
     def _row_pass(self, group: Group, position: int, result: HostAcceptResult) -> RowPass:
-        """The record of one row; counts its accepted tokens in."""
+        """The record of one row; this also adds its accepted tokens to its counts."""
         row, threshold = group.batch.rows[position], group.batch.thresholds[position]
         accepted, ids = result.accepted[position], result.ids[position]
         sources = group.method.sources(row, threshold, accepted, group.window.keep)
@@ -346,7 +345,7 @@ class Pool:
         return trace(window, place, known=row.length, text=row.length, mask_token_id=self._engine.mask_token_id, **read)
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
-        """Each row's number and its own columns, padding left out; without a cache also everything before them."""
+        """Each row's number and its count of columns, without padding; without a cache, positions before them too."""
         window = group.window
         for row in group.batch.rows:
             extra = window.columns - group.batch.pending - window.keep + group.method.own(row, window.keep)

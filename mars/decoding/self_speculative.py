@@ -1,7 +1,7 @@
 """Exact multi-token decoding: the masks' proposals are drafts, and the next pass verifies them with the same model.
 
-A pass reads the last real token (the root) and K drafts after it. What the model predicts at the root is what one-token
-mode writes; as long as a draft equals the prediction before it, the next prediction is one-token mode's too. So the
+A pass reads the last real token (the root) and K drafts after it. The prediction at the root is the token of one-token
+mode; as long as a draft equals the prediction before it, the next prediction is one-token mode's too. So the
 text is that of `autoregressive` on the same checkpoint, and no threshold is involved. New drafts come from masks:
 
     linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
@@ -11,10 +11,10 @@ text is that of `autoregressive` on the same checkpoint, and no threshold is inv
     lookup      the same, with drafts that may be copies of what followed the same tokens before
     copy        lookup without masks
 
-In the quadratic layout one group of masks has read exactly what was accepted, so there are always K drafts. After a
-miss in the linear layouts the masks have read a wrong draft, and the next pass has none to verify. Therefore they take
-only drafts that are sure enough (`sure`), and the masks stand right behind them. A tree has the groups of the quadratic
-layout, each as long as the prefix before it is likely; rows of one pass have trees of their own.
+In the quadratic layout one group of masks has read exactly the accepted tokens, so there are always K drafts. After a
+wrong draft in the linear layouts the masks have read that draft, and the next pass has no draft to verify. Therefore
+these layouts take only drafts that are sure enough (`sure`), with the masks right behind them. A tree has the groups of
+the quadratic layout, longer behind likelier prefixes; each row of a pass has its own tree.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
@@ -55,13 +55,13 @@ _EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[int, Expectation]] = weakr
 
 @dataclass(frozen=True, kw_only=True)
 class SelfSpeculative(Method):
-    """`drafts` is K; `layout` None leaves it to a controller, and is linear without one.
+    """Exact decoding. `drafts` is K; with `layout` None a controller chooses the layout, without one it is linear.
 
-    Trees, and a choice that has them, need an `expectation`; `price(masked=…)` is that of a column in a pass with masks
-    or without. Of the linear layout's drafts those are verified, from the left, whose probability is at least `sure`.
+    Trees, and a controller that may choose them, need an `expectation`; `price(masked=…)` is the price of a column in a
+    pass with or without masks. The linear layout verifies drafts, from the left, with a probability of at least `sure`.
 
-    The proposals past the accepted prefix are those of the masks behind it, from which the next pass takes its drafts;
-    after a miss in a linear layout there are none, and they are what the model predicts behind the wrong draft.
+    The proposals past the accepted prefix are those of the masks behind it, from which the next pass takes its drafts.
+    After a wrong draft in a linear layout there are no such masks: the proposals then follow the wrong draft.
     """
 
     phase: ClassVar[Phase] = "verify"
@@ -113,7 +113,7 @@ class SelfSpeculative(Method):
             row.plan = self._columns(row, expected, proposals, row.layout or layout) if layout in TREES else None
 
     def _columns(self, row: Row, expected: Expectation, proposals: Sequence[Draft], layout: Layout) -> Plan:
-        """Those that pay of a row that has this layout."""
+        """The plan of a row under this layout: the columns that pay."""
         if layout == "none":
             return NO_DRAFTS
         masks = layout not in MASKLESS
@@ -144,7 +144,7 @@ class SelfSpeculative(Method):
         return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_RQQ)
 
     def _behind(self, plans: Sequence[Plan], extra: int, device: torch.device) -> torch.Tensor:
-        """What each row's plan reads behind its root, aligned on the right [R, `extra`]; -1 where it has no column."""
+        """The tokens of each row's plan behind its root, aligned on the right [R, `extra`]; -1 for no column."""
         ids = [
             [-1] * (1 + extra - plan.columns) + [draft.token_id for draft in plan.chain] + [self.mask_token_id] * masks
             for plan in plans
@@ -162,7 +162,7 @@ class SelfSpeculative(Method):
         return window
 
     def _drafts(self, batch: Batch, reach: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first of what the last pass left to verify [R, D], masks where nothing is, and how many that is [R]."""
+        """The first drafts that the last pass left to verify [R, D], filled up with masks, and their number [R]."""
         offsets_D = torch.arange(1, reach + 1, device=batch.length_R.device)
         drafts_RD = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_D)
         return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
@@ -212,7 +212,7 @@ class SelfSpeculative(Method):
     def _read_chains(
         self, batch: Batch, logits_RWV: torch.Tensor, plans: Sequence[Plan], roots_R: torch.Tensor
     ) -> Read:
-        """Each row's root and drafts, one by one: in one rectangle, rows would be as long as the longest."""
+        """Read each row's root and drafts one by one: in one rectangle, all rows would be as wide as the widest."""
         places = [(row, depth) for row, plan in enumerate(plans) for depth in range(1 + plan.drafts)]
         rows_N, depths_N = torch.tensor(places, device=logits_RWV.device).unbind(1)
         found = read(
@@ -258,9 +258,9 @@ class SelfSpeculative(Method):
         return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
 
     def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor, reach: int) -> AcceptResult:
-        """Leave the accepted tokens and behind them at most `reach` drafts, while `kept_RW` [R, W] wants them.
+        """Leave the accepted tokens and behind them at most `reach` drafts, as long as `kept_RW` [R, W] is true.
 
-        Masks follow as far as the next pass may look for drafts, K slots, whatever an earlier pass has left there.
+        Masks follow in the K slots in which the next pass may look for drafts, over anything left there before.
         """
         columns_W = torch.arange(kept_RW.shape[1], device=kept_RW.device)
         accepted_RW = columns_W < accepted_R[:, None]
@@ -271,7 +271,7 @@ class SelfSpeculative(Method):
         return AcceptResult(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """What was verified; then, unless a linear layout missed a draft, the masks' proposals behind it."""
+        """First the verified columns; then, unless a linear layout had a wrong draft, the masks behind them."""
         if row.plan is not None:
             path: Sequence[Source] = (
                 "clean",

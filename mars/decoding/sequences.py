@@ -53,7 +53,7 @@ class Sequences:
         self._samplings.clear()
 
     def move(self, source: int, target: int) -> None:
-        """Put the row at `source` in the place of the one at `target`, which is gone; `source` is still taken."""
+        """Move the row at `source` to `target`, whose row has left; `source` still counts as taken."""
         for tensor in (self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R):
             tensor[target] = tensor[source]
         self.rows[target] = self.rows[source]
@@ -89,10 +89,10 @@ class Sequences:
         )
 
     def settle(self, places: Sequence[int], ids_RW: torch.Tensor, accepted_R: torch.Tensor, *, cached: bool) -> None:
-        """Write the proposals behind each row's last token and count the accepted ones in.
+        """Write the proposals behind each row's last token and count the accepted ones.
 
-        The rest stays there for the row's method to read next. `cached` says that of the accepted tokens all but the
-        last were read in this pass, so that their keys and values are in place.
+        The others stay there for the row's method to read next. `cached` says that this pass has read all accepted
+        tokens but the last, so that their keys and values are in place.
         """
         index = self._index(places)
         here: slice | torch.Tensor = slice(len(places)) if index is None else index
@@ -108,7 +108,7 @@ class Sequences:
         self.pending_R[here] = 1 if cached else accepted_R
 
     def _index(self, places: Sequence[int]) -> torch.Tensor | None:
-        """None when the rows are the first ones, in order: then slices do, and nothing is copied."""
+        """The places of the rows; None if they are the first ones in order: then slices suffice, without a copy."""
         if all(place == expected for expected, place in enumerate(places)):
             return None
         return torch.tensor(list(places), device=self.device)

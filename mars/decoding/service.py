@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Member:
-    """A row of a service, and what its stream has not read yet. `ended`: no pass will add to `records`.
+    """A row of a service, and the `records` that its stream has not read. `ended`: no pass will add a record.
 
     With `ahead` the row sits out passes while so many of its records wait to be read. `shared` says whether other rows
     took part in any of its passes.
@@ -89,7 +89,7 @@ class Stream:
 
     @property
     def shared(self) -> bool:
-        """Whether other streams took part in any of its passes so far, so that its seconds are also theirs."""
+        """True if another stream took part in any of its passes so far: its seconds then count that work too."""
         return self._member.shared
 
     def __iter__(self) -> Self:
@@ -107,7 +107,7 @@ class Stream:
         return record
 
     def ready(self) -> list[ForwardPass]:
-        """The records that passes have left here, for the one thread that makes them (`Service.advance`).
+        """The records that wait here, for the one thread that makes the passes (`Service.advance`).
 
         Raises:
             Exception: as for the next record, once those before it are read.
@@ -181,10 +181,10 @@ class Service:
         control: Control | None = None,
         ahead: int | None = None,
     ) -> Stream:
-        """Decode `prompt` (token ids) beside whatever runs; nothing is computed before a record is asked for.
+        """Decode `prompt` (token ids) beside other streams; nothing is computed before the first record is asked for.
 
-        `control` changes this stream's threshold; give each stream its own. `ahead` is how many records may wait for
-        the reader (None: any number): a change of the threshold acts on what comes after them.
+        `control` changes this stream's threshold; give each stream its own. `ahead` is the most records that may wait
+        for the reader (None: any number): a change of the threshold acts on the passes after them.
 
         Raises:
             ValueError: one sentence: the decoder is unknown or cannot share passes, the prompt is empty or does not
@@ -214,7 +214,7 @@ class Service:
         return stream
 
     def next_record(self, member: Member) -> ForwardPass | None:
-        """The member's next record, after as many passes as that takes; None when it has ended."""
+        """The member's next record, after as many passes as it takes; None when it has ended."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: member.records or not self._stepping)
@@ -229,9 +229,9 @@ class Service:
             self._step()
 
     def advance(self) -> ForwardPass | None:
-        """One pass for all streams, its rows numbered as they came; None where no stream is left, or the pass failed.
+        """One pass for all streams, rows numbered in order of arrival; None if no stream is left or the pass failed.
 
-        Each stream's share of it, or the error, is for its reader.
+        Each stream's reader gets its part of the record, or the error.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._stepping)
@@ -295,7 +295,7 @@ class Service:
                 del self._members[number]
 
     def _fail(self, error: Exception) -> None:
-        """Give the error to the streams that took part in the call of the model; before it, to all, and begin anew."""
+        """Give the error to the streams in the failed call; if no call was made, to all, and make a new pool."""
         _log.error("a pass failed: %s", error, exc_info=error)
         failed = list(self._pool.shares) if self._pool is not None else []
         if not failed:
@@ -309,7 +309,7 @@ class Service:
 def service_of(engine: Engine, places: int = PLACES, number: int = 0) -> Service:
     """Service `number` of this engine, made with `places` when it is first asked for; `Checkpoint.submit` uses 0.
 
-    Streams of different services share the weights and no pass.
+    Streams of different services share the weights but no pass.
     """
     services: dict[int, Service] = vars(engine).setdefault("_services", {})
     return services.setdefault(number, Service(engine, places))

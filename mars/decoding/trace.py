@@ -30,13 +30,13 @@ def trace(
 ) -> Trace:
     """The trace of row `place` of a window.
 
-    The model knew `known` tokens of the row, prompt included, and all but the first `text` of them are drafts. `absent`
-    are the columns, counted from the last known one, where a draft would stand if there were one, `copied` those whose
-    drafts are copies. With `block` columns see their own block of so many positions in both directions, and a proposal
-    is for the position of its column.
+    The model knew `known` tokens of the row, prompt included; all but the first `text` of them are drafts. `absent` and
+    `copied` are columns, counted from the last known token: empty places for drafts, and drafts that are copies. With
+    `block` columns see their own block of so many positions in both directions, and a proposal is for the position of
+    its column.
 
     Raises:
-        ValueError: a column sees neither what another one sees and itself, nor itself alone.
+        ValueError: a column sees other columns than itself and those that one column before it sees.
     """
     slots: list[int] = window.slots_RQ[place].tolist()
     padding = slots.count(0)  # on the left
@@ -80,7 +80,7 @@ def _read(position: int, token_id: int, known: int, text: int, mask_token_id: in
 
 
 def _followed(sees_CC: torch.Tensor, positions: Sequence[int]) -> list[int | None]:
-    """The column that each one stands behind: it sees what that one sees, and itself."""
+    """For each column the one that it stands behind: it sees the same columns, and itself."""
     itself_CC = torch.eye(len(positions), dtype=torch.bool)
     next_C = (sees_CC[1:] == (sees_CC[:-1] | itself_CC[1:])).all(1).tolist()
     found: list[int | None] = [None if sees_CC[0].sum() == 1 else _behind(sees_CC, positions, 0)]
@@ -101,7 +101,7 @@ def _behind(sees_CC: torch.Tensor, positions: Sequence[int], column: int) -> int
 
 
 def _path(after: list[int | None], reads: Sequence[Reads], root: int, proposals: Sequence[Proposal]) -> Iterator[int]:
-    """The columns that the proposals were read off: each stands behind the one before, and read what it says."""
+    """The columns that gave the proposals: each stands behind the one before, and read the proposal's source."""
     column = root
     for number, proposal in enumerate(proposals):
         if number:
@@ -112,7 +112,7 @@ def _path(after: list[int | None], reads: Sequence[Reads], root: int, proposals:
 
 
 def _spans(ids: Sequence[int], reads: Sequence[Reads], after: Sequence[int | None]) -> Iterator[Span]:
-    """The columns in runs that read the same kind of thing and stand one behind the other."""
+    """The columns in runs: neighbours that read the same kind of token and stand one behind the other."""
     starts = [0, *(here for here in range(1, len(ids)) if reads[here] != reads[here - 1] or after[here] != here - 1)]
     for start, end in pairwise([*starts, len(ids)]):
         yield Span(reads[start], tuple(ids[start:end]), after[start])
@@ -127,9 +127,9 @@ def reasons_of(
     kept: int,
     stop_ids: frozenset[int],
 ) -> Iterator[Reason]:
-    """Why the first `accepted` proposals were accepted, and the others were not.
+    """The reasons why the first `accepted` proposals were accepted, and the others were not.
 
-    The next pass verifies `kept` of these as drafts.
+    The next pass verifies `kept` of the others as drafts.
     """
     ended = accepted > 0 and proposals[accepted - 1].token_id in stop_ids
     for place, proposal in enumerate(proposals):

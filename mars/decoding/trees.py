@@ -8,9 +8,9 @@ With q_i the probability that draft i is right if those before it are, and s_k t
     π_j = P_j (1 - q_{j+1})          exactly j drafts are right (π_D = P_D for the last)
     π_j (s_k - λ) ≥ λ                mask k behind prefix j: a draft of the next pass, which pays for its column there
 
-A draft is what a mask proposed, or a copy of what followed the same tokens before (mars/decoding/copies.py): of two the
-likelier, and then what follows that one. q_i comes from the score of the proposal or the length of the match,
-calibrated by how often drafts of that kind were right; s_k is a running mean of what the masks proposed. The plan
+A draft is a mask's proposal or a copy of what followed the same tokens before (mars/decoding/copies.py). Of two the
+likelier one is taken, and the next draft follows it. q_i comes from the score of the proposal or the length of the
+match, calibrated by how often drafts of that kind were right; s_k is a running mean over the masks' proposals. The plan
 changes the number of passes, never the text.
 """
 
@@ -45,8 +45,8 @@ _KINDS = 2 * _SCORES + len(_COPIED)  # proposals by score, those that a copy agr
 class Draft(NamedTuple):
     """A token to verify, and how probable it is that it is right if those before it are.
 
-    `kind` is what it is counted among, None where nothing is learnt from it; `copied` says that it is a copy that no
-    mask proposed.
+    `kind` is the class in which it is counted, None if nothing is learnt from it; `copied` marks a copy that no mask
+    proposed.
     """
 
     token_id: int
@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def sources(self) -> list[Source]:
-        """What the columns of the drafts read."""
+        """The source of each draft."""
         return ["copy" if draft.copied else "draft" for draft in self.chain]
 
     @property
@@ -106,20 +106,20 @@ class Expectation:
         self.reached = [_FIRST**k for k in range(1, self.masks + 1)]
 
     def proposal(self, token_id: int, score: float) -> Draft:
-        """What a mask proposed with this score, a probability."""
+        """A draft from a mask that proposed it with this score, a probability."""
         return self._draft(token_id, bisect_right(_EDGES, score), score**_CURVE)
 
     def unscored(self, token_id: int, number: int) -> Draft:
-        """The same of mask `number`, counted from 0, where no probability is known."""
+        """A draft from mask `number`, counted from 0, if its probability is not known."""
         return Draft(token_id, self.reached[number] / (self.reached[number - 1] if number else 1.0))
 
     def copy(self, token_id: int, length: int) -> Draft:
-        """A copy behind a match of so many tokens."""
+        """A draft that is a copy behind a match of so many tokens."""
         found = bisect_right(_LENGTHS, length)
         return self._draft(token_id, 2 * _SCORES + found, _COPIED[found], copied=True)
 
     def agreed(self, proposal: Draft, copy: Draft) -> Draft:
-        """What a mask proposed and a copy would be too."""
+        """A draft that a mask proposed and that is also the copy."""
         both = 1 - (1 - proposal.odds) * (1 - copy.odds)
         if proposal.kind is None:
             return proposal._replace(odds=both)
@@ -138,7 +138,7 @@ class Expectation:
                 self.seen[draft.kind] = keep * self.seen[draft.kind] + 1
 
     def proposed(self, odds: Sequence[float]) -> None:
-        """Learn from the masks of a group how far drafts get; longer groups are scaled along."""
+        """Learn from the masks of a group how far drafts get; the values of further masks are scaled in proportion."""
         before, scale = 1.0, 1.0
         for k in range(self.masks):
             if k < len(odds):
@@ -180,7 +180,7 @@ class Expectation:
         return found if masks else replace(found, masks=(0,) * len(found.masks))
 
     def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:
-        """The likelier draft at each place: the proposal, while all before it were taken, or the copy."""
+        """The likelier draft at each place: the mask's proposal, as long as all before it were taken, or the copy."""
         number = 0
         while True:
             proposal = proposals[number] if 0 <= number < len(proposals) else None
@@ -199,7 +199,7 @@ class Expectation:
             number = number + 1 if agrees else len(proposals)
 
     def _next(self, follower: Follower) -> Draft:
-        """The copy that a follower offers; one of odds 0 where it has none."""
+        """The copy that a follower offers; a draft of odds 0 if it has none."""
         return NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
 
     def _at(

@@ -49,7 +49,7 @@ class StopStrings:
         self.found = False
 
     def add(self, text: str) -> str:
-        """The text that can be shown after this much more; nothing once a stop string was found."""
+        """Add text; returns the part that can be shown now, nothing once a stop string was found."""
         if self.found:
             return ""
         self._held += text
@@ -69,7 +69,7 @@ class StopStrings:
         return shown
 
     def _beginning(self) -> int:
-        """Length of the longest end of the text that begins a stop string."""
+        """Length of the longest end of the text that may be the beginning of a stop string."""
         longest = min(len(self._held), max(map(len, self._stops), default=1) - 1)
         ends = (length for length in range(longest, 0, -1) if self._stops)
         return next((n for n in ends if any(stop.startswith(self._held[-n:]) for stop in self._stops)), 0)
@@ -77,7 +77,7 @@ class StopStrings:
 
 @dataclass(slots=True, kw_only=True)
 class Piece:
-    """The part of an answer that one pass adds. `tokens` counts all so far; `finish` is set in the last piece."""
+    """The part of an answer that one pass adds. `tokens` counts all tokens so far; only the last piece has `finish`."""
 
     text: str = ""
     tokens: int = 0
@@ -131,7 +131,7 @@ class Writer:
 
 
 class Candidates:
-    """Tokens as log-probabilities show them. Byte-level vocabularies give a token's own bytes."""
+    """Tokens in the form of log-probabilities. Byte-level vocabularies give a token's own bytes."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -151,7 +151,7 @@ class Candidates:
 
 
 class Bodies:
-    """The bodies of the answer to one request, by the call `chat` or the other one: of the whole, or of each event."""
+    """The bodies of the answer to one request, as a whole or for each event, in the form of chat or completions."""
 
     def __init__(self, model: str, prompt_tokens: int, *, chat: bool, logprobs: bool, records: bool) -> None:
         self._heading = {
@@ -167,7 +167,7 @@ class Bodies:
         self._offset = 0
 
     def whole(self, pieces: Sequence[Piece], tally: Tally) -> dict[str, Any]:
-        """The answer in one."""
+        """The whole answer in one body."""
         last = pieces[-1]
         joined = Piece(
             text="".join(piece.text for piece in pieces),
@@ -188,7 +188,7 @@ class Bodies:
         return body
 
     async def stream(self, pieces: AsyncGenerator[Piece], options: StreamOptions) -> AsyncGenerator[dict[str, Any]]:
-        """The bodies of the events: one for each pass that adds something, and first one that says whose turn it is."""
+        """The bodies of the events: in chat, first one with the role; then one for each pass that adds something."""
         counted = options.include_usage or options.continuous_usage_stats
         opened, tokens = not self._chat, 0
         async with aclosing(pieces):
@@ -234,7 +234,7 @@ class Bodies:
 
 
 class EventStream(Response):
-    """An answer as server-sent events, from their bodies; at its end, or once the client has gone, it calls `leave`."""
+    """An answer as server-sent events from their bodies; it calls `leave` at the end or when the client has gone."""
 
     def __init__(
         self, bodies: AsyncGenerator[dict[str, Any]], headers: Mapping[str, str], leave: Callable[[], None]

@@ -30,7 +30,7 @@ LONGEST_WAIT_SECONDS = 60
 _log = logging.getLogger(__name__)
 
 Turn = Callable[[], AbstractContextManager[object]]
-"""Held for each pass, where others use the same device."""
+"""A context for each pass, which locks the device if others use it too."""
 
 
 class AsyncStream:
@@ -55,11 +55,11 @@ class AsyncStream:
             yield found
 
     def close(self) -> None:
-        """Free the row, before the next pass; what was not read is dropped."""
+        """Free the row before the next pass; drop the records that were not read."""
         self.stream.close()
 
     def deliver(self, found: Sequence[ForwardPass | Exception | None]) -> None:
-        """From the thread of the passes; None ends the records."""
+        """Pass records to the event loop, from the thread of the passes; None ends them."""
         try:
             for item in found:
                 self._loop.call_soon_threadsafe(self._left.put_nowait, item)
@@ -127,7 +127,7 @@ class AsyncService:
     def submit(
         self, decoder: str, prompt: Sequence[int], settings: DecodingSettings, *, free: bool = False
     ) -> AsyncStream:
-        """Decode `prompt` beside the others; in the event loop that reads the records. `free` is that of `Control`.
+        """Decode `prompt` beside the others; call it in the event loop that reads the records. `free`: see `Control`.
 
         Raises:
             ValueError: one sentence: the decoder cannot share passes, or the prompt does not fit.
@@ -179,7 +179,7 @@ class AsyncService:
             return bool(self._requests)
 
     def _hand_out(self) -> None:
-        """Give each request what came for it, and forget those that have ended."""
+        """Give each request its new records, and forget the requests that have ended."""
         for request in list(self._requests):
             found: list[ForwardPass | Exception | None] = []
             try:
@@ -214,7 +214,7 @@ class Served:
 
     @property
     def decoders(self) -> list[str]:
-        """Those that can be asked for."""
+        """The names of the decoders that a request may name."""
         kinds = self.checkpoint.kinds
         return [info.name for info in decoders.TABLE.values() if not info.alone and info.needs in kinds]
 

@@ -1,7 +1,7 @@
 """The same application on a Ray cluster: replicas, each with the checkpoint loaded, behind the proxy of Ray Serve.
 
 Ray chooses where replicas run, starts more of them under load, replaces those that die, and updates them one by one.
-What a replica answers, it answers alone: passes are shared within it, and so are the beginnings of prompts.
+A replica answers its requests alone: only these share passes and beginnings of prompts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Replica:
         return self._app
 
     def check_health(self) -> None:
-        """Asked by Ray now and then: a replica that raises is replaced."""
+        """Ray calls this now and then, and replaces a replica that raises."""
         models = self._app.state.catalogue
         if not all(models.get(name).service.alive for name in models.names):
             raise RuntimeError("this replica makes no more passes")
 
 
 def deploy(options: argparse.Namespace, keys: Keys | None) -> str:
-    """Serve on the cluster at `options.ray`, in the place of what is served there; returns the address of the proxy.
+    """Serve on the cluster at `options.ray`, and replace an earlier deployment; returns the address of the proxy.
 
-    A second deployment updates the first: replicas are replaced once those after them can answer.
+    A replica of the earlier one is replaced as soon as a new one can answer.
 
     Raises:
         ValueError: one sentence: Ray is not installed, there is no such cluster, or the replicas could not start.

@@ -175,7 +175,7 @@ def known(route: Route) -> dict[str, Parameter]:
 
 
 def ignored(route: Route, given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
-    """The names among `given` that have no effect.
+    """The names in `given` that have no effect.
 
     Raises:
         UnsupportedError: one of them is refused with this value, or unknown.
@@ -194,7 +194,7 @@ def ignored(route: Route, given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
 
 
 def _asks_nothing(parameter: Parameter, value: Any) -> bool:
-    """Whether it is one of the examples; True is no 1."""
+    """Whether the value is one of the examples; True does not count as 1."""
     return any(
         value == example and isinstance(value, bool) == isinstance(example, bool) for example in parameter.examples
     )

@@ -30,7 +30,7 @@ _SHORTEST_KEY = 8
 class Limits:
     """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
 
-    A body must have come after `body_seconds`, and a reader must take what is sent within `send_seconds`.
+    A body must arrive within `body_seconds`, and a client must read what is sent to it within `send_seconds`.
     """
 
     body_bytes: int = 2**20
@@ -63,7 +63,7 @@ class ApiError(HTTPException):
 
 
 class Keys:
-    """API keys, kept as digests. The time of a comparison says nothing about them."""
+    """API keys, kept as digests. The time of a comparison reveals nothing about them."""
 
     def __init__(self, keys: Mapping[str, str] | list[str]) -> None:
         self._digests = [_digest(key) for key in keys]
@@ -154,7 +154,7 @@ class Guard:
 
 
 class Body:
-    """Reads a body in the place of the app: no larger and no slower than allowed."""
+    """Reads a body for the app, no larger and no slower than allowed."""
 
     def __init__(self, receive: Receive, limits: Limits) -> None:
         self._receive = receive
@@ -164,7 +164,7 @@ class Body:
         self._complete = False
 
     async def receive(self) -> Message:
-        """The next part; once the body is complete, whatever comes.
+        """The next part of the body; after its end, the next message of any kind.
 
         Raises:
             ApiError: it is too large or too slow.
@@ -184,7 +184,7 @@ class Body:
         return message
 
     async def drain(self) -> None:
-        """Read on for a moment: a client that is still sending would miss the answer."""
+        """Read on for a moment, since a client that is still sending would miss the answer."""
         left = _DRAINED
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
@@ -225,7 +225,7 @@ async def _gone(receive: Receive) -> None:
 
 
 class Connection(H11Protocol):
-    """uvicorn's, closed if no request arrives in time, the client stops reading, or there are far too many of them."""
+    """uvicorn's connection, closed if no request arrives in time, its client stops reading, or there are too many."""
 
     limits: ClassVar[Limits] = Limits()
     _silent: asyncio.TimerHandle | None = None

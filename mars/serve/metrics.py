@@ -19,7 +19,7 @@ _ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 class Metrics:
     """Counters of one server, in a registry of their own. Threads may count at the same time.
 
-    `requests` counts answers that have begun, by route and status, `left` clients that have gone; `first` takes the
+    `requests` counts begun answers by route and status, `left` counts clients that have gone; `first` observes the
     seconds from a request to its first token.
     """
 
@@ -44,12 +44,12 @@ class Metrics:
         self._pass = self._histogram("mars_pass_seconds", "Device time of a pass", _EACH, "phase")
 
     def watch(self, model: str, running: Callable[[], float], waiting: Callable[[], float]) -> None:
-        """Ask these for the model's gauges whenever the metrics are read."""
+        """Call these functions for the model's gauges whenever the metrics are read."""
         self._running.labels(model).set_function(running)
         self._waiting.labels(model).set_function(waiting)
 
     def watch_threshold(self, model: str, threshold: Callable[[], float | None]) -> None:
-        """Ask for the threshold that a policy has in force whenever the metrics are read."""
+        """Call this function for the policy's threshold whenever the metrics are read."""
 
         def shown() -> float:
             found = threshold()
@@ -60,7 +60,7 @@ class Metrics:
     def finished(
         self, *, decoder: str, prompt: int, completion: int, passes: int, seconds: float, writing_seconds: float
     ) -> None:
-        """An answer is complete, or its client has left; `writing_seconds` are those after the first token."""
+        """Count an answer that is complete or was left by its client; `writing_seconds` follow its first token."""
         self._prompt.inc(prompt)
         self._completion.inc(completion)
         self._whole.observe(seconds)
@@ -70,7 +70,7 @@ class Metrics:
             self._forward.labels(decoder).observe(completion / passes)
 
     def passed(self, record: ForwardPass, layouts: Mapping[str, int]) -> None:
-        """A pass was made; `layouts` counts its rows."""
+        """Count a pass; `layouts` has its number of rows by layout."""
         self._pass.labels(record.phase).observe(record.seconds)
         if record.phase == "prefill":
             self._prefills.inc()

@@ -1,7 +1,7 @@
 """A model that another `python -m mars.serve` serves: its tokenizer, its facts, and its records.
 
-Prompts are encoded here and sent as token ids, so that what is drawn is what the engine read. Seconds are the engine's:
-the way there and back is in none of them.
+Prompts are encoded here and sent as token ids, so that the page draws the very tokens that the engine read. Seconds are
+the engine's, without the time of the network.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Description:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, context: int, known: Sequence[str]) -> Description:
-        """Of a checkpoint that is served with this context and these decoders."""
+        """The description of a checkpoint that is served with this context and these decoders."""
         engine, tokenizer = checkpoint.engine, checkpoint.tokenizer
         return cls(
             name=checkpoint.name,
@@ -71,7 +71,7 @@ class Description:
 
 @dataclass(kw_only=True, eq=False)
 class RemoteEngine:
-    """The facts of an engine that is elsewhere; no pass can be made with it here."""
+    """The facts of a remote engine; it can make no pass here."""
 
     mask_token_id: int | None
     stop_token_ids: frozenset[int]
@@ -106,7 +106,7 @@ class RemoteCheckpoint(Checkpoint):
 
 
 def is_address(source: str) -> bool:
-    """Whether a source is a model elsewhere: an address of http or https."""
+    """Whether a source is a remote model: an http or https address."""
     return source.startswith(("http://", "https://"))
 
 
@@ -167,7 +167,7 @@ def records(
 ) -> Iterator[ForwardPass]:
     """The records of one answer as they arrive; the row there is freed when the iterator is closed or `control` stops.
 
-    The threshold is that of the start: a server's request keeps its own.
+    The threshold stays that of the start: a request to a server cannot change it.
 
     Raises:
         ValueError: at the call, as `check`; while it is read, one sentence: the server refused, or broke off.

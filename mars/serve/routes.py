@@ -1,4 +1,4 @@
-"""The addresses of the endpoint, and what a request goes through: checked, encoded, decoded beside others, written."""
+"""The addresses of the endpoint, and the steps of a request: check, encode, decode beside others, write."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Catalogue(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """Those that requests can name; the first is the one of requests that name none."""
+        """The names that requests can give; a request without a name gets the first."""
 
     def get(self, name: str) -> Served:
-        """The model, loaded; may take its time, and is called in a thread of its own.
+        """The loaded model; this may take long, so it is called in a thread of its own.
 
         Raises:
             ValueError: it cannot be had now, with the reason.
@@ -86,7 +86,7 @@ class LoadedModels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningRequest:
-    """A request that runs: how it is decoded, and what its answer is made with."""
+    """A running request: how it is decoded, and what its answer is built from."""
 
     info: DecoderInfo
     records: AsyncStream
@@ -106,7 +106,7 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
         await run_in_threadpool(catalogue.close)
 
     def answered(path: str, status: int) -> None:
-        """Count by route; addresses that do not exist are one."""
+        """Count an answer by its route; all addresses that do not exist count as one."""
         metrics.requests.labels(path if path in PATHS else "other", str(status)).inc()
 
     app = FastAPI(title="MARS", openapi_url=None, lifespan=lifespan, redirect_slashes=False)
@@ -144,7 +144,7 @@ class Endpoint:
         return JSONResponse((await self._card(self._known(name))).model_dump())
 
     async def description(self) -> Response:
-        """The first model, for those whose lanes write with it."""
+        """The facts of the first model, for pages whose lanes use it (mars/serve/remote.py)."""
         name = self._catalogue.names[0]
         served = await self._served(name)
         found = remote.Description.of(served.checkpoint, served.service.context, served.decoders)
@@ -342,7 +342,7 @@ async def _read(request: HttpRequest, kind: type[Asked], route: Route) -> tuple[
 
 
 def _sentence(error: ValidationError) -> tuple[str | None, str]:
-    """The parameter at fault, and one sentence about it: of several errors, the one that lies deepest."""
+    """The parameter at fault and one sentence about it; of several errors, the most deeply nested one."""
     found = max(error.errors(include_url=False, include_context=False), key=lambda one: len(one["loc"]))
     name = str(found["loc"][0]) if found["loc"] else None
     place = [str(part) for part in found["loc"] if isinstance(part, int) or part.isidentifier()]

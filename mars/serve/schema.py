@@ -1,6 +1,7 @@
 """The bodies of requests as they are checked, and those of answers as they are written.
 
-Values are strict: "4" is no number and 1 is no yes. What OpenAI's calls take besides is in `mars.serve.conformance`.
+Values are strict: "4" is no number and 1 is not true. The other parameters of OpenAI's calls are in
+`mars.serve.conformance`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TokenId = Annotated[int, Field(ge=0)]
 
 
 class Strict(BaseModel):
-    """No value is converted, and no number is infinite."""
+    """A model that converts no value and accepts no infinite number."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
 

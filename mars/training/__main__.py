@@ -159,7 +159,7 @@ def _add_adapter(stages: Any) -> None:
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults that are numbers or words, keeps the line breaks of the examples."""
+    """Help that shows the defaults that are numbers or words, and keeps the line breaks of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         no_default = action.default is None or action.default == () or isinstance(action.default, bool)

@@ -43,9 +43,9 @@ class Conversation:
 def encode_conversation(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], max_length: int, *, ended: bool = True
 ) -> Conversation:
-    """Tokenize a conversation of user and assistant turns; what lies behind `max_length` tokens is left out.
+    """Tokenize a conversation of user and assistant turns; tokens past `max_length` are left out.
 
-    `ended` says whether the last answer ended by itself: only then the end of its turn belongs to it.
+    `ended` says whether the last answer ended by itself: only then is the end of its turn a part of it.
     """
     ids: list[int] = []
     spans: list[tuple[int, int]] = []
@@ -66,8 +66,8 @@ def encode_conversation(
 class AnchorCollator:
     """Pads a batch on the right and draws its anchors anew each time, from torch's generator.
 
-    Of each sequence at most `anchors` positions are drawn, from the last token before an answer on; behind each stand 1
-    to `masks` masks, one more with probability `keep` each (later masks are rarer, which costs no quality: PARD,
+    At most `anchors` positions of each sequence are drawn, from the last token before an answer on. Behind each stand 1
+    to `masks` masks, each further one with probability `keep` (later masks are rarer, which costs no quality: PARD,
     arXiv 2504.18583). Returns `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor.
     """
 
@@ -95,7 +95,7 @@ class AnchorCollator:
 
 
 class ConditionalHead(nn.Module):
-    """Moves a mask's hidden state by what the token before it was: c = n + down · silu(up · [rms(e); rms(n)])."""
+    """Adds the token before a mask to its hidden state: c = n + down · silu(up · [rms(e); rms(n)])."""
 
     def __init__(self, hidden_size: int, width: int | None = None):
         super().__init__()
@@ -156,8 +156,8 @@ class AdapterModel(nn.Module):
     In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has an SFT part,
     as in the paper: then merging the adapter leaves one plain model.
 
-    `state_dict` holds what is trained and nothing else. `hits` [2, K] and `seen` [2, K] count, since they were last
-    set to zero, the masks whose most probable token was right (alone, and given the token before) and all of them.
+    `state_dict` holds the trained weights and nothing else. `hits` [2, K] counts the masks whose most probable token
+    was right, `seen` [2, K] all masks (alone, and given the token before), since both were last set to zero.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class AdapterModel(nn.Module):
         return self.peft.get_base_model()
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
-        """What is trained."""
+        """The trained weights."""
         trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
         return {name: value for name, value in super().state_dict(*arguments, **options).items() if name in trained}
 
@@ -223,7 +223,7 @@ class AdapterModel(nn.Module):
 
     @torch.no_grad()
     def right(self, input_ids: Tensor, anchors: Tensor, counts: Tensor, candidates: int) -> Tensor:
-        """Which masks [R, A, K] propose the token that is written, given that those before them did; False beyond."""
+        """The masks [R, A, K] that propose the token written, given the true token before them; else False."""
         device = input_ids.device
         with torch.autocast(device.type, torch.bfloat16, enabled=self.base.dtype == torch.bfloat16):
             with self.peft.disable_adapter():
@@ -246,7 +246,7 @@ class AdapterModel(nn.Module):
         return right.view(*anchors.shape, self.masks)
 
     def _places(self, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of the masks that are computed: numbers in the grid [R, A, K], rows, numbers in the group, positions."""
+        """For the masks that are computed: numbers in the grid [R, A, K], rows, numbers in the group, positions."""
         offsets_K = torch.arange(self.masks, device=anchors.device)
         index_N = (offsets_K < counts[..., None]).flatten().nonzero()[:, 0]
         k_N = index_N % self.masks
@@ -302,10 +302,10 @@ class AdapterModel(nn.Module):
 def accepted_lengths(
     model: AdapterModel, conversation: Conversation, candidates: int = TEACHER_CANDIDATES
 ) -> list[int]:
-    """How many tokens each pass of exact decoding accepts on this conversation's answers, quadratic layout.
+    """The number of tokens that each pass of exact decoding accepts in this conversation's answers, quadratic layout.
 
-    The answers must be the base's own greedy ones: then a draft is right where it equals the text, and what a pass
-    drafts depends on nothing but the text before it. The head re-ranks each mask's most probable `candidates`.
+    The answers must be the base's own greedy ones: then a draft is right if it equals the text, and the drafts of a
+    pass depend on nothing but the text before it. The head re-ranks each mask's most probable `candidates`.
     """
     device = model.mask_embeddings.device
     ids = torch.tensor(conversation.ids, device=device)
@@ -347,7 +347,7 @@ def _attend(
     bias_RAL: Tensor,
     own_KK: Tensor,
 ) -> Tensor:
-    """What the masks' heads find [N, H * D], among the real tokens' keys and values and those of their own group."""
+    """The masks' attention [N, H * D] over the keys and values of the real tokens and of their own group."""
     size = attention.head_dim
     rows, count, _ = bias_RAL.shape
     masks = len(own_KK)

@@ -26,14 +26,14 @@ LEAST_ANSWER = 4
 
 
 class AdapterTrainer(MixedLengthTrainer):
-    """Trainer that saves what is trained and logs how often each mask of a group is right."""
+    """Trainer that saves only the trained weights and logs how often each mask of a group is right."""
 
     def __init__(self, pace: Pace | None = None, **arguments: Any) -> None:
         super().__init__(**arguments, callbacks=[] if pace is None else [pace])
         self._pace = pace
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """The Trainer's own, or that of the clock."""
+        """The Trainer's own schedule, or that of the clock."""
         pace = self._pace
         if pace is None:
             return super().create_scheduler(num_training_steps, optimizer)

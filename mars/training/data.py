@@ -31,9 +31,9 @@ class Example:
 
 
 def synthetic_conversations(count: int, data_seed: int, drill_share: float = 0.0) -> Iterator[list[dict[str, str]]]:
-    """`count` conversations: training problems, the families in turn, and evenly spread among them the share of drills.
+    """`count` conversations: training problems, families in turn, with the share of drills spread evenly among them.
 
-    Another `data_seed` gives other ones.
+    Another `data_seed` gives other conversations.
     """
     families = list(TASKS)
     problems = 0
@@ -51,7 +51,7 @@ def drill(seed: int) -> list[dict[str, str]]:
     """A recall drill, the same for a seed on any machine: rows of words, numbers and letters, to be said again.
 
     A model trained from scratch on the tasks alone learns arithmetic and wording long before it learns to look a word
-    up in the prompt, for few tokens of a solution need it. In a drill almost all do (docs/log.md).
+    up in the prompt, since few tokens of a solution need that. In a drill almost all do (docs/log.md).
     """
     rng = Random(f"drill/{seed}")
     count, width = rng.randint(3, 7), rng.randint(1, 2)

@@ -1,8 +1,8 @@
 """Conversations that a model writes itself: its own prompts, or prompts from files, and its own greedy answers.
 
-A masked model is trained best on what its base would write: an adapter that drafts for a base learns from the base's
-answers, not from corpus text. Prompts come from files, or from the base itself, which continues the chat template from
-the start of a user's turn (Magpie, arXiv 2406.08464), optionally behind the first words of a kind of request.
+A masked model is trained best on text that its base would write: an adapter that drafts for a base learns from the
+base's answers, not from corpus text. Prompts come from files, or from the base itself, which continues the chat
+template from the start of a user's turn (Magpie, arXiv 2406.08464), optionally after the first words of a request.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Writer:
         self._service = Service(checkpoint.engine, settings.places, min(room, checkpoint.engine.context_length))
 
     def write(self, request: Request) -> dict[str, Any] | None:
-        """One line of the output; None where the prompt is too long or the model wrote none."""
+        """One line of the output; None if the prompt is too long or the model wrote none."""
         prompt = request.prompt or self._ask([], request.opening, request.number)
         if prompt is None:
             return None
@@ -161,7 +161,7 @@ class Writer:
         return text if ended and len(text) > len(opening) + 2 else None
 
     def _answer(self, messages: Messages) -> bool | None:
-        """Append the greedy answer to `messages`; whether it ended by itself, None if the prompt is too long."""
+        """Append the greedy answer to `messages`; returns whether it ended by itself, None for too long a prompt."""
         ids = encode_messages(self._checkpoint.tokenizer, messages)
         if len(ids) > self._settings.max_prompt_tokens * len(messages):
             return None

@@ -28,7 +28,7 @@ from mars.training.trainer import MixedLengthTrainer, last_saved_step, make_opti
 
 
 class StageTrainer(MixedLengthTrainer):
-    """Trainer whose loss is that of the stage; L_mask alone where that is mars without the SFT loss."""
+    """Trainer with the loss of the stage; for stage mars without the SFT loss this is L_mask alone."""
 
     def __init__(self, settings: TrainingSettings, mask_token_id: int | None, **arguments: Any) -> None:
         super().__init__(**arguments)

@@ -1,4 +1,4 @@
-"""Training settings: frozen, checked at the door, saved with the checkpoint."""
+"""Training settings: frozen, checked on creation, saved with the checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD_SIZE = 32
 
 
 def _check(settings: object, rule: str, holds: Callable[[float], bool], *names: str) -> None:
-    """Raise ValueError, with the rule and the value, unless it holds for these settings; None is left to the run."""
+    """Raise ValueError, with the rule and the value, unless the rule holds; a value of None is left to the run."""
     for name in names:
         value = getattr(settings, name)
         if value is not None and not holds(value):

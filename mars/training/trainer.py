@@ -1,4 +1,4 @@
-"""What we add to the Hugging Face Trainer: the order of the examples, optimizers, training by the clock, arguments."""
+"""Our additions to the Hugging Face Trainer: the order of examples, optimizers, training by the clock, arguments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LEAST = 1e-3
 
 
 class MixedLengthBatches(Sampler[int]):
-    """Neighbouring `batch_size` indices have similar lengths, so that little is padded; the batches come shuffled.
+    """Indices in shuffled batches; the `batch_size` examples of a batch have similar lengths, to save padding.
 
-    Sorting by length sorts by family, and steps in which all examples are of one family learn slower
-    (docs/log.md): that is why the Trainer's own grouping, which keeps neighbouring batches alike, is not used.
-    The order depends on the seed and the epoch alone.
+    Sorting by length sorts by family, and steps whose examples are all of one family learn slower (docs/log.md). So
+    this does not use the Trainer's own grouping, in which neighbouring batches are alike. The order depends on the seed
+    and the epoch alone.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
@@ -151,11 +151,11 @@ def make_optimizer(name: str, model: nn.Module, learning_rate: float, weight_dec
 
 
 class Pace(TrainerCallback):
-    """Training by the clock, for a machine that is lent for minutes at a time, where steps cannot be counted before.
+    """Training by the clock, for a machine that is available for minutes at a time: the number of steps is unknown.
 
-    It ends training after `minutes`, those of earlier calls included, or a call, saved, after `pause_after` of its own.
-    `factor` is what the peak learning rate is multiplied by now: it rises over `warmup_share` of the time, then falls
-    to 0 as a cosine.
+    It ends training after `minutes` in all calls together; it saves and ends a single call after `pause_after` minutes.
+    `factor` is the current factor of the peak learning rate: it rises over `warmup_share` of the time, then falls to 0
+    as a cosine.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Pace(TrainerCallback):
 
     @property
     def factor(self) -> float:
-        """Of the peak learning rate."""
+        """The current factor of the peak learning rate."""
         share = min(1.0, self.seconds / self._total)
         if share < self._warmup_share:
             return max(_LEAST, share / self._warmup_share)

@@ -1,4 +1,4 @@
-"""The two decoders that the paper publishes to compare its own with (arXiv 2604.07023, sections 4.5 and 4.6).
+"""The two decoders with which the paper compares its own (arXiv 2604.07023, sections 4.5 and 4.6).
 
 Block-cached decoding and speculative decoding with a draft model run as the paper describes them: all rows of a batch
 take each step together, and a row that is ahead waits for the others. `lockstep` does this for both. They are here so

@@ -1,4 +1,4 @@
-"""Block-cached decoding (arXiv 2604.07023, section 4.5): the paper's decoder for batches, here to be compared with.
+"""Block-cached decoding (arXiv 2604.07023, section 4.5): the paper's decoder for batches, here for comparison.
 
 The cache grows by whole cache blocks of `cache_block_size` tokens, C, counted from the start of the response; C need
 not be a multiple of the block size B. Inside a cache block nothing accepted stays in the cache: every pass reads
@@ -32,7 +32,7 @@ def block_cached(
     """Proposals and threshold as in `sliding_window`; rows wait for each other at the ends of cache blocks.
 
     In one-token mode the text is that of `autoregressive`. With a threshold it differs from `sliding_window`'s only by
-    the windows cut off at the ends of cache blocks. A row that waits when `control` stops has no record that says so.
+    the windows cut off at the ends of cache blocks. If `control` stops while a row waits, no record of the row says so.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
@@ -86,7 +86,7 @@ def _inner(lockstep: LockstepBatch, size: int) -> ForwardPass:
 
 
 def _advance(lockstep: LockstepBatch, row: LockstepRow, place: int, step: Step, size: int) -> RowPass:
-    """Count in what a row accepted: none of it is cached, and it joins what the block has so far."""
+    """Count the accepted tokens of a row: they are not cached, and join the block's tokens so far."""
     accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
     proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, accepted, step.window.keep))
     traced = lockstep.traced(step, place, proposals, accepted)

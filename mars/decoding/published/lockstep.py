@@ -1,8 +1,9 @@
 """Rows of one engine that take each step together and wait for each other, as in the paper.
 
 A row has a limit: when its response is that long it waits, and is not recorded, until its decoder moves the limit. It
-rides along all the same: rows of a pass are neighbours in the cache, so it reads one of its tokens again and what comes
-of it is dropped. The host knows every count here, since these decoders look at each pass before they make the next.
+still takes part in each pass, since the rows of a pass are neighbours in the cache: it reads one of its tokens again,
+and the result is dropped. The host knows every count here, since these decoders look at each pass before they make the
+next.
 
 Shapes: R rows, K slots, W proposals a row.
 """
@@ -28,7 +29,7 @@ from mars.records import FinishReason, ForwardPass, Proposal, RowPass, Trace
 class LockstepRow(Row):
     """A row that waits when its response has `limit` tokens.
 
-    `drafts` are those that another model has written behind its last token.
+    `drafts` has the drafts that another model has written behind its last token.
     """
 
     limit: int
@@ -42,7 +43,7 @@ class LockstepRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pass: what it took, what it forwarded, and what its predictions mean."""
+    """One pass: its time, its window, and the result of its predictions."""
 
     seconds: float
     query_tokens: int
@@ -52,9 +53,9 @@ class Step:
 
 
 class LockstepBatch:
-    """All rows of one run on one engine. They share a method; after changing one, `upload` it.
+    """All rows of one run on one engine. They share a method; after changing rows on the host, call `upload`.
 
-    `tokens_RK` is for a second model that reads the same rows: the tokens of the first.
+    A second model that reads the same rows gets the `tokens_RK` of the first.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class LockstepBatch:
         return window
 
     def quiet(self, place: int, window: Window) -> RowPass:
-        """What a row has of a pass that proposes nothing."""
+        """The row's part of the record of a pass that proposes nothing."""
         row = self.rows[place]
         reason: FinishReason | None = "cancelled" if row.control.stopped else None
         known = row.length
@@ -111,9 +112,9 @@ class LockstepBatch:
     def traced(
         self, step: Step, place: int, proposals: Sequence[Proposal], accepted: int, text: int | None = None
     ) -> Trace | None:
-        """What a pass did for a row, whose counts are as before it; None unless asked for.
+        """The trace of a pass for a row, whose counts are those before the pass; None unless asked for.
 
-        For a draft model, `text` is how many of the row's tokens are no drafts: what it accepts is another's draft.
+        For a draft model, `text` is the number of the row's tokens that are not drafts: its accepted tokens are drafts.
         """
         row = self.rows[place]
         if not row.control.trace:
@@ -136,7 +137,7 @@ class LockstepBatch:
     def step(self) -> Step:
         """One pass of the method for all rows. Its proposals are written behind the rows' tokens.
 
-        The rows' counts are as before: the caller adds what it takes, and uploads them.
+        The rows' counts do not change: the caller adds the tokens that it accepts, and uploads the counts.
         """
         with self.engine.clock() as clock:
             batch = self._batch()
@@ -152,7 +153,7 @@ class LockstepBatch:
         return Step(clock.seconds, query_tokens, batch, window, result)
 
     def _batch(self) -> Batch:
-        """All rows; those that wait as if only the first of their tokens that are not cached were there."""
+        """All rows; a waiting row is shown with only the first of its tokens that are not cached."""
         batch = self.sequences.batch(range(len(self.rows)), static=self.engine.static_shapes)
         pending = max(row.pending for row in self.rows if row.room)
         if self.engine.static_shapes:
@@ -168,7 +169,7 @@ class LockstepBatch:
         return pending if self.use_cache else row.length - row.pending + pending
 
     def upload(self) -> None:
-        """Tell the device what the host knows of every row."""
+        """Copy the host's counts of every row to the device."""
         counts = [(row.length, row.pending, row.written, row.room) for row in self.rows]
         counts_4R = torch.tensor(counts, dtype=torch.long).reshape(-1, 4).T.to(self.engine.device)
         held = self.sequences

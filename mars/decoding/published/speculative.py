@@ -1,9 +1,9 @@
 """Speculative decoding with a draft model (arXiv 2604.07023, section 4.6).
 
-The draft writes K tokens, the target reads them in one pass and accepts those that it would have written, and one token
+The draft writes K tokens; the target reads them in one pass and accepts those that it would have written, and one token
 of its own after them. A draft without masks writes one token a pass; a MARS draft writes by sliding window at the
-threshold, until every row has K drafts or has drafted a stop token. Each model keeps its own cache, in which what was
-not accepted is written over: nothing is copied.
+threshold, until every row has K drafts or has drafted a stop token. Each model keeps its own cache, in which later
+tokens overwrite those that were not accepted: nothing is copied.
 
 Sampling keeps the target's distribution by construction. A token is the largest of logits / temperature plus noise,
 and the noise belongs to the seed and the position (mars/sampling.py). The target's token at a position is therefore
@@ -51,11 +51,11 @@ from mars.records import FinishReason, ForwardPass, Phase, RowPass, Source
 def speculative(
     engine: Engine, prompts: Prompts, settings: DecodingSettings, control: Control | None = None
 ) -> Iterator[ForwardPass]:
-    """Exactly the text of `autoregressive` on the target, but with `continuation`; K is `draft_tokens`.
+    """The exact text of `autoregressive` on the target, unless `continuation` is on; K is `draft_tokens`.
 
-    Passes of the draft are recorded with phase "draft" and accept nothing; prompts are read by both models. The
-    threshold is a MARS draft's and the continuation's. A row that waits for the drafts of others when `control` stops
-    has no record that says so.
+    Passes of the draft are recorded with phase "draft" and accept nothing; both models read the prompts. The threshold
+    acts on a MARS draft and on the continuation. If `control` stops while a row waits for the drafts of others, no
+    record of the row says so.
 
     Raises:
         ValueError: at the call, for prompts that are empty or do not fit the context of both models, an engine without
