@@ -32,6 +32,12 @@ _SCORED = ",".join(
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
 _WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
 _SHORT = f"{_WHOLE} --limit 100"
+_BATCHES = "1:32 2:32 4:64 8:64 16:64 32:128"
+"""Batch sizes with the number of prompts."""
+_LANES = (
+    f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 128 --timed --decoders "
+    "autoregressive,self_speculative/auto,sliding_window@0.9,sliding_window@0.5"
+)
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
 _AGREE = (
     f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --dtype float32 --batch-sizes 8 "
@@ -203,6 +209,13 @@ _ALL = (
         "the pretrained model under each τ and exactly, one prompt at a time, on the clock",
         0.7,
         f"{_WHOLE} --timed --batch-size 1 --limit 48 --decoders autoregressive,{_THRESHOLDS},self_speculative/auto",
+    ),
+    Recipe(
+        name="real-batches",
+        makes="AR, exact decoding and two τ of the pretrained model by batch size, on the clock",
+        command=f"for each in {_BATCHES}; do python -m analysis ifeval {_LANES} --batch-size ${{{{each%:*}}}} "
+        "--limit ${{each#*:}} --runs {runs}; done",
+        hours=0.4,
     ),
     _ifeval(
         "real-caches",

@@ -16,12 +16,13 @@ from analysis.harness.answers import answers
 from analysis.harness.journal import Journal
 from analysis.stats import Interval, PairedDifference, paired_difference, share
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
+from analysis.stats.turns import FEWEST
 from analysis.text_table import aligned
 
 TASK = "ifeval"
 METRIC = "prompt_level_strict_acc"
 CHUNK = 8
-"""Batches that a lane decodes before it is the turn of the next: the end of a chunk has free places."""
+"""Batches that a lane decodes before it is the turn of the next, at most: the end of a chunk has free places."""
 WARM_UP_TOKENS = 16
 HEADING = (
     *("decoder", "prompts followed", "95 % interval", "instructions", "95 % interval"),
@@ -80,8 +81,9 @@ class IFEval:
 
     @property
     def _chunk(self) -> int:
-        """Prompts that a lane answers before it is the turn of the next."""
-        return CHUNK * self.batch_size
+        """Prompts that a lane answers before it is the turn of the next; timed runs need some turns for an interval."""
+        batches = min(CHUNK, len(self.prompts) // (FEWEST * self.batch_size)) if self.timed else CHUNK
+        return max(1, batches) * self.batch_size
 
     def _ask(
         self,

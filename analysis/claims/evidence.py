@@ -23,7 +23,7 @@ from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
-from analysis.stats.turns import over_turns
+from analysis.stats.turns import time_gain
 
 MARS, DIFFUSION = "mars", "block_diffusion"
 SMALL = "Qwen2.5-0.5B-Instruct"
@@ -119,8 +119,7 @@ class GreedyRuns:
 
     def time_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per second over those of `base`: over turns where the rows tell them, else over problems."""
-        found = over_turns(self.rows(run), self.rows(base), confidence)
-        return speed_up(self.rows(run), self.rows(base), confidence=confidence) if found is None else found
+        return time_gain(self.rows(run), self.rows(base), confidence)
 
     def forward_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per forward over those of `base`."""

@@ -5,12 +5,14 @@ Its weights stay quantised, so its texts are another model's; only its speed is 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable
-from importlib import import_module
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from analysis.decoding import llama_cpp_process
 from analysis.decoding.timed import Stopwatch, Timed
 from mars.decoding.base import Prompts
 
@@ -22,7 +24,7 @@ _UNTOLD = -1
 class LlamaCpp:
     """Greedy, one sequence at a time, without what it remembers of earlier prompts.
 
-    It is loaded anew for each round, off the clock: as long as it is there, idle, torch takes twice as long for a pass.
+    A process of its own for each round loads it, off the clock (llama_cpp_process.py).
     """
 
     def __init__(self, file: Path, threads: int, context: int, max_new_tokens: int):
@@ -31,18 +33,16 @@ class LlamaCpp:
         Raises:
             ValueError: one sentence: the package is not installed, or the file is not there.
         """
-        try:
-            package: Any = import_module("xllamacpp")
-        except ImportError as error:
-            raise ValueError("llama.cpp is not installed: run pip install -r requirements-llamacpp.txt") from error
+        if find_spec("xllamacpp") is None:
+            raise ValueError("llama.cpp is not installed: run pip install -r requirements-llamacpp.txt")
         if not file.is_file():
             raise ValueError(f"there is no GGUF file {file.name}")
-        options = package.CommonParams()
-        options.model.path = str(file)
-        options.n_ctx, options.n_parallel, options.n_gpu_layers, options.verbosity = context, 1, 0, -1
-        options.cpuparams.n_threads = options.cpuparams_batch.n_threads = threads
-        self._load: Callable[[], Any] = lambda: package.Server(options)
-        self._max_new_tokens = max_new_tokens
+        self._options = {
+            "file": str(file),
+            "threads": threads,
+            "context": context,
+            "max_new_tokens": max_new_tokens,
+        }
 
     def timed(self, prompts: Prompts, watch: Stopwatch) -> Timed:
         """Each prompt once. Of its passes only their number is known, and its own clock says when the first token came.
@@ -50,17 +50,13 @@ class LlamaCpp:
         Raises:
             RuntimeError: it has answered with an error.
         """
-        server = self._load()
-        start = watch.settled()
-        answers = [self._answer(server, list(prompt)) for prompt in prompts]
-        seconds = watch.settled() - start
-        del server
-        gc.collect()
-        written = [answer["usage"]["completion_tokens"] for answer in answers]
-        times = [answer["timings"] for answer in answers]
+        watch.settled()
+        found = self._ask([list(prompt) for prompt in prompts])
+        written = [answer["usage"]["completion_tokens"] for answer in found["answers"]]
+        times = [answer["timings"] for answer in found["answers"]]
         return Timed(
             outputs=tuple((_UNTOLD,) * count for count in written),
-            seconds=seconds,
+            seconds=found["seconds"],
             first_token_seconds=tuple(time["prompt_ms"] / 1000 for time in times),
             token_seconds=tuple(time["predicted_per_token_ms"] / 1000 for time in times),
             model_seconds=None,
@@ -71,9 +67,12 @@ class LlamaCpp:
             read_positions=0,
         )
 
-    def _answer(self, server: Any, prompt: list[int]) -> dict[str, Any]:
-        asked = {"prompt": prompt, "n_predict": self._max_new_tokens, "temperature": 0.0, "cache_prompt": False}
-        answer: dict[str, Any] = server.handle_completions(asked)
-        if "usage" not in answer:
-            raise RuntimeError(f"llama.cpp answered with an error: {answer}")
-        return answer
+    def _ask(self, prompts: list[list[int]]) -> dict[str, Any]:
+        """What the process tells; what llama.cpp prints before it is left out."""
+        asked = json.dumps({**self._options, "prompts": prompts})
+        command = [sys.executable, str(llama_cpp_process.__file__)]
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or ["llama.cpp ended without a word"])[-1])
+        found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return found

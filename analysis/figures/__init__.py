@@ -15,6 +15,7 @@ dark. A figure says what a selection lacks. Text that comes with the data is sho
 
 from analysis.figures.ablations import ablation, ablation_points
 from analysis.figures.acceptance_lengths import acceptance, acceptance_points
+from analysis.figures.batch_sizes import batches, batches_points
 from analysis.figures.cache_blocks import caching, caching_points
 from analysis.figures.calibration import reliability, reliability_points
 from analysis.figures.frontiers import (
@@ -39,6 +40,8 @@ __all__ = [
     "ablation_points",
     "acceptance",
     "acceptance_points",
+    "batches",
+    "batches_points",
     "caching",
     "caching_points",
     "efficiency",

@@ -101,6 +101,15 @@ DESCRIPTIONS = {
         recipes=("real-spec-bench",),
         in_tradeoffs=False,
     ),
+    "batches": Description(
+        title="By batch size, on a real model",
+        question="At which batch does writing several tokens per pass stop paying?",
+        reading="SmolLM2-135M with its adapter on prompts of IFEval. Every setting took turns with AR at each batch "
+        "size. Below the dashed line it is slower than AR. Exact decoding writes AR's text; a lower τ may not. "
+        "Intervals are over turns, so they hold the machine too.",
+        recipes=("real-batches",),
+        in_tradeoffs=False,
+    ),
     "reliability": Description(
         title="Do the scores mean what they say?",
         question="How often is a proposal right, given its score?",

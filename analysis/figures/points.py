@@ -19,10 +19,10 @@ from analysis.stats import (
     accuracy,
     identical_texts,
     paired_difference,
-    speed_up,
     tokens_per_forward,
     tokens_per_second,
 )
+from analysis.stats.turns import time_gain
 
 ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"
 SAME_TEXT, AR_ACCURACY, LOSS = "same_text", "ar_accuracy", "loss"
@@ -79,7 +79,7 @@ def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: Baselin
         found[PER_SECOND] = _or_none(tokens_per_second, rows)
     if timed is not None:
         flat["ar_run"], theirs = timed[0], _of(timed[1], task)
-        found[SPEEDUP] = _or_none(speed_up, rows, theirs)
+        found[SPEEDUP] = _or_none(time_gain, rows, theirs)
         if baselines.has_weights_of(row, timed[0]):
             found[SAME_TEXT] = _or_none(identical_texts, rows, theirs)
     if baseline is not None:

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import figures
+from analysis.figures.batch_sizes import crossings
 from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.runs import RunStore
@@ -110,16 +111,10 @@ def _beside_published(evidence: Evidence) -> Section:
     )
 
 
-def _speed(evidence: Evidence) -> Section:
-    return _section(
-        "frontier",
-        evidence.usual,
-        name="speed",
-        suffix=": speed-up by batch size",
-        note="Speed is wall-clock throughput over that of AR on the same engine, from runs that took turns on one "
-        "machine. Left of 1 a decoder is slower than AR. Intervals cover problems, not the machine.",
-        against="speedup",
-    )
+def _batches(evidence: Evidence) -> Section:
+    found = crossings(points) if len(points := figures.batches_points(evidence.runs)) else {}
+    note = "; ".join(f"{setting}: {words}" for setting, words in found.items())
+    return _section("batches", evidence.runs, note=f"{note}." if note else "")
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
@@ -157,6 +152,6 @@ _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
         lambda evidence: _section("kinds", evidence.runs, evidence.categories),
     ),
     "Beside the paper": (_beside_published, lambda evidence: _section("ablation", evidence.table)),
-    "When not to use it": (_speed,),
+    "When not to use it": (_batches,),
 }
 """The figures by chapter: ten at most, for a page that is read from the top."""

@@ -60,7 +60,13 @@ def runs(fabricate: Any) -> list[Any]:
     ar = fabricate.run(problems=PROBLEMS)
     benchmark = {"tasks": ("spec_bench",), "problems": 4, "group": "spec_bench/turns"}
     kinds = [fabricate.run(mars, **benchmark), fabricate.run(mars, "self_speculative", gain=2.0, **benchmark)]
-    return [ar, *(fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings), *kinds]
+    by_batch = [
+        fabricate.run(mars, decoder, tasks=("ifeval",), problems=4, batch_size=size, group=f"ifeval/{size}")
+        for size in (1, 8)
+        for decoder in ("autoregressive", "self_speculative")
+    ]
+    own = [fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings]
+    return [ar, *own, *kinds, *by_batch]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +138,7 @@ def test_the_page_names_no_other_host(written: str) -> None:
 
 def test_what_was_left_out_and_where_runs_are_from_is_said(written: str) -> None:
     assert html.escape(SKIPPED) in written
-    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "10 runs of 2 models"):
+    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "14 runs of 2 models"):
         assert words in written
 
 
