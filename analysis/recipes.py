@@ -29,10 +29,6 @@ _SCORED = ",".join(
     for score, thresholds in (("margin", (0.95, 0.8, 0.5)), ("entropy", (0.2, 0.7, 1.5)))
     for threshold in thresholds
 )
-_KINDS = (
-    f"--checkpoint {ADAPTER} --baseline {BASE} --limit 4 --max-new-tokens 256 --decoders "
-    "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto"
-)
 _THRESHOLDS = ",".join(f"sliding_window@{threshold}" for threshold in (0.99, 0.95, 0.9, 0.8, 0.7, 0.5))
 _WHOLE = f"--checkpoint {ADAPTER} --baseline {BASE} --max-new-tokens 256"
 _SHORT = f"{_WHOLE} --limit 100"
@@ -43,6 +39,14 @@ _LANES = (
     "autoregressive,self_speculative/auto,sliding_window@0.9,sliding_window@0.5"
 )
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
+_AGREE = (
+    f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --dtype float32 --batch-sizes 8 "
+    "--decoders self_speculative/lookup --journal runs/agree"
+)
+_LLAMA_CPP = (
+    f"--checkpoint {ADAPTER} --decoders self_speculative/auto,self_speculative/tree,self_speculative/lookup,"
+    f"prompt_lookup/k10,sliding_window@0.95 --batch-sizes 1 --problems 1 --max-new-tokens 64 --llama-cpp {BASE}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,19 @@ class Recipe:
         """The command on this run store."""
         return self.command.format(runs=shlex.quote(runs))
 
+    def made(self, command: str) -> bool:
+        """Whether this is the command that a run of the recipe names: the run store and --json say nothing of it."""
+        return _measured(command) == _measured(self.line())
+
+
+def _measured(command: str) -> list[str]:
+    """The words of a command that say what it measures."""
+    words = shlex.split(command.partition(" | ")[0])
+    if "--runs" in words:
+        place = words.index("--runs")
+        words = words[:place] + words[place + 2 :]
+    return [word for word in words if word != "--json"]
+
 
 def _sweep(name: str, makes: str, hours: float, **rest: Any) -> Recipe:
     command = f"python -m analysis sweep analysis/plans/{name}.toml --runs {{runs}}"
@@ -72,6 +89,11 @@ def _sweep(name: str, makes: str, hours: float, **rest: Any) -> Recipe:
 
 def _ifeval(name: str, makes: str, hours: float, options: str) -> Recipe:
     return Recipe(name=name, makes=makes, command=f"python -m analysis ifeval {options} --runs {{runs}}", hours=hours)
+
+
+def _spec_bench(name: str, makes: str, hours: float, options: str) -> Recipe:
+    command = f"python -m analysis spec-bench --checkpoint {ADAPTER} --baseline {BASE} {options} --runs {{runs}}"
+    return Recipe(name=name, makes=makes, command=command, hours=hours)
 
 
 _ALL = (
@@ -107,17 +129,44 @@ _ALL = (
         command=f"python -m analysis columns --checkpoint {BASE} --output assets/lessons/pass-times.json",
         hours=0.1,
     ),
-    Recipe(
-        name="real-model",
-        makes="a pretrained model with its adapter: Spec-Bench, and IFEval under each τ and exactly",
-        command=f"RUNS={{runs}} PYTHON=python analysis/plans/real-model.sh {BASE} {ADAPTER}",
-        hours=8,
+    _spec_bench(
+        "real-spec-bench",
+        "exact decoding of the pretrained model on all questions of Spec-Bench, on the clock",
+        1,
+        "--decoders autoregressive,self_speculative/auto,prompt_lookup/k10",
     ),
-    Recipe(
-        name="real-kinds",
-        makes="exact decoding of the pretrained model by kind of text, on the clock",
-        command=f"python -m analysis spec-bench {_KINDS} --runs {{runs}}",
-        hours=0.7,
+    _spec_bench(
+        "real-kinds",
+        "exact decoding of the pretrained model by kind of text, on the clock",
+        0.4,
+        "--limit 4 --max-new-tokens 256 --decoders "
+        "autoregressive,prompt_lookup/k10,self_speculative/tree,self_speculative/lookup,self_speculative/auto",
+    ),
+    _spec_bench(
+        "real-kinds-short",
+        "masks alone on the same questions, in 96 tokens, on the clock",
+        0.2,
+        "--limit 4 --max-new-tokens 96 --decoders autoregressive,self_speculative/tree",
+    ),
+    _spec_bench(
+        "real-sample",
+        "exact decoding and τ = 0.95 on one question of each category, in 96 tokens, on the clock",
+        0.1,
+        "--decoders autoregressive,self_speculative/tree,self_speculative/auto,sliding_window@0.95 "
+        "--limit 1 --max-new-tokens 96",
+    ),
+    _spec_bench(
+        "real-batch",
+        "exact decoding of eight questions at once, on the clock",
+        0.1,
+        "--batch 8 --limit 2 --max-new-tokens 128 --decoders "
+        "autoregressive,self_speculative/auto,self_speculative/tree",
+    ),
+    _ifeval(
+        "real-one-token",
+        "AR and one-token mode of the pretrained model on all prompts",
+        0.2,
+        f"{_WHOLE} --decoders autoregressive,sliding_window@none",
     ),
     _ifeval(
         "real-accuracy",
@@ -127,11 +176,22 @@ _ALL = (
     ),
     _ifeval(
         "real-thresholds",
-        "AR, one-token mode and each τ of the pretrained model on all prompts",
+        "one-token mode and each τ of the pretrained model on all prompts",
         0.8,
         f"{_WHOLE} --batch-size 32 --decoders sliding_window@none,{_THRESHOLDS}",
     ),
-    _ifeval("real-scores", "the same by margin and by entropy", 0.5, f"{_SHORT} --decoders {_SCORED}"),
+    _ifeval(
+        "real-extra",
+        "τ = 0.8 with and without the last mask's proposal on all prompts",
+        0.6,
+        f"{_WHOLE} --threads 1 --decoders sliding_window@0.8,sliding_window@0.8/extra",
+    ),
+    _ifeval(
+        "real-scores",
+        "the pretrained model under some τ by margin and by entropy",
+        0.5,
+        f"{_SHORT} --decoders {_SCORED}",
+    ),
     _ifeval(
         "real-merged",
         "one-token mode of the merged adapter and the base on all prompts",
@@ -140,9 +200,9 @@ _ALL = (
     ),
     _ifeval(
         "real-merged-accuracy",
-        "the merged adapter under each τ and exactly",
-        0.2,
-        f"{_MERGED} --limit 100 --decoders autoregressive,sliding_window@none,{_THRESHOLDS},self_speculative/tree",
+        "the merged adapter under each τ and exactly on all prompts",
+        0.8,
+        f"{_MERGED} --batch-size 32 --decoders self_speculative/lookup,{_THRESHOLDS},self_speculative/tree",
     ),
     _ifeval(
         "real-frontier",
@@ -175,6 +235,26 @@ _ALL = (
         makes="the pretrained model's AR against generate of transformers, on the clock",
         command=f"python -m analysis bench {_REAL_BENCH} | tail -n 1 > {{runs}}/bench-135m.json",
         hours=0.1,
+    ),
+    Recipe(
+        name="real-llama-cpp",
+        makes="the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/log.md)",
+        command=f"python -m analysis bench {_LLAMA_CPP}",
+        hours=0.1,
+    ),
+    Recipe(
+        name="real-agree",
+        makes="exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
+        command=f"{_AGREE} --max-new-tokens 128 --questions assets/benchmarks/spec_bench/question.jsonl",
+        hours=1.5,
+        machine=_CORES,
+    ),
+    Recipe(
+        name="real-agree-own",
+        makes="the same on 100 prompts of our own; printed",
+        command=f"{_AGREE} --max-new-tokens 64 --questions assets/benchmarks/own/question.jsonl",
+        hours=0.2,
+        machine=_CORES,
     ),
     Recipe(
         name="gpu",

@@ -132,6 +132,11 @@ def among(count: int, of: int, what: str) -> str:
     return f"; {count} of {of} comparisons {what}" if of > 1 else ""
 
 
+def listed(names: Sequence[str]) -> str:
+    """One, two and three."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def _words(interval: Interval, form: str, unit: str = "", factor: float = 1) -> str:
     value, low, high = (_signed(factor * end, form) for end in (interval.value, interval.low, interval.high))
     return f"{value}{unit} [{low}, {high}]"

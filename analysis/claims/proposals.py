@@ -19,6 +19,7 @@ from analysis.claims.judging import (
     among,
     at_most,
     faster,
+    listed,
     number,
     points,
     problems_needed_between,
@@ -76,20 +77,34 @@ def _compared_scores(runs: GreedyRuns, model: Model, sweeps: Mapping[str, Sweep]
         )
         for score, (value, drawn) in reached.items()
     ]
-    needed = " and ".join(
-        f"{about(problems_needed_between(base.n, change, ALIKE))} for {score}" for score, change in changes.items()
-    )
-    few = f"A loss of {EQUAL_LOSS:g} points is only {EQUAL_LOSS / 100 * base.n:.0f} of {base.n:,} problems"
-    why = [
-        f"{few}, so the point of comparison on each frontier is uncertain.",
-        f"If the values stay as measured, the number of problems needed is about {needed}.",
-    ]
     return Finding(
         comparisons=compared,
         headline="; ".join(f"{score} {points(change)} % tokens/forward" for score, change in changes.items()),
         runs=[base, *(run for _, swept in sweeps.values() for run in swept)],
-        why=why,
+        why=_why_unlike(changes, base.n),
     )
+
+
+def _why_unlike(changes: Mapping[str, Interval], n: int) -> list[str]:
+    """The scores that surely differ; for those that are undecided the number of problems that would decide."""
+    verdicts = {score: _alike(change) for score, change in changes.items()}
+    unlike = [score for score, verdict in verdicts.items() if verdict is ClaimVerdict.FAILS]
+    needed = [
+        f"{about(problems_needed_between(n, changes[score], ALIKE))} for {score}"
+        for score, verdict in verdicts.items()
+        if verdict is ClaimVerdict.OPEN
+    ]
+    why = []
+    if unlike:
+        differ = "differ" if len(unlike) > 1 else "differs"
+        why.append(f"At equal loss {listed(unlike)} surely {differ} by more than {ALIKE:g} % from probability.")
+    if needed:
+        few = f"A loss of {EQUAL_LOSS:g} points is only {EQUAL_LOSS / 100 * n:.0f} of {n:,} problems"
+        why.append(
+            f"{few}, so the point of comparison on each frontier is uncertain; if the values stay as measured, the "
+            f"number of problems needed is about {listed(needed)}."
+        )
+    return why
 
 
 def _alike(change: Interval) -> ClaimVerdict:
@@ -345,7 +360,7 @@ CLAIMS = (
             entropy surely differ by less than {ALIKE:g} % from probability, and fails if one surely differs by
             more.""",
         find=_scores,
-        recipes=("ablations", "scores", "scores-fine"),
+        recipes=("scores", "scores-fine"),
         on_real=("real-accuracy", "real-scores"),
     ),
     Claim(
@@ -361,7 +376,10 @@ CLAIMS = (
             the fastest such τ or AR in the same turns, is shown but not judged.""",
         find=_exact,
         recipes=("smoke", "ablations", "calibration", "shipped"),
-        on_real=("real-accuracy",),
+        on_real=(
+            *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier"),
+            *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample"),
+        ),
         ours=True,
     ),
     Claim(
@@ -376,7 +394,7 @@ CLAIMS = (
             cases.""",
         find=_extra,
         recipes=("ablations", "calibration"),
-        on_real=("real-accuracy",),
+        on_real=("real-extra",),
         ours=True,
     ),
 )

@@ -400,7 +400,7 @@ CLAIMS = (
             fails if it surely gives more.""",
         find=_jacobi,
         recipes=("ablations", "shipped"),
-        on_real=("real-jacobi",),
+        on_real=("real-jacobi", "real-accuracy"),
     ),
     Claim(
         number=7,

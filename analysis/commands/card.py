@@ -1,4 +1,4 @@
-"""`python -m analysis card`: measure a checkpoint and write its model card."""
+"""`python -m analysis card`: measure a checkpoint and write its model card; of an adapter, from the run store."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from analysis.benchmarks.adapter_card import measured_part, with_measured
+from analysis.benchmarks.ifeval import load_checkers, read_prompts
+from analysis.benchmarks.questions import read_questions
 from analysis.commands.shared import command_provenance
 from analysis.decoding.decoder_specs import parse_threshold
 from analysis.evaluations.card import Row, model_card
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
+from analysis.recipes import RUNS
+from analysis.runs import read_runs
 from mars import decoders
 from mars.checkpoint import Checkpoint
+from mars.checkpoint.checkpoint import read_record
 from mars.checkpoint.loading import load_source
+from mars.checkpoint.sources import weights_digest
 from mars.config import DecodingSettings
 from mars.options import DEFAULT_BLOCK_SIZE, add_base_options
 
-HELP = "measure a checkpoint and write its model card, README.md, into its folder"
+HELP = "measure a checkpoint and write its model card, README.md; of an adapter, the measured part from stored runs"
 _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
 
 
@@ -32,18 +39,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--baseline", metavar="DIR", help="AR checkpoint to measure on the same problems, as the first row")
     add("--thresholds", default=_THRESHOLDS, metavar="T,T", help=f"for a MARS checkpoint (default: {_THRESHOLDS})")
     add("--problems", type=int, default=100, metavar="N", help="held-out problems of each family (default: 100)")
-    add("--seed", type=int, required=True, metavar="S", help="another seed takes other problems")
+    add("--seed", type=int, metavar="S", help="another seed takes other problems; an adapter needs none")
     add("--batch-size", type=int, default=16, metavar="B", help="problems in one forward pass (default: 16)")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add("--dtype", default="float32", choices=("float32", "bfloat16"), help="default: float32")
+    add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"an adapter's run store (default: {RUNS})")
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure every setting on the same problems, then write the card.
 
+    Of an adapter, write the measured part of the card from its record and the run store; nothing is decoded.
+
     Raises:
         ValueError: one sentence about the option or file at fault.
     """
+    if read_record(Path(options.checkpoint)).get("stage") == "adapter":
+        _write_measured(Path(options.checkpoint), options.runs)
+        return
+    if options.seed is None:
+        raise ValueError("--seed is needed: the problems depend on it")
     plan = Plan(problems=options.problems, seed=options.seed, batch_size=options.batch_size)
     checkpoint = load_source(options.checkpoint, options)
     if not checkpoint.record:
@@ -62,6 +77,22 @@ def run(options: argparse.Namespace) -> None:
     target = Path(options.checkpoint) / "README.md"
     target.write_text(card)
     sys.stdout.write(card)
+
+
+def _write_measured(folder: Path, runs: Path) -> None:
+    """The measured part of an adapter's card."""
+    card = folder / "README.md"
+    before = card.read_text(encoding="utf-8") if card.is_file() else f"# {folder.resolve().name}\n"
+    part = measured_part(
+        read_record(folder),
+        read_runs(runs),
+        weights_digest(sorted(folder.glob("*.safetensors"))),
+        read_questions(),
+        read_prompts(),
+        lambda: load_checkers().followed,
+    )
+    card.write_text(with_measured(before, part), encoding="utf-8")
+    sys.stdout.write(f"{part}\n")
 
 
 def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:

@@ -9,8 +9,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from analysis.claims import CLAIMS
 from analysis.figures.catalogue import DESCRIPTIONS
@@ -32,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="claim-9, figure-frontier or the name of a recipe; without any: the list",
     )
     add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the run store (default: {RUNS})")
-    add("--again", action="store_true", help="first remove the runs that these sweeps made")
+    add("--again", action="store_true", help="first remove the runs that these commands made")
     add("--dry-run", action="store_true", help="print the commands, and run none")
     add("--json", action="store_true", help="with the list: also print one JSON object, as the last line")
 
@@ -57,13 +58,36 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{command}\n" for command in commands))
         return 0
     if options.again:
-        plans = {recipe.plan for recipe in recipes if recipe.plan}
-        removed = remove_runs(options.runs, lambda entry: entry.get("plan") in plans)
-        sys.stderr.write(f"removed {removed} runs of {', '.join(sorted(plans)) or 'no plan'}\n")
+        removed = _remove(recipes, options.runs)
+        sys.stderr.write(f"removed {removed} runs of {', '.join(recipe.name for recipe in recipes)}\n")
     options.runs.mkdir(parents=True, exist_ok=True)
     for command in commands:
         _call(command)
     return 0
+
+
+def _remove(recipes: Sequence[Recipe], runs: Path) -> int:
+    """Remove the runs that the recipes would make here; returns how many.
+
+    Benchmarks that another kind of machine timed are runs of their own, which would not be made again: they stay.
+    """
+    from mars.provenance import hardware  # brings torch
+
+    here = hardware()
+
+    def unwanted(entry: Mapping[str, Any]) -> bool:
+        if not any(_is_of(recipe, entry) for recipe in recipes):
+            return False
+        elsewhere = entry.get("device") == "cpu" and entry.get("hardware") != here
+        return not (elsewhere and entry.get("timed") and entry.get("harness"))
+
+    return remove_runs(runs, unwanted)
+
+
+def _is_of(recipe: Recipe, entry: Mapping[str, Any]) -> bool:
+    """Whether the recipe made the run of this entry."""
+    of_plan = recipe.plan is not None and entry.get("plan") == recipe.plan
+    return of_plan or recipe.made(str(entry.get("command")))
 
 
 def _is_there(recipe: Recipe) -> bool:
@@ -105,9 +129,7 @@ def _call(command: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    there: dict[str, int] = {}
-    for entry in read_runs(options.runs).entries:
-        there[str(entry["plan"])] = there.get(str(entry["plan"]), 0) + 1
+    entries = read_runs(options.runs).entries
     behind = _known()
     rows = [("name", "what", "recipes")]
     rows += [(f"claim-{claim.number}", claim.title, ", ".join(behind[f"claim-{claim.number}"])) for claim in CLAIMS]
@@ -115,8 +137,8 @@ def _list(options: argparse.Namespace) -> None:
     sys.stdout.write(aligned(rows, numbers=False) + "\n\n")
     lines = [("recipe", "hours", "machine", "runs here", "what it makes")]
     for name, recipe in RECIPES.items():
-        count = str(there.get(recipe.plan, 0)) if recipe.plan else "–"
-        lines.append((name, f"about {recipe.hours:g}", recipe.machine, count, recipe.makes))
+        count = sum(_is_of(recipe, entry) for entry in entries)
+        lines.append((name, f"about {recipe.hours:g}", recipe.machine, str(count or "–"), recipe.makes))
     sys.stdout.write(aligned(lines, numbers=False) + "\n\n")
     for name, recipe in RECIPES.items():
         sys.stdout.write(f"{name}: {recipe.line(str(options.runs))}\n")

@@ -98,7 +98,7 @@ DESCRIPTIONS = {
         "masks and from the text itself: tokens per forward, and what is left of them in wall-clock. Left of the "
         "dashed line it is slower than AR. The text is AR's. "
         "Intervals resample few questions and are narrower than they should be.",
-        recipes=("real-kinds",),
+        recipes=("real-spec-bench",),
         in_tradeoffs=False,
     ),
     "batches": Description(

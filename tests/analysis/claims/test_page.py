@@ -44,7 +44,7 @@ def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_
         for claim, finding in found.items()
     ] == summaries
     assert lines.count("<details>") == lines.count("</details>") == len(CLAIMS) + 1
-    assert f"- 9, 11: `{RECIPES['real-accuracy'].line()}`" in lines
+    assert f"- 11: `{RECIPES['real-extra'].line()}`" in lines
     assert all(line.endswith("| not measured |") for line in table), "there are no runs of a real model"
     assert "- runs/x.parquet: column tokens is missing" in lines
     assert " | **undecided at this n**: " in table[0]

@@ -25,14 +25,31 @@ def test_scores(find: Any, swept: Any, factor: float, verdict: ClaimVerdict) -> 
         ("margin", "0.8, 0.5"),
         ("entropy", "0.3, 1.2"),
     ]
-    assert finding.why[0].startswith("A loss of 2 points is only 12 of 600 problems")
+    unlike = "At equal loss margin surely differs by more than 5 % from probability."
+    assert finding.why == ([unlike] if factor > 1 else [])
     assert find(5, runs[:5]).verdict is ClaimVerdict.MISSING
     more = swept({None: (0.9, 1), 0.95: (0.895, 1.5), 0.9: (0.89, 2), 0.6: (0.86, 3)}, problems=800)
-    assert find(5, [*runs, *more]).why == finding.why, "more runs of one score alone change nothing"
+    assert {run.n for run in find(5, [*runs, *more]).runs} == {600}, "more runs of one score alone change nothing"
     for score, thresholds in (("margin", (0.8, 0.5)), ("entropy", (0.3, 1.2))):
         more += swept(dict(zip(thresholds, ((0.89, 2), (0.86, 3)), strict=True)), score=score, problems=800)
-    larger = find(5, [*runs, *more])
-    assert larger.why[0].startswith("A loss of 2 points is only 32 of 1,600 problems"), "the most problems count"
+    assert {run.n for run in find(5, [*runs, *more]).runs} == {1600}, "the most problems count"
+
+
+def test_scores_say_how_many_problems_would_decide_what_is_open(find: Any, swept: Any) -> None:
+    runs = swept({None: (0.9, 1)}, problems=40)
+    for score, thresholds, factor in (
+        ("probability", (0.9, 0.6), 1.0),
+        ("margin", (0.8, 0.5), 1.05),
+        ("entropy", (0.3, 1.2), 2.5),
+    ):
+        points_of = dict(zip(thresholds, ((0.8875, 2 * factor), (0.8625, 3 * factor)), strict=True))
+        runs += swept(points_of, score=score, problems=40)
+    unlike, needed = find(5, runs).why
+    assert unlike == "At equal loss entropy surely differs by more than 5 % from probability."
+    assert needed.startswith("A loss of 2 points is only 2 of 80 problems, so the point of comparison on each frontier")
+    assert " is about " in needed
+    assert "for margin" in needed
+    assert "for entropy" not in needed
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,13 @@ from analysis.runs.files import remove_runs
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
+BEFORE = (
+    "python -m analysis ifeval --checkpoint assets/adapters/smollm2-135m-merged --baseline smollm2-135m "
+    "--max-new-tokens 256 --limit 100 --decoders autoregressive,sliding_window@none,sliding_window@0.99,"
+    "sliding_window@0.95,sliding_window@0.9,sliding_window@0.8,sliding_window@0.7,sliding_window@0.5,"
+    "self_speculative/tree --runs assets/runs"
+)
+"""What real-merged-accuracy was until it took all prompts; its runs go when those are there."""
 
 
 def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
@@ -33,12 +40,25 @@ def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
             assert (ROOT / place).is_file()
 
 
-def test_claims_name_the_plans_that_made_their_runs() -> None:
-    evidence = read_evidence(read_runs(RUNS), RUNS)
+@pytest.mark.parametrize("real", [False, True], ids=["tiny", "real"])
+def test_every_run_behind_a_verdict_was_made_by_a_recipe_of_its_claim(real: bool) -> None:
+    """By the commands that the runs and benchmark files name."""
+    evidence = read_evidence(read_runs(RUNS), RUNS, real=real)
     for claim, finding in judge(evidence).items():
-        made_by = {plan for run in finding.runs for plan in re.findall(r"plans/(\w+)\.toml", run.command)}
-        assert made_by <= {RECIPES[name].plan for name in claim.recipes}, claim.title
-        assert made_by or finding.commands
+        recipes = [RECIPES[name] for name in (claim.on_real if real else claim.recipes)]
+        commands = {*(run.command for run in finding.runs), *finding.commands} - {BEFORE}
+        strangers = [line for line in commands if not any(recipe.made(line) for recipe in recipes)]
+        assert not strangers, claim.title
+
+
+def test_a_command_is_that_of_its_recipe_whatever_the_store() -> None:
+    sweep, kinds, bench = (RECIPES[name] for name in ("shipped", "real-kinds", "bench"))
+    assert sweep.made("python -m analysis sweep analysis/plans/shipped.toml")
+    assert sweep.made("python -m analysis sweep analysis/plans/shipped.toml --runs 'some where' --json")
+    assert not sweep.made("python -m analysis sweep analysis/plans/smoke.toml")
+    assert kinds.made(kinds.line("elsewhere"))
+    assert not kinds.made(kinds.line().replace("--limit 4", "--limit 1"))
+    assert bench.made(bench.line().partition(" | ")[0])
 
 
 def test_the_list_has_them_all(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,14 +99,32 @@ def test_the_runs_of_a_plan_are_made_again(tmp_path: Path, capsys: pytest.Captur
     assert texts.mean() > 0.95, "in float32 the texts are those of the run that was removed"
 
 
-def test_again_removes_the_runs_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "hardware"),
+    [
+        ("smoke", "another machine"),
+        ("real-accuracy", "another machine"),
+        ("real-kinds", "AMD EPYC, 2 cores, AVX512-BF16"),
+    ],
+)
+def test_again_removes_the_runs_that_the_command_would_make(
+    name: str, hardware: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of benchmarks on the clock those of this kind of machine alone."""
     store = tmp_path / "runs"
     shutil.copytree(RUNS, store)
     called: list[str] = []
     monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
-    assert main(["reproduce", "smoke", "--again", "--runs", str(store)]) == 0
-    assert called == [f"python -m analysis sweep analysis/plans/smoke.toml --runs {store}"]
+    monkeypatch.setattr("mars.provenance.hardware", lambda device="cpu": hardware)
+    assert main(["reproduce", name, "--again", "--runs", str(store)]) == 0
+    recipe = RECIPES[name]
+    assert called == [recipe.line(str(store))]
     kept = read_runs(store)
-    before = {entry["plan"] for entry in read_runs(RUNS).entries}
-    assert {entry["plan"] for entry in kept.entries} == before - {"smoke"} != before
     assert not kept.problems
+    left = {entry["id"] for entry in kept.entries}
+    before = read_runs(RUNS).entries
+    made = {entry["id"] for entry in before if recipe.made(entry["command"])}
+    elsewhere = {entry["id"] for entry in before if entry["hardware"] != hardware} if name == "real-kinds" else set()
+    assert left == {entry["id"] for entry in before} - (made - elsewhere)
+    assert made - elsewhere
+    assert (made & elsewhere != set()) == (name == "real-kinds")

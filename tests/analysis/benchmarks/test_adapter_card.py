@@ -1,0 +1,132 @@
+"""The measured part of an adapter's card, on runs made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.benchmarks import adapter_card
+from analysis.benchmarks.adapter_card import BEGIN, END, measured_part, with_measured
+from analysis.benchmarks.ifeval import Prompt
+from analysis.benchmarks.questions import Question
+from analysis.runs import RunStore, write_run
+
+CATEGORIES = ("writing", "writing", "qa", "qa", "qa", "qa")
+QUESTIONS = [Question(number=n, category=category, turns=("x",)) for n, category in enumerate(CATEGORIES)]
+PROMPTS = [Prompt(key=n, text="x", instructions=("a", "b"), arguments=({}, {})) for n in range(8)]
+LOG = [
+    {"loss": 9.0 - n, "given_1": 0.8, "given_2": 0.5, "given_3": 0.1, "alone_1": 0.4, "step": 10 * n, "run": 1}
+    for n in range(4)
+]
+RECORD: dict[str, Any] = {
+    "stage": "adapter",
+    "head": True,
+    "masks": 6,
+    "block_size": 3,
+    "measured": {"steps": 41, "seconds": 7200.0, "log": [*LOG, {"train_runtime": 1.0}]},
+}
+
+
+def checked(prompt: Prompt, text: str) -> tuple[bool, ...]:
+    return True, prompt.key < 2
+
+
+@pytest.fixture
+def runs(fabricate: Any) -> list[Any]:
+    """The adapter and its base on Spec-Bench in turns, and on two sizes of IFEval."""
+    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
+    adapter = {**fabricate.model("adapter"), "fingerprint": "a" * 16, "base": "b" * 16}
+    other = {**fabricate.model("other"), "fingerprint": "c" * 16, "base": "b" * 16}
+    timed = {"tasks": ("spec_bench",), "problems": 6, "batch_size": 1, "group": "spec_bench/x"}
+    asked = {"tasks": ("ifeval",), "problems": 8, "batch_size": 32}
+    return [
+        fabricate.run(base, speed=100.0, **timed),
+        fabricate.run(adapter, "self_speculative", gain=2.0, speed=150.0, layout="auto", **timed),
+        fabricate.run(adapter, "prompt_lookup", gain=1.5, speed=120.0, **timed),
+        fabricate.run(base, accuracy=0.5, **asked),
+        fabricate.run(adapter, "sliding_window", accuracy=0.5, **asked),
+        fabricate.run(adapter, "sliding_window", threshold=0.5, accuracy=0.25, gain=2.0, **asked),
+        fabricate.run(adapter, "self_speculative", layout="tree", accuracy=0.5, gain=3.0, **asked),
+        fabricate.run(adapter, "sliding_window", accuracy=0.5, **{**asked, "problems": 4, "batch_size": 16}),
+        fabricate.run(other, "sliding_window", threshold=0.9, accuracy=0.5, **asked),
+    ]
+
+
+def test_each_section_is_of_the_record_and_the_runs(
+    fabricate: Any, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter_card, "BINS", 2)
+    part = measured_part(RECORD, fabricate.store(runs), "a" * 16, QUESTIONS, PROMPTS, lambda: checked)
+    lines = part.splitlines()
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## By training steps",
+        "## Spec-Bench by category",
+        "## IFEval, 8 prompts",
+    ]
+    assert "| 20 | 1.0 | 8.50 | 80% | 50% | 2.20 |" in lines
+    assert "| 41 | 2.0 | 6.50 | 80% | 50% | 2.20 |" in lines
+    [writing], [qa], [overall] = (
+        [line.split(" | ") for line in lines if line.startswith(f"| {category} | ")]
+        for category in ("writing", "qa", "overall")
+    )
+    assert (writing[1], qa[1], overall[1]) == ("2", "4", "6")
+    per_pass = [f"{rows['tokens'].sum() / rows['passes'].sum():.2f}" for _, rows in runs]
+    assert [cell[:4] for cell in overall[2:]] == [per_pass[1], "1.50", per_pass[2], "1.20"]
+    told = [line.split(" | ") for line in lines if " τ = 0.5 | " in line or "one token" in line or "tree" in line]
+    assert [cells[0] for cells in told] == ["| one token", "| τ = 0.5", "| exact, tree"]
+    assert told[1][1].startswith("2: 25.0 % [")
+    assert told[1][2].startswith("10: 62.5 % ["), "all of one instruction and two of the other"
+    assert told[1][3].startswith("−25.0 [")
+    assert told[1][4] == f"{per_pass[5]} |"
+    assert "| the base, AR | 4: 50.0 % [" in part
+
+
+def test_settings_on_fewer_prompts_are_shown_where_they_are_more(fabricate: Any, runs: list[Any]) -> None:
+    few = [pair for pair in runs if pair[0]["settings"]["threshold"] is None and pair[0]["decoder"] == "sliding_window"]
+    adapter = few[0][0]["model"]
+    few.append(
+        fabricate.run(
+            adapter, "sliding_window", threshold=0.9, accuracy=0.5, tasks=("ifeval",), problems=4, batch_size=16
+        )
+    )
+    part = measured_part(RECORD, fabricate.store(few), "a" * 16, QUESTIONS, PROMPTS, lambda: checked)
+    assert [line for line in part.splitlines() if line.startswith("## IF")] == [
+        "## IFEval, 8 prompts",
+        "## IFEval, 4 prompts",
+    ]
+
+
+def test_without_runs_nothing_is_checked() -> None:
+    def never() -> Any:
+        raise AssertionError
+
+    assert measured_part(RECORD, RunStore(), "a" * 16, QUESTIONS, PROMPTS, never).startswith("## By training steps")
+    empty = {**RECORD, "measured": {**RECORD["measured"], "log": []}}
+    assert measured_part(empty, RunStore(), "a" * 16, QUESTIONS, PROMPTS, never) == ""
+
+
+def test_the_part_takes_the_place_of_the_one_before() -> None:
+    first = with_measured("# Card\n\nWords.\n", "one")
+    assert first == f"# Card\n\nWords.\n\n{BEGIN}\n\none\n\n{END}\n"
+    assert with_measured(first + "\nMore.\n", r"two \1") == first.replace("one", r"two \1") + "\nMore.\n"
+
+
+def test_command_writes_into_the_card_of_an_adapter(
+    tmp_path: Path, runs: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "mars.json").write_text(json.dumps(RECORD))
+    (folder / "README.md").write_text("# Mine\n")
+    entry, rows = runs[0]
+    write_run(tmp_path / "runs", entry, rows)
+    assert main(["card", "--checkpoint", str(folder), "--runs", str(tmp_path / "runs")]) == 0
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.startswith(f"# Mine\n\n{BEGIN}\n\n## By training steps\n")
+    assert capsys.readouterr().out in card.replace(f"\n{END}", "")
+    assert main(["card", "--checkpoint", "assets/checkpoints/mars-b8"]) == 2
+    assert "--seed is needed" in capsys.readouterr().err
