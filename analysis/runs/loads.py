@@ -36,12 +36,27 @@ def _iso(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Answers beside those of AR to the same arrivals: of `n` judged pairs, one side alone is right in some.
+
+    `gained` only this lane has right, `lost` only AR. A question that arrived twice counts twice.
+    """
+
+    __pydantic_config__ = STRICT
+
+    n: Annotated[int, Field(ge=1)]
+    gained: Count
+    lost: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A lane under one trace of arrivals.
 
     `load` is the rate as a share of saturation, or `bursts`; `offered` are requests a second, `goodput` those answered
     in time a second. `ttft` is the time to the first token, `tpot` that of each further one; None where no request got
     so far. `wrong` texts differ from those of AR though they must not; `right` of the `judged` answers are correct.
+    `against_ar` is None for AR itself, where no answer is judged, and in load tests of before there was such a field.
     """
 
     __pydantic_config__ = STRICT
@@ -58,6 +73,13 @@ class Outcome:
     wrong: Count
     right: Count
     judged: Count
+    against_ar: Annotated[Changes | None, Field(exclude_if=lambda changes: changes is None)] = None
+    """Left out where there is none, so that older files keep the names that their contents give them."""
+
+    @property
+    def in_time(self) -> int:
+        """How many requests were answered in time."""
+        return round(self.requests * self.goodput / self.offered) if self.offered else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ import json
 import multiprocessing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from analysis.figures.under_load import under_load, under_load_points
-from analysis.runs.loads import read_loads
-from tests.performance.arrivals import bursts, end_without, main, poisson, questions_of
+from analysis.runs.loads import Changes, InTime, read_loads
+from tests.performance.arrivals import Load, Question, bursts, end_without, main, poisson, questions_of
 from tests.performance.asking import Asked, quantile
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
@@ -49,6 +50,23 @@ def test_questions_are_problems_that_can_be_judged_or_prompts_of_a_file() -> Non
         main(["--checkpoint", str(CHECKPOINT), "--prompts", str(PROMPTS), "--questions", "101"])
 
 
+def test_answers_are_compared_with_ar_arrival_by_arrival() -> None:
+    """Questions 0 and 1 are judged; the first arrives three times, and one answer to it never came."""
+
+    def answers(*texts: str | None) -> list[tuple[int, Asked]]:
+        asked = [Asked(status=200, text=text or "", first=0.1, finish=text and "stop") for text in texts]
+        return list(zip((0, 1, 0, 2, 0), asked, strict=True))
+
+    questions = [Question("a", "a".__eq__), Question("b", "b".__eq__), Question("c")]
+    load = Load(httpx.AsyncClient(), questions, 4)
+    load.texts = ["a", "b", "c"]
+    base, found = answers("a", "b", "a", "c", "x"), answers("x", "b", None, "d", "a")
+    outcome = load.outcome("knob", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0), base)
+    assert outcome.against_ar == Changes(n=3, gained=1, lost=1)
+    assert (outcome.right, outcome.judged, outcome.refused, outcome.in_time) == (2, 3, 1, 4)
+    assert load.outcome("ar", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0)).against_ar is None
+
+
 @pytest.mark.slow
 def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.json"
@@ -62,6 +80,8 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     [test], problems = read_loads(tmp_path)
     assert (test.model, test.dtype, problems) == ("mars-b8", "float32", [])
     assert len(under_load_points(test)) == len(under_load(test).data) / 5 == len(test.results)
+    changes = [one.against_ar for one in test.results if one.lane != "ar"]
+    assert all(found and found.gained == found.lost == 0 for found in changes), "the texts are the same"
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])
 
 
