@@ -28,6 +28,7 @@ LABELS = {
     "lookup": "lookup layout",
     "copy": "copies alone",
     "quadratic": "quadratic layout",
+    "table": "table by rows",
     "tau": "τ = 0.95",
     "exact": "policy exact",
     "knob": "policy knob",

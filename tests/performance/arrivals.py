@@ -3,9 +3,10 @@
     python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --minutes 9 --save assets/runs
 
 Lanes of one server, which share the engine (tests/performance/lanes.py): AR, each fixed layout of exact decoding,
-τ = 0.95, and the policies. First saturation is measured, what AR answers when all places are always taken. Then, for
-each rate from idle to 1.3 of that, and for bursts, a trace of arrivals is drawn for each turn, and each lane gets it,
-one after the other and in an order that moves on: several short turns, since a machine's speed drifts within minutes.
+a table of layouts by the number of rows as vLLM has one, τ = 0.95, and the policies. First saturation is measured, what
+AR answers when all places are always taken. Then, for each rate from idle to 1.3 of that, and for bursts, a trace of
+arrivals is drawn for each turn, and each lane gets it, one after the other and in an order that moves on: several short
+turns, since a machine's speed drifts within minutes.
 guidellm cannot do that: it knows one model and one profile a run.
 
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
@@ -341,9 +342,7 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, metavar="SOURCE", help="one with trained masks")
     add("--minutes", type=float, default=9.0, metavar="M", help="how long it takes, about (9)")
     add("--rates", type=float, nargs="+", default=RATES, metavar="R", help="of saturation (0.05 0.3 0.6 0.9 1.1 1.3)")
-    add(
-        "--lanes", nargs="+", metavar="NAME", help="only these of ar, narrow, linear, tree, quadratic, tau, exact, knob"
-    )
+    add("--lanes", nargs="+", metavar="NAME", help=f"only these of {', '.join(SAME_TEXT)}, tau, knob")
     add("--turns", type=int, default=3, metavar="N", help="in which every lane gets each load (3)")
     add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
