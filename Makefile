@@ -18,6 +18,7 @@ demo: setup
 test: setup-tests
 	@.ci/chromium
 	@.ci/node
+	@.ci/curl
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin -n 3 --dist loadfile
 
 check: setup

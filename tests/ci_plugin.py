@@ -1,4 +1,4 @@
-"""Loaded by `make test`: with CI=true a skip fails where it means that the browser or the harness is missing."""
+"""Loaded by `make test`: with CI=true a skip fails where it means that browser, harness or clients are missing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ NEEDED = {
     "analysis/harness/*": "a test of the evaluation harness",
     "analysis/benchmarks/test_ifeval.py": "a test of the evaluation harness",
     "analysis/commands/test_lm_eval.py": "a test of the evaluation harness",
+    "mars/serve/test_clients.py": "a test of a real client",
+    "mars/serve/test_conformance.py": "a test of a real client",
 }
 """Modules that may not be skipped in CI, nor any of their tests, and what these are."""
 

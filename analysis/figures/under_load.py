@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.style import BASELINE, NEUTRAL, Look, empty, finish, plain, rows_height
-from analysis.runs.loads import LoadTest
+from analysis.figures.words import interval_words
+from analysis.runs.loads import LoadTest, Outcome
+from analysis.stats.intervals import Interval, share
+from analysis.stats.pairs import score_interval
 
 NAME = "load"
 BASELINE_LANE = "ar"
 BURSTS = "bursts"
+POINTS = "points"
+"""The column of the difference of accuracy to AR."""
+_NONE = Interval(*(float("nan"),) * 3)
 LABELS = {
     "ar": "AR",
     "narrow": "narrow layout",
@@ -20,6 +28,7 @@ LABELS = {
     "lookup": "lookup layout",
     "copy": "copies alone",
     "quadratic": "quadratic layout",
+    "table": "table by rows",
     "tau": "τ = 0.95",
     "exact": "policy exact",
     "knob": "policy knob",
@@ -35,7 +44,10 @@ _ENDS = (("p50", "solid", 1.0), ("p99", "dot", 0.7))
 
 
 def under_load_points(test: LoadTest) -> pd.DataFrame:
-    """One row a lane and trace; times in seconds, NaN if no answer got so far."""
+    """One row a lane and trace; times in seconds, NaN if no answer got so far.
+
+    The interval of goodput is Wilson's of the share in time, given the arrivals. It takes requests as independent.
+    """
     lanes = list(dict.fromkeys(one.lane for one in test.results))
     ranks = {lane: place for place, lane in enumerate(name for name in lanes if name != BASELINE_LANE)}
     rows = []
@@ -50,7 +62,7 @@ def under_load_points(test: LoadTest) -> pd.DataFrame:
                 "offered": one.offered,
                 "requests": one.requests,
                 "refused": one.refused,
-                "goodput": one.goodput,
+                **_goodput(one).columns("goodput"),
                 "tokens_per_second": one.tokens_per_second,
                 "ttft_p50": ttft[0],
                 "ttft_p99": ttft[1],
@@ -59,9 +71,24 @@ def under_load_points(test: LoadTest) -> pd.DataFrame:
                 "wrong": one.wrong,
                 "right": one.right,
                 "judged": one.judged,
+                **points_against_ar(one).columns(POINTS),
+                "pairs": one.against_ar.n if one.against_ar else 0,
             }
         )
     return pd.DataFrame(rows)
+
+
+def points_against_ar(one: Outcome) -> Interval:
+    """The accuracy minus that of AR's answers to the same arrivals, in points with its score interval; NaN unpaired."""
+    found = one.against_ar
+    return score_interval(found.gained, found.lost, found.n) if found else _NONE
+
+
+def _goodput(one: Outcome) -> Interval:
+    if not one.requests:
+        return Interval(one.goodput, _NONE.low, _NONE.high)
+    rate = share(one.in_time, one.requests).scaled(one.offered)
+    return Interval(one.goodput, rate.low, rate.high)
 
 
 def under_load(test: LoadTest) -> go.Figure:
@@ -119,12 +146,17 @@ def _traces(rows: pd.DataFrame, name: str, *, legend: bool) -> list[go.Scatter]:
     return found
 
 
-def _hover(row: dict[str, object], end: str) -> str:
+def _hover(row: dict[str, Any], end: str) -> str:
     arrived = "bursts" if row["load"] == BURSTS else f"{row['load']} of saturation"
+    goodput, points = (Interval.of(row, name) for name in ("goodput", POINTS))
+    in_time = interval_words(goodput.value, goodput.low, goodput.high, form=".2f")
     lines = [
         f"<b>{plain(row['series'])}</b>, {plain(arrived)}",
-        f"{row['requests']} requests, {row['offered']:.2f} a second; {row['goodput']:.2f} a second in time",
+        f"{row['requests']} requests, {row['offered']:.2f} a second; {in_time} a second in time",
         f"first token p50 {row['ttft_p50']:.3f} s, p99 {row['ttft_p99']:.3f} s",
         f"further tokens p50 {row['tpot_p50']:.4f} s, p99 {row['tpot_p99']:.4f} s",
     ]
+    if row["pairs"]:
+        difference = interval_words(points.value, points.low, points.high, form="+.1f")
+        lines.append(f"accuracy against AR {difference} points, n = {row['pairs']}")
     return "<br>".join([*lines, end] if end else lines)

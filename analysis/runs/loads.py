@@ -36,13 +36,27 @@ def _iso(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Answers beside those of AR to the same arrivals: of `n` judged pairs, one side alone is right in some.
+
+    `gained` only this lane has right, `lost` only AR. A question that arrived twice counts twice.
+    """
+
+    __pydantic_config__ = STRICT
+
+    n: Annotated[int, Field(ge=1)]
+    gained: Count
+    lost: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A lane under one trace of arrivals.
 
     `load` is the rate as a share of saturation, or `bursts`; `offered` is in requests a second, `goodput` in requests
     answered in time a second. `ttft` is the time to the first token, `tpot` that of each further one; None if no
     request got so far. `wrong` counts texts that differ from AR's though they must not; `right` of the `judged` answers
-    are correct.
+    are correct. `against_ar` is None for AR itself, if no answer is judged, and in load tests older than the field.
     """
 
     __pydantic_config__ = STRICT
@@ -59,6 +73,13 @@ class Outcome:
     wrong: Count
     right: Count
     judged: Count
+    against_ar: Annotated[Changes | None, Field(exclude_if=lambda changes: changes is None)] = None
+    """Left out where there is none, so that older files keep the names that their contents give them."""
+
+    @property
+    def in_time(self) -> int:
+        """How many requests were answered in time."""
+        return round(self.requests * self.goodput / self.offered) if self.offered else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,14 +40,12 @@ class PairedDifference:
 
     def score_interval(self, confidence: float = CONFIDENCE) -> Interval:
         """The difference in points with its score interval, two-sided."""
-        check_confidence(confidence)
-        tail = (1 - confidence) / 2
-        return Interval(self.points.value, self._limit(norm.isf(tail)), self._limit(-norm.isf(tail)))
+        return score_interval(self.gained, self.lost, self.n, confidence)
 
     def loss_at_most(self, confidence: float = CONFIDENCE) -> float:
         """Upper end of the one-sided score interval of the loss, baseline − candidate, in points."""
         check_confidence(confidence)
-        return -self._limit(norm.isf(1 - confidence))
+        return -_limit(self.gained, self.lost, self.n, norm.isf(1 - confidence))
 
     def loss_p_value(self, points: float) -> float:
         """One-sided p of the score test that the loss is `points` or more; small if it is surely less.
@@ -59,17 +57,31 @@ class PairedDifference:
             raise ValueError(f"points must be above 0 and below 100, got {points}")
         return float(norm.sf(_score(self.gained, self.lost, self.n, -points / POINTS)))
 
-    def _limit(self, z: float) -> float:
-        """The difference, in points, at which the score is `z`; the score falls as the difference rises."""
 
-        def excess(difference: float) -> float:
-            return _score(self.gained, self.lost, self.n, difference) - z
+def score_interval(gained: int, lost: int, n: int, confidence: float = CONFIDENCE) -> Interval:
+    """The difference of accuracy in points with its two-sided score interval, from how many of `n` pairs changed.
 
-        if excess(_EDGE) >= 0:
-            return POINTS
-        if excess(-_EDGE) <= 0:
-            return -POINTS
-        return float(brentq(excess, -_EDGE, _EDGE, xtol=1e-10)) * POINTS
+    Raises:
+        ValueError: there are fewer pairs than changed, or none.
+    """
+    check_confidence(confidence)
+    if n < 1 or min(gained, lost) < 0 or gained + lost > n:
+        raise ValueError(f"n must be >= 1 and at least as many as changed, got {gained} + {lost} of {n}")
+    tail = norm.isf((1 - confidence) / 2)
+    return Interval((gained - lost) / n * POINTS, *(_limit(gained, lost, n, z) for z in (tail, -tail)))
+
+
+def _limit(gained: int, lost: int, n: int, z: float) -> float:
+    """The difference, in points, at which the score is `z`; the score falls as the difference rises."""
+
+    def excess(difference: float) -> float:
+        return _score(gained, lost, n, difference) - z
+
+    if excess(_EDGE) >= 0:
+        return POINTS
+    if excess(-_EDGE) <= 0:
+        return -POINTS
+    return float(brentq(excess, -_EDGE, _EDGE, xtol=1e-10)) * POINTS
 
 
 def _score(gained: int, lost: int, n: int, difference: float) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.style import empty
-from analysis.figures.under_load import NAME, under_load, under_load_points
+from analysis.figures.under_load import NAME, POINTS, under_load, under_load_points
+from analysis.figures.words import interval_words
 from analysis.runs.loads import LoadTest
 from app.tradeoffs.tables import csv
 from app.tradeoffs.view import View
@@ -23,7 +24,10 @@ _CAPTION = (
     "What happens when many requests arrive? Each line is one way of decoding on the same server, engine and trace of "
     "arrivals. Goodput counts answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each "
     "(dashed lines). The dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); "
-    "crosses are bursts. Each mark is one trace of {seconds:.0f} s, without an interval; the table has n. "
+    "crosses are bursts. Each mark is one trace of {seconds:.0f} s; point at it, or see the table, for n and 95 % "
+    "intervals: Wilson's of goodput, given these arrivals, and of accuracy against AR, answer by answer. They take "
+    "requests as independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather "
+    "than too wide. "
     "{model}, {dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}."
 )
 _COLUMNS = (
@@ -41,6 +45,8 @@ _COLUMNS = (
     ("Wrong texts", "wrong", ".0f"),
     ("Right", "right", ".0f"),
     ("Judged", "judged", ".0f"),
+    ("Accuracy against AR (points)", POINTS, "+.1f"),
+    ("Pairs", "pairs", ".0f"),
 )
 
 
@@ -92,6 +98,7 @@ def _caption(test: LoadTest) -> str:
         ttft=test.limits.ttft,
         tpot=test.limits.tpot,
         seconds=test.seconds,
+        questions=test.questions,
         model=test.model,
         dtype=test.dtype,
         places=test.places,
@@ -108,11 +115,13 @@ def _table(points: pd.DataFrame) -> dict[str, Any]:
     rows = points.sort_values(["rank", "offered"]).to_dict("records")
     return {
         "columns": [{"label": label, "number": bool(form)} for label, _, form in _COLUMNS],
-        "rows": [{"id": "", "cells": [_cell(row[name], form) for _, name, form in _COLUMNS]} for row in rows],
+        "rows": [{"id": "", "cells": [_cell(row, name, form) for _, name, form in _COLUMNS]} for row in rows],
     }
 
 
-def _cell(value: Any, form: str) -> list[Any]:
+def _cell(row: dict[str, Any], name: str, form: str) -> list[Any]:
+    """The words, with the interval of a value that has one, and what the column is sorted by."""
+    value, low, high = (row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
     if not form:
         return [str(value)]
-    return ["", None] if pd.isna(value) else [f"{value:{form}}", float(value)]
+    return ["", None] if pd.isna(value) else [interval_words(value, low, high, form=form), float(value)]

@@ -14,6 +14,7 @@ Route = Literal["chat", "completions"]
 Support = Literal["supported", "ignored", "refused"]
 
 IGNORED_HEADER = "x-mars-ignored"
+OBFUSCATION = "stream_options.include_obfuscation"
 BOTH: tuple[Route, ...] = ("chat", "completions")
 CHAT: tuple[Route, ...] = ("chat",)
 COMPLETIONS: tuple[Route, ...] = ("completions",)
@@ -25,8 +26,9 @@ _PARTS = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 class Parameter:
     """One parameter of the calls in `routes`.
 
-    `says` is the sentence of the list. `examples` are values that are answered, for a refused parameter those that ask
-    for nothing; `wrong` are values that are refused with a sentence.
+    A name with a dot is that of a value within another. `says` is the sentence of the list. `examples` are values that
+    are answered, for a refused parameter those that ask for nothing; `wrong` are values that are refused with a
+    sentence.
     """
 
     name: str
@@ -117,7 +119,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "`include_usage`, and vLLM's `continuous_usage_stats`, which adds the usage so far to each event",
         {"include_usage": True},
         {"include_usage": True, "continuous_usage_stats": True},
-        wrong=({"include_usage": "yes"}, {"other": True}),
+        wrong=({"include_usage": "yes"}, {"include_obfuscation": "yes"}, {"other": True}),
     ),
     _supported(
         "logprobs",
@@ -146,11 +148,13 @@ PARAMETERS: tuple[Parameter, ...] = (
     _ignored("store", "nothing is stored", True, routes=CHAT),
     _ignored("service_tier", "there is one", "auto", routes=CHAT),
     _ignored("prompt_cache_key", "it would change no text", "k", routes=CHAT),
+    _ignored("prompt_cache_options", "it would change no text", {"ttl": "30m"}, routes=CHAT),
     _ignored("prompt_cache_retention", "it would change no text", "24h", routes=CHAT),
     _ignored("prediction", "it would change no text", {"type": "content", "content": "x"}, routes=CHAT),
     _ignored("reasoning_effort", "the models do not reason apart from the text", "low", routes=CHAT),
     _ignored("verbosity", "the models know no such instruction", "low", routes=CHAT),
     _ignored("parallel_tool_calls", "there are no tools", True, routes=CHAT),
+    _ignored(OBFUSCATION, "true: events are not padded, so their sizes show those of their texts", True),
     _ignored("ignore_eos", "vLLM's, sent by load testers: a text ends where the model ends it", True),
     _refused("frequency_penalty", "other than 0", 0, wrong=(0.5,)),
     _refused("presence_penalty", "other than 0", 0, wrong=(0.5,)),
@@ -164,6 +168,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     _refused("functions", "unless empty", [], routes=CHAT, wrong=([{"name": "f"}],)),
     _refused("function_call", "other than none or auto", "none", "auto", routes=CHAT, wrong=({"name": "f"},)),
     _refused("modalities", "other than text", ["text"], routes=CHAT, wrong=(["text", "audio"],)),
+    _refused("moderation", "always", routes=CHAT, wrong=({"model": "omni-moderation-latest"},)),
     _refused("audio", "always", routes=CHAT, wrong=({"voice": "alloy"},)),
     _refused("web_search_options", "always", routes=CHAT, wrong=({},)),
 )

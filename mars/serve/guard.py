@@ -8,9 +8,11 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
 
+import h11
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -253,9 +255,27 @@ class Connection(H11Protocol):
             self._stuck.cancel()
         super().resume_writing()
 
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn's answer to what is no HTTP, in OpenAI's form."""
+        self._refuse(ApiError(400, "what was sent is not HTTP/1.1: send a request", code="invalid_http"))
+
     def _give_up(self) -> None:
-        if getattr(self, "cycle", None) is None:  # no request was ever read
-            self.transport.close()
+        if getattr(self, "cycle", None) is not None:
+            return
+        sent, _ = self.conn.trailing_data  # of a head, as no request was ever read
+        if sent:
+            seconds = self.limits.body_seconds
+            self._refuse(ApiError(408, f"the head did not arrive within {seconds:g} seconds", code="timeout"))
+        self.transport.close()
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer without a request, and close."""
+        response = error.response
+        headers = [*response.raw_headers, (b"connection", b"close")]
+        head = h11.Response(status_code=error.status_code, headers=headers, reason=HTTPStatus(error.status_code).phrase)
+        for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
 
 def protocol(limits: Limits) -> type[H11Protocol]:

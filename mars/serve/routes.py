@@ -333,7 +333,7 @@ async def _read(request: HttpRequest, kind: type[Asked], route: Route) -> tuple[
         raise ApiError(400, "the body must be a JSON object")
     try:
         params = kind.model_validate(data)
-        return params, conformance.ignored(route, (params.model_extra or {}).items())
+        return params, conformance.ignored(route, params.unread.items())
     except ValidationError as error:
         name, sentence = _sentence(error)
         raise ApiError(400, sentence, param=name) from None

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from mars.config import MAX_BLOCK_SIZE
+from mars.serve.conformance import OBFUSCATION
 
 MOST_STOPS = 4
 MOST_ALTERNATIVES, MOST_COMPLETION_ALTERNATIVES = 20, 5
@@ -52,10 +53,11 @@ class Message(Strict):
 
 
 class StreamOptions(Strict):
-    """Whether a stream sends usage: in an event of its own at the end, and in every event."""
+    """Whether a stream sends usage: in an event of its own at the end, and in every event. It is never obfuscated."""
 
     include_usage: bool = False
     continuous_usage_stats: bool = False
+    include_obfuscation: bool = False
 
 
 class Request(BaseModel, ABC):
@@ -84,6 +86,12 @@ class Request(BaseModel, ABC):
         if value is not None and (isinstance(value, bool) or value != 1 or not isinstance(value, int)):
             raise ValueError("must be 1: this server writes one answer a request")
         return value
+
+    @property
+    def unread(self) -> dict[str, Any]:
+        """The parameters that have no field, and those that have one without effect."""
+        obfuscates = self.stream_options is not None and self.stream_options.include_obfuscation
+        return {**(self.model_extra or {}), **({OBFUSCATION: True} if obfuscates else {})}
 
     @property
     def stops(self) -> tuple[str, ...]:

@@ -3,13 +3,16 @@
     python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --minutes 9 --save assets/runs
 
 Lanes of one server, which share the engine (tests/performance/lanes.py): AR, each fixed layout of exact decoding,
-τ = 0.95, and the policies. First saturation is measured, what AR answers when all places are always taken. Then, for
-each rate from idle to 1.3 of that, and for bursts, a trace of arrivals is drawn for each turn, and each lane gets it,
-one after the other and in an order that moves on: several short turns, since a machine's speed drifts within minutes.
+a table of layouts by the number of rows as vLLM has one, τ = 0.95, and the policies. First saturation is measured, what
+AR answers when all places are always taken. Then, for each rate from idle to 1.3 of that, and for bursts, a trace of
+arrivals is drawn for each turn, and each lane gets it, one after the other and in an order that moves on: several short
+turns, since a machine's speed drifts within minutes.
 guidellm cannot do that: it knows one model and one profile a run.
 
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
-Texts of lanes that must write what AR writes are compared with AR's. Answers to the problems of mars/tasks are judged.
+Texts of lanes that must write what AR writes are compared with AR's. Answers to the problems of mars/tasks are judged,
+and of every lane beside AR it is said how many points of accuracy it gains or loses: its answer to each arrival is
+compared with AR's to the same one, with the score interval of such pairs (analysis/stats/pairs.py).
 A pretrained model is better asked what its users would ask, `--prompts assets/benchmarks/own/question.jsonl`: no one
 judges that, and copies gain what they gain in such answers.
 """
@@ -38,7 +41,8 @@ from typing import Any
 import httpx
 
 from analysis.benchmarks.questions import read_questions
-from analysis.runs.loads import LoadTest, Outcome, write_load
+from analysis.runs.loads import Changes, LoadTest, Outcome, write_load
+from analysis.stats.pairs import score_interval
 from mars.provenance import provenance
 from mars.schema import as_json, checked
 from mars.tasks import TASKS, sample
@@ -52,6 +56,8 @@ START = 75.0  # seconds before the first trace, about
 
 Trace = list[tuple[float, int]]
 """Seconds and the number of a question, one for each request."""
+Answers = Sequence[tuple[int, Asked]]
+"""What came back of a trace: the number of the question, and the outcome, in the order of arrival."""
 
 
 def poisson(rate: float, seconds: float, questions: int, seed: str) -> Trace:
@@ -103,6 +109,7 @@ class Load:
         self._client = client
         self._questions = questions
         self._tokens = tokens
+        self._judged: dict[tuple[int, str], bool] = {}
         self.texts: list[str] = []
 
     async def ask(self, lane: str, question: int) -> Asked:
@@ -146,15 +153,23 @@ class Load:
 
         return list(await asyncio.gather(*(one(*arrival) for arrival in trace)))
 
-    def outcome(self, lane: str, load: str, seconds: float, found: Sequence[tuple[int, Asked]], limits: Any) -> Outcome:
-        """The outcome of a trace on a lane."""
+    def outcome(
+        self,
+        lane: str,
+        load: str,
+        seconds: float,
+        found: Answers,
+        limits: Any,
+        base: Answers = (),
+    ) -> Outcome:
+        """The outcome of a trace on a lane; `base` are AR's answers to the same arrivals, if it is not AR's own."""
         done = [(question, asked) for question, asked in found if asked.finish is not None]
         first = [asked.first for _, asked in done if asked.first is not None]
         each = [per_token for _, asked in done if (per_token := asked.per_token) is not None]
         in_time = sum(
             (asked.first or 0.0) <= limits.ttft and (asked.per_token or 0.0) <= limits.tpot for _, asked in done
         )
-        judged = [check(asked.text) for question, asked in done if (check := self._questions[question].is_right)]
+        judged = [right for answer in found if (right := self._is_right(answer)) is not None]
         return Outcome(
             lane=lane,
             load=load,
@@ -168,6 +183,29 @@ class Load:
             wrong=sum(asked.text != self.texts[question] for question, asked in done) if lane in SAME_TEXT else 0,
             right=sum(judged),
             judged=len(judged),
+            against_ar=self._changes(found, base) if base else None,
+        )
+
+    def _is_right(self, answer: tuple[int, Asked]) -> bool | None:
+        """Whether an answer is right; None where there is none, or it cannot be judged."""
+        question, asked = answer
+        check, key = self._questions[question].is_right, (question, asked.text)
+        if check is None or asked.finish is None:
+            return None
+        if key not in self._judged:
+            self._judged[key] = check(asked.text)
+        return self._judged[key]
+
+    def _changes(self, found: Answers, base: Answers) -> Changes | None:
+        """How the answers differ from `base`, arrival by arrival; None where none is judged on both sides."""
+        judged = [(self._is_right(ours), self._is_right(theirs)) for ours, theirs in zip(found, base, strict=True)]
+        pairs = [(ours, theirs) for ours, theirs in judged if ours is not None and theirs is not None]
+        if not pairs:
+            return None
+        return Changes(
+            n=len(pairs),
+            gained=sum(ours and not theirs for ours, theirs in pairs),
+            lost=sum(theirs and not ours for ours, theirs in pairs),
         )
 
 
@@ -196,7 +234,8 @@ async def measure(
                 for lane in [*lanes[first:], *lanes[:first]]:
                     found[lane] += await load.play(lane, trace)
             for lane in lanes:
-                results.append(load.outcome(lane, name, options.seconds, found[lane], options))
+                base = () if lane == "ar" else found.get("ar", ())
+                results.append(load.outcome(lane, name, options.seconds, found[lane], options, base))
                 _say(results[-1])
     return {
         "saturation": most,
@@ -210,10 +249,14 @@ def _say(one: Outcome) -> None:
     def both(pair: tuple[float, float] | None) -> str:
         return "      –      " if pair is None else f"{pair[0] * 1000:5.0f} {pair[1] * 1000:6.0f} ms"
 
+    against = ""
+    if found := one.against_ar:
+        points = score_interval(found.gained, found.lost, found.n)
+        against = f", {points.value:+.1f} points [{points.low:+.1f}, {points.high:+.1f}] n {found.n}"
     sys.stdout.write(
         f"{one.load:7} {one.lane:10} {one.requests:4} at {one.offered:5.2f}/s: goodput {one.goodput:5.2f}/s, "
         f"{one.tokens_per_second:6.1f} tok/s, first {both(one.ttft)}, each {both(one.tpot)}, refused {one.refused}, "
-        f"wrong {one.wrong}, right {one.right}/{one.judged}\n"
+        f"wrong {one.wrong}, right {one.right}/{one.judged}{against}\n"
     )
     sys.stdout.flush()
 
@@ -299,9 +342,7 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, metavar="SOURCE", help="one with trained masks")
     add("--minutes", type=float, default=9.0, metavar="M", help="how long it takes, about (9)")
     add("--rates", type=float, nargs="+", default=RATES, metavar="R", help="of saturation (0.05 0.3 0.6 0.9 1.1 1.3)")
-    add(
-        "--lanes", nargs="+", metavar="NAME", help="only these of ar, narrow, linear, tree, quadratic, tau, exact, knob"
-    )
+    add("--lanes", nargs="+", metavar="NAME", help=f"only these of {', '.join(SAME_TEXT)}, tau, knob")
     add("--turns", type=int, default=3, metavar="N", help="in which every lane gets each load (3)")
     add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")

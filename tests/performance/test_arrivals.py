@@ -6,12 +6,21 @@ import json
 import multiprocessing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from analysis.figures.under_load import under_load, under_load_points
-from analysis.runs.loads import read_loads
-from tests.performance.arrivals import bursts, end_without, main, poisson, questions_of
+from analysis.runs.loads import Changes, InTime, read_loads
+from mars.checkpoint import load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoders import EXACT
+from mars.decoding import DECODERS
+from mars.decoding.service import Service, Stream
+from mars.metrics import output_ids
+from mars.records import ForwardPass
+from tests.performance.arrivals import Load, Question, bursts, end_without, main, poisson, questions_of
 from tests.performance.asking import Asked, quantile
+from tests.performance.lanes import TABLE, Fixed
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
 PROMPTS = Path(__file__).parents[2] / "assets" / "benchmarks" / "own" / "question.jsonl"
@@ -49,19 +58,74 @@ def test_questions_are_problems_that_can_be_judged_or_prompts_of_a_file() -> Non
         main(["--checkpoint", str(CHECKPOINT), "--prompts", str(PROMPTS), "--questions", "101"])
 
 
+def test_answers_are_compared_with_ar_arrival_by_arrival() -> None:
+    """Questions 0 and 1 are judged; the first arrives three times, and one answer to it never came."""
+
+    def answers(*texts: str | None) -> list[tuple[int, Asked]]:
+        asked = [Asked(status=200, text=text or "", first=0.1, finish=text and "stop") for text in texts]
+        return list(zip((0, 1, 0, 2, 0), asked, strict=True))
+
+    questions = [Question("a", "a".__eq__), Question("b", "b".__eq__), Question("c")]
+    load = Load(httpx.AsyncClient(), questions, 4)
+    load.texts = ["a", "b", "c"]
+    base, found = answers("a", "b", "a", "c", "x"), answers("x", "b", None, "d", "a")
+    outcome = load.outcome("knob", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0), base)
+    assert outcome.against_ar == Changes(n=3, gained=1, lost=1)
+    assert (outcome.right, outcome.judged, outcome.refused, outcome.in_time) == (2, 3, 1, 4)
+    assert load.outcome("ar", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0)).against_ar is None
+
+
+def test_the_table_goes_by_the_number_of_rows_and_changes_no_text(one_thread: None) -> None:
+    checkpoint = load_checkpoint(CHECKPOINT)
+    settings = DecodingSettings(max_new_tokens=24, block_size=8)
+    prompts = [checkpoint.encode(f"Repeat the word pear {count} times.") for count in range(2, 8)]
+    service = Service(checkpoint.engine, 6, beside=True, controller=Fixed(TABLE))
+    written: list[list[ForwardPass]] = [[] for _ in prompts]
+    streams: list[Stream] = []
+    spent: dict[int, set[str]] = {}
+    for prompt in prompts:
+        streams.append(service.submit(EXACT, prompt, settings))
+        for _ in range(4):
+            service.advance()
+            if service.layouts:
+                spent.setdefault(sum(service.layouts.values()), set()).update(service.layouts)
+    while not all(stream.ended for stream in streams):
+        service.advance()
+        for stream, records in zip(streams, written, strict=True):
+            records.extend(stream.ready())
+    found = [output_ids(records) for records in written]
+    assert found == [output_ids(DECODERS["autoregressive"](checkpoint.engine, [one], settings)) for one in prompts]
+    assert spent == {1: {"tree"}, 2: {"linear"}, 3: {"narrow"}, 4: {"narrow"}, 5: {"none"}, 6: {"none"}}
+
+
 @pytest.mark.slow
 def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "out.json"
     few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1", "--turns", "2"]
-    options = [*few, "--lanes", "ar", "tree", "exact", "--threads", "1", "--json", str(file), "--save", str(tmp_path)]
+    options = [
+        *few,
+        "--lanes",
+        "ar",
+        "tree",
+        "table",
+        "exact",
+        "--threads",
+        "1",
+        "--json",
+        str(file),
+        "--save",
+        str(tmp_path),
+    ]
     assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
     found = json.loads(file.read_text())
-    lanes = ["ar", "tree", "exact"]
+    lanes = ["ar", "tree", "table", "exact"]
     assert sorted({one["lane"] for one in found["results"]}) == sorted(lanes)
     assert len(found["results"]) == len(lanes) * 2
     [test], problems = read_loads(tmp_path)
     assert (test.model, test.dtype, problems) == ("mars-b8", "float32", [])
     assert len(under_load_points(test)) == len(under_load(test).data) / 5 == len(test.results)
+    changes = [one.against_ar for one in test.results if one.lane != "ar"]
+    assert all(found and found.gained == found.lost == 0 for found in changes), "the texts are the same"
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])
 
 

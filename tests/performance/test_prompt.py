@@ -17,3 +17,10 @@ def test_rows_write_while_a_prompt_is_read(one_thread: None, beside: bool, fewes
     waits, seconds = prompt.measure(load_checkpoint(CHECKPOINT), "autoregressive", 2, 300, beside=beside)
     assert len(waits) >= 2 * fewest
     assert 0 < max(waits) <= seconds
+
+
+def test_a_second_prompt_with_the_same_beginning_is_sooner_answered(one_thread: None) -> None:
+    checkpoint = load_checkpoint(CHECKPOINT)
+    assert len(prompt.long_text(checkpoint, 600)) == 600
+    fresh, second = prompt.shared(checkpoint, "autoregressive", 600)
+    assert second < fresh

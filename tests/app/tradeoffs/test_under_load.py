@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 
 from analysis.figures.under_load import under_load_points
-from analysis.runs.loads import InTime, LoadTest, Outcome, read_loads, write_load
+from analysis.runs.loads import PATTERN, Changes, InTime, LoadTest, Outcome, read_loads, write_load
 from app.compare.runner import Runner
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.under_load import NO_TEST
 from mars.provenance import provenance
 
+STORED = Path(__file__).parents[3] / "assets" / "runs"
 VIEW: dict[str, Any] = {"figure": "load", "against": "tokens_per_second"}
 ONE = Outcome(
     lane="ar",
@@ -77,6 +79,38 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [path.stem for path in paths] == [older.id, newer.id]
     assert len(problems) == 1
     assert problems[0].startswith("load.broken.json: ")
+
+
+def test_load_tests_of_before_there_were_pairs_open_and_keep_their_names() -> None:
+    found, problems = read_loads(STORED)
+    assert problems == []
+    assert {test.id for test in found} == {path.stem for path in STORED.glob(PATTERN)}
+
+
+def test_what_answers_gain_or_lose_against_ar_is_kept_and_shown_with_n(
+    tmp_path: Path, make_runner: Callable[..., Runner]
+) -> None:
+    paired = replace(ONE, lane="knob", requests=40, judged=40, right=10, against_ar=Changes(n=40, gained=1, lost=3))
+    test = made(results=(ONE, paired))
+    write_load(tmp_path, test)
+    assert read_loads(tmp_path) == ([test], [])
+    ar, knob = under_load_points(test).to_dict("records")
+    assert math.isnan(ar["points"])
+    assert knob["points"] == -5
+    assert -20 < knob["points_low"] < -5 < 0 < knob["points_high"] < 10
+    assert knob["goodput_low"] < knob["goodput"] == ONE.goodput < knob["goodput_high"] < ONE.offered
+    shown = ask(tmp_path, make_runner)
+    hovers = [text for trace in shown["figure"]["data"] for text in trace.get("hovertext", ())]
+    assert sum("accuracy against AR -5.0 [-" in text and "n = 40" in text for text in hovers) == len(hovers) / 2
+    assert sum("0.40 [0." in text for text in hovers) == len(hovers)
+    places = {column["label"]: place for place, column in enumerate(shown["table"]["columns"])}
+    cells = [
+        [row["cells"][places[name]][0] for name in ("Accuracy against AR (points)", "Pairs")]
+        for row in shown["table"]["rows"]
+    ]
+    assert cells[0] == ["", "0"]
+    assert cells[1][0].startswith("-5.0 [-")
+    assert cells[1][1] == "40"
 
 
 @pytest.mark.parametrize("wrong", [{"saturation": 0.0}, {"date": "yesterday"}, {"results": ()}, {"places": 0}])

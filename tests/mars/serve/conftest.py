@@ -1,4 +1,7 @@
-"""Real servers with the shipped checkpoint, each in a thread; `Steps` holds passes back until a test lets them go."""
+"""Real servers, each in a thread; `Steps` holds passes back until a test lets them go.
+
+With the shipped checkpoint, and with the adapter of SmolLM2 where its base is installed.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,16 @@ import pytest
 import uvicorn
 
 from mars.checkpoint import Checkpoint, load_checkpoint
+from mars.checkpoint.sources import unavailable
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Keys, Limits, protocol
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 
-CHECKPOINT = Path(__file__).parents[3] / "assets" / "checkpoints" / "mars-b8"
+ASSETS = Path(__file__).parents[3] / "assets"
+CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
+REAL = ASSETS / "adapters" / "smollm2-135m-mars"
 
 
 class Steps:
@@ -50,8 +56,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that a test asks."""
+    """A server that a test asks; its model has this name."""
 
+    name: str
     port: int
     service: AsyncService
     steps: Steps
@@ -102,7 +109,7 @@ def _serving() -> Iterator[Callable[..., Running]]:
     def start(checkpoint: Checkpoint, limits: Limits, keys: list[str] | None, options: dict[str, Any]) -> Running:
         metrics, steps = Metrics(), Steps()
         service = AsyncService(checkpoint, metrics, turn=steps.turn, **options)
-        served = Served(name="mars-b8", checkpoint=checkpoint, service=service)
+        served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service)
         metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
         app = build(LoadedModels({served.name: served}), limits, Keys(keys) if keys else None, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)
@@ -111,7 +118,7 @@ def _serving() -> Iterator[Callable[..., Running]]:
         thread.start()
         port = listening.getsockname()[1]
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
-        found = Running(port, service, steps, server, client)
+        found = Running(served.name, port, service, steps, server, client)
         found.until(lambda: server.started)
         running.append((found, thread))
         return found
@@ -130,3 +137,11 @@ def _serving() -> Iterator[Callable[..., Running]]:
 def served(serve: Callable[..., Running]) -> Running:
     """A server as it is started without options."""
     return serve()
+
+
+@pytest.fixture(scope="session")
+def real(serve: Callable[..., Running]) -> Running:
+    """The same with SmolLM2-135M and its adapter; skipped where the base is not installed."""
+    if missing := unavailable(str(REAL)):
+        pytest.skip(missing)
+    return serve(checkpoint=load_checkpoint(REAL, device="cpu"))

@@ -1,10 +1,16 @@
-"""Real clients: the openai package, sync and async, streaming; lm-eval; and texts that equal the engine's own."""
+"""Real clients: the openai package, sync and async, streaming; curl; lm-eval; and texts that equal the engine's own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -15,6 +21,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
 
+ROOT = Path(__file__).parents[3]
 QUESTION = "Which word is the opposite of hot?\nOptions: cold A, fast B, dry C, near D"
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": QUESTION}]}
 PROMPTS = (QUESTION, "Tom has 3 apples and buys 4 more. How many has he?", "Write a function that adds two numbers.")
@@ -30,16 +37,27 @@ WAYS: tuple[dict[str, Any], ...] = (
 
 
 def own_text(checkpoint: Checkpoint, prompt: str, ids: list[int] | None = None, **way: Any) -> str:
-    settings = DecodingSettings(
-        max_new_tokens=48, **{"block_size": 8, **{name: value for name, value in way.items() if name != "decoder"}}
-    )
+    usual = {"max_new_tokens": 48, "block_size": 8}
+    settings = DecodingSettings(**{**usual, **{name: value for name, value in way.items() if name != "decoder"}})
     prompts = [ids or checkpoint.encode(prompt)]
     return checkpoint.decode(output_ids(DECODERS[way["decoder"]](checkpoint.engine, prompts, settings)))
 
 
 @pytest.fixture
-def client(served: Any) -> Any:
+def client(served: Any) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as found:
+        yield found
+
+
+@pytest.fixture(params=["served", pytest.param("real", marks=pytest.mark.slow)])
+def either(request: pytest.FixtureRequest) -> Any:
+    """A server with the tiny model, and one with SmolLM2 and its adapter."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def either_client(either: Any) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{either.url}/v1", api_key="none", max_retries=0) as found:
         yield found
 
 
@@ -71,13 +89,39 @@ def test_requests_of_all_decoders_at_once_get_the_engines_own_texts(served: Any,
         assert text == own_text(checkpoint, prompt, **way), (prompt, way)
 
 
-def test_exact_decoding_writes_what_autoregressive_decoding_does(client: Any) -> None:
+def test_exact_decoding_writes_what_autoregressive_decoding_does(either: Any, either_client: Any) -> None:
+    asked = {"model": either.name, **CHAT, "max_tokens": 24}
     texts = [
-        client.chat.completions.create(model="mars-b8", **CHAT, extra_body={"decoder": name}).choices[0].message.content
+        either_client.chat.completions.create(**asked, extra_body={"decoder": name}).choices[0].message.content
         for name in ("autoregressive", "self_speculative", "jacobi")
     ]
     assert texts[0]
     assert len(set(texts)) == 1
+
+
+def test_the_async_client_gets_the_same_texts_and_usage_streamed_or_not(either: Any, either_client: Any) -> None:
+    asked = {"model": either.name, "max_tokens": 16}
+    turns = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
+    alone = [either_client.chat.completions.create(messages=one, **asked) for one in turns]
+
+    async def ask_all() -> list[tuple[str, Any]]:
+        async with openai.AsyncOpenAI(base_url=f"{either.url}/v1", api_key="none", max_retries=0) as client:
+
+            async def streamed(messages: Any) -> tuple[str, Any]:
+                options = {"include_usage": True}
+                found = client.chat.completions.create(messages=messages, stream=True, stream_options=options, **asked)
+                events = [event async for event in await found]
+                return "".join(event.choices[0].delta.content or "" for event in events[:-1]), events[-1].usage
+
+            async def whole(messages: Any) -> tuple[str, Any]:
+                found = await client.chat.completions.create(messages=messages, **asked)
+                return found.choices[0].message.content, found.usage
+
+            return await asyncio.gather(*(way(messages) for messages in turns for way in (streamed, whole)))
+
+    expected = [(one.choices[0].message.content, one.usage) for one in alone for _ in range(2)]
+    assert all(text and 0 < usage.completion_tokens <= 16 for text, usage in expected)
+    assert asyncio.run(ask_all()) == expected
 
 
 def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -> None:
@@ -94,18 +138,18 @@ def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -
     assert found.choices[0].message.content == own_text(checkpoint, "", ids, decoder="autoregressive")
 
 
-def test_a_stream_has_one_event_a_pass_and_usage(client: Any) -> None:
+def test_a_stream_has_one_event_a_pass_and_usage(either: Any, either_client: Any) -> None:
     # Not exact decoding, whose controller may propose nothing on a busy machine: each pass then adds one token.
     options = {"include_usage": True, "continuous_usage_stats": True}
     way = {"decoder": "sliding_window", "threshold": 0.6}
-    asked = {"model": "mars-b8", **CHAT}
-    with client.chat.completions.create(**asked, stream=True, stream_options=options, extra_body=way) as stream:
+    asked = {"model": either.name, **CHAT, "max_tokens": 24}
+    with either_client.chat.completions.create(**asked, stream=True, stream_options=options, extra_body=way) as stream:
         events = list(stream)
-    whole = client.chat.completions.create(**asked, extra_body={**way, "records": True})
+    whole = either_client.chat.completions.create(**asked, extra_body={**way, "records": True})
     assert events[0].choices[0].delta.role == "assistant"
     text = "".join(event.choices[0].delta.content or "" for event in events[:-1])
     assert text == whole.choices[0].message.content
-    assert events[-2].choices[0].finish_reason == "stop"
+    assert events[-2].choices[0].finish_reason == whole.choices[0].finish_reason in ("stop", "length")
     assert events[-1].choices == []
     assert events[-1].usage == whole.usage
     counts = [event.usage.completion_tokens for event in events[:-1]]
@@ -176,6 +220,51 @@ def test_errors_are_the_clients_own(served: Any, client: Any) -> None:
         client.chat.completions.create(model="mars-b8", messages=[{"role": "user", "content": "word " * 2000}])
     assert [model.id for model in client.models.list()] == ["mars-b8"]
     assert client.models.retrieve("mars-b8").id == "mars-b8"
+
+
+@pytest.fixture(scope="module")
+def curl() -> str:
+    """The command; in CI it may not be missing (tests/ci_plugin.py)."""
+    return shutil.which("curl") or pytest.skip("no curl on this machine: install curl")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_curl_asks_it(served: Any, checkpoint: Checkpoint, curl: str, stream: bool) -> None:
+    """With the options that docs/serving.md shows: no header says that the body is JSON."""
+    body = json.dumps({**CHAT, "max_tokens": 48, "stream": stream})
+    command = [curl, "--noproxy", "*", "-sS", "-N", f"{served.url}/v1/chat/completions", "-d", body]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    if stream:
+        *events, done = [line.removeprefix("data: ") for line in said.split("\n\n") if line]
+        assert done == "[DONE]"
+        text = "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events)
+    else:
+        text = json.loads(said)["choices"][0]["message"]["content"]
+    assert text == own_text(checkpoint, QUESTION, decoder="autoregressive")
+
+
+@pytest.mark.slow
+def test_the_command_of_lm_eval_asks_it(served: Any, checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """As docs/serving.md has it, on a task of two problems that lies here."""
+    pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
+    model = f"model={served.name},base_url={served.url}/v1/chat/completions,max_retries=1"
+    options = "--model local-chat-completions --tasks local_sums --limit 2 --apply_chat_template --log_samples"
+    places = ["--include_path", "tests/data/lm_eval", "--output_path", str(tmp_path / "found")]
+    command = [sys.executable, "-m", "lm_eval", *options.split(), "--model_args", model, *places]
+    env = {**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "datasets"), "NO_PROXY": "*"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [file] = (tmp_path / "found").rglob("samples_local_sums_*.jsonl")
+    samples = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        sample = json.loads(line)
+        samples[sample["doc_id"]] = sample["arguments"]["gen_args_0"]["arg_0"], sample["resps"]
+    assert len(samples) == 2
+    for asked, [[answer]] in samples.values():
+        turns = json.loads(asked[0] if isinstance(asked, list) else asked)
+        text = own_text(checkpoint, "", checkpoint.encode_chat(turns), decoder="autoregressive", max_new_tokens=24)
+        ends = [place for stop in ("Q:", "\n\n", ". ") if (place := text.find(stop)) >= 0]
+        assert answer == text[: min(ends, default=len(text))]
 
 
 def test_lm_eval_asks_it(served: Any, checkpoint: Checkpoint) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from mars.serve import conformance
 from mars.serve.conformance import IGNORED_HEADER, PARAMETERS, Parameter, Route
-from mars.serve.schema import ChatRequest, CompletionRequest, Request
+from mars.serve.schema import ChatRequest, CompletionRequest, Request, StreamOptions
 
 PAGE = Path(__file__).parents[3] / "docs" / "serving.md"
 BODIES: dict[Route, tuple[str, dict[str, Any]]] = {
@@ -17,6 +17,8 @@ BODIES: dict[Route, tuple[str, dict[str, Any]]] = {
     "completions": ("completions", {"prompt": "Hello", "max_tokens": 2}),
 }
 KINDS: dict[Route, type[Request]] = {"chat": ChatRequest, "completions": CompletionRequest}
+OURS = {"decoder", "threshold", "block_size", "records"}
+NOT_IN_THE_CLIENT: dict[Route, set[str]] = {"chat": {"ignore_eos"}, "completions": {"ignore_eos", "safety_identifier"}}
 NEEDS = {"top_logprobs": {"logprobs": True}, "stream_options": {"stream": True}}
 
 
@@ -31,7 +33,8 @@ def cases(examples: str) -> list[Any]:
 
 def send(served: Any, route: Route, parameter: Parameter, value: Any) -> Any:
     path, body = BODIES[route]
-    return served.post(path, json={**body, **NEEDS.get(parameter.name, {}), parameter.name: value})
+    name, _, within = parameter.name.partition(".")
+    return served.post(path, json={**body, **NEEDS.get(name, {}), name: {within: value} if within else value})
 
 
 @pytest.mark.parametrize(("parameter", "route", "value"), cases("examples"))
@@ -74,6 +77,27 @@ def test_an_unknown_parameter_is_refused_by_name(served: Any, route: Route) -> N
     found = served.post(path, json={**body, "temprature": 0.5})
     assert found.status_code == 400
     assert "temprature" in found.json()["error"]["message"]
+
+
+def test_the_list_has_every_parameter_of_the_pinned_client() -> None:
+    """What a new version of the openai package adds has to be treated here too."""
+    openai = pytest.importorskip("openai", reason="requirements-eval.txt is not installed")
+    from openai.types import completion_create_params as completions
+    from openai.types.chat import chat_completion_stream_options_param as stream_options
+    from openai.types.chat import completion_create_params as chat
+
+    options = {f"stream_options.{name}" for name in get_type_hints(stream_options.ChatCompletionStreamOptionsParam)}
+    ours = {f"stream_options.{name}" for name in StreamOptions.model_fields}
+    modules: dict[Route, Any] = {"chat": chat, "completions": completions}
+    for route, module in modules.items():
+        kinds = (module.CompletionCreateParamsNonStreaming, module.CompletionCreateParamsStreaming)
+        theirs = {name for kind in kinds for name in get_type_hints(kind)} | options
+        listed = set(conformance.known(route))
+        new = sorted(theirs - listed - ours)
+        assert not new, (
+            f"openai {openai.__version__} has for {route} also {', '.join(new)}: see mars/serve/conformance.py"
+        )
+        assert listed - theirs == OURS | NOT_IN_THE_CLIENT[route], "no longer, or never, there"
 
 
 def test_the_page_has_the_list() -> None:

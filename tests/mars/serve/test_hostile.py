@@ -1,4 +1,7 @@
-"""Requests that nobody should send: each gets a status and a sentence, and the server goes on."""
+"""Requests that nobody should send: each gets a status and a sentence, and the server goes on.
+
+`HOSTILE` counts those that come in lists. Beside them are single ones, which break off, dawdle, or send too much.
+"""
 
 from __future__ import annotations
 
@@ -53,28 +56,29 @@ def test_any_text_is_answered(served: Any, text: str) -> None:
     assert found.json()["choices"]
 
 
+BODIES = (
+    *(b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"{}", b'{"messages": 1}', b"[" * 100_000, b'{"a":' * 50_000),
+    b'{"messages": [{"role": "user", "content": "x"}], "temperature": NaN}',
+    b'{"messages": [{"role": "user", "content": "x"}], "temperature": 1e999}',
+    b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": ' + b"9" * 5000 + b"}",
+    b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1000000000}',
+    b'{"messages": [{"role": "user", "content": "x"}], "threshold": -Infinity}',
+    b'{"messages": [{"role": "user", "content": "x"}], "decoder": "block_cached"}',
+    b'{"messages": [{"role": "user", "content": "x"}], "decoder": "../../etc/passwd"}',
+    b'{"messages": [{"role": "root", "content": "x"}]}',
+    b'{"messages": [{"content": "x"}]}',
+    b'{"messages": [[]]}',
+    b'{"messages": [{"role": "user", "content": "x", "tool_calls": []}]}',
+    b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 2}',
+    b'{"messages": [{"role": "user", "content": "x"}], "decoder": "\\ud800"}',
+    b'{"messages": [{"role": "\\ud800", "content": "x"}]}',
+    b'{"messages": [{"role": "user", "content": "x"}], "__proto__": {"n": 2}}',
+    b'{"messages": [{"role": "user", "content": "x"}], "' + b"k" * 10_000 + b'": 1}',
+)
+
+
 @pytest.mark.parametrize(
-    "body",
-    [
-        *(b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"{}", b'{"messages": 1}', b"[" * 100_000, b'{"a":' * 50_000),
-        b'{"messages": [{"role": "user", "content": "x"}], "temperature": NaN}',
-        b'{"messages": [{"role": "user", "content": "x"}], "temperature": 1e999}',
-        b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": ' + b"9" * 5000 + b"}",
-        b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1000000000}',
-        b'{"messages": [{"role": "user", "content": "x"}], "threshold": -Infinity}',
-        b'{"messages": [{"role": "user", "content": "x"}], "decoder": "block_cached"}',
-        b'{"messages": [{"role": "user", "content": "x"}], "decoder": "../../etc/passwd"}',
-        b'{"messages": [{"role": "root", "content": "x"}]}',
-        b'{"messages": [{"content": "x"}]}',
-        b'{"messages": [[]]}',
-        b'{"messages": [{"role": "user", "content": "x", "tool_calls": []}]}',
-        b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 2}',
-        b'{"messages": [{"role": "user", "content": "x"}], "decoder": "\\ud800"}',
-        b'{"messages": [{"role": "\\ud800", "content": "x"}]}',
-        b'{"messages": [{"role": "user", "content": "x"}], "__proto__": {"n": 2}}',
-        b'{"messages": [{"role": "user", "content": "x"}], "' + b"k" * 10_000 + b'": 1}',
-    ],
-    ids=lambda body: re.sub(rb"[^\w]+", b"-", body[-40:]).decode("ascii", "ignore"),
+    "body", BODIES, ids=lambda body: re.sub(rb"[^\w]+", b"-", body[-40:]).decode("ascii", "ignore")
 )
 def test_a_wrong_body_is_refused_in_a_sentence(served: Any, body: bytes) -> None:
     found = served.post(content=body)
@@ -101,7 +105,6 @@ WRONG: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
 def test_wrong_values_are_refused_by_name(served: Any, name: str, value: Any) -> None:
-    """Together with the tests around it, these are more than a hundred requests that nobody should send."""
     found = served.post(json={**CHAT, name: value})
     assert found.status_code == (404 if name == "model" and isinstance(value, str) else 400), found.text
     error = found.json()["error"]
@@ -109,36 +112,40 @@ def test_wrong_values_are_refused_by_name(served: Any, name: str, value: Any) ->
     assert error["param"] == name
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/v1/chat/completions", 405),
-        ("POST", "/v1/models", 405),
-        ("DELETE", "/health", 405),
-        ("GET", "/v1/models/other", 404),
-        ("GET", "/v1/models/../../etc/passwd", 404),
-        ("GET", "/docs", 404),
-        ("GET", "/openapi.json", 404),
-        ("GET", "/v1", 404),
-        ("POST", "/v1/embeddings", 404),
-        ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
-        ("POST", "/v1/chat/completions/", 404),
-    ],
+ABSENT = (
+    ("GET", "/v1/chat/completions", 405),
+    ("POST", "/v1/models", 405),
+    ("DELETE", "/health", 405),
+    ("GET", "/v1/models/other", 404),
+    ("GET", "/v1/models/../../etc/passwd", 404),
+    ("GET", "/docs", 404),
+    ("GET", "/openapi.json", 404),
+    ("GET", "/v1", 404),
+    ("POST", "/v1/embeddings", 404),
+    ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
+    ("POST", "/v1/chat/completions/", 404),
 )
+
+
+@pytest.mark.parametrize(("method", "path", "status"), ABSENT)
 def test_what_is_not_there_says_so(served: Any, method: str, path: str, status: int) -> None:
     found = served.client.request(method, path)
     assert found.status_code == status
     assert found.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "header",
-    [None, "", "Bearer", "Bearer wrong", f"Basic {KEY}", KEY, f"Bearer {KEY}x", "Bearer " + "x" * 9000],
-)
+KEYS = (None, "", "Bearer", "Bearer wrong", f"Basic {KEY}", KEY, f"Bearer {KEY}x", "Bearer " + "x" * 9000)
+
+
+@pytest.mark.parametrize("header", KEYS)
 def test_a_wrong_key_is_refused(keyed: Any, header: str | None) -> None:
     found = keyed.post(json=CHAT, headers={} if header is None else {"Authorization": header})
     assert found.status_code == 401
-    assert found.json()["error"]["code"] == "invalid_api_key"
+    error = found.json()["error"]
+    assert (error["code"], error["message"].partition(":")[0]) == (
+        "invalid_api_key",
+        "the API key is missing or wrong",
+    )
     assert KEY not in found.text
 
 
@@ -169,28 +176,67 @@ def test_who_still_sends_a_large_body_gets_the_answer_too(strict: Any) -> None:
         for rest in (f"{len(part):x}\r\n".encode(), part, b"\r\n0\r\n\r\n"):
             connection.sendall(rest)
             time.sleep(0.05)
-        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"10,000 bytes" in answer
 
 
 def test_a_half_sent_body_is_given_up(strict: Any) -> None:
     status, body = answered(strict, post(100), b'{"messages": [')
     assert (status, json.loads(body)["error"]["code"]) == (408, "timeout")
+    assert json.loads(body)["error"]["message"] == "the body did not arrive within 0.5 seconds"
 
 
-def test_a_half_sent_head_is_given_up(strict: Any) -> None:
+HALF_HEADS = (b"P", b"POST /v1/chat/completions HTTP/1.1", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nA: b")
+
+
+@pytest.mark.parametrize("head", HALF_HEADS)
+def test_a_half_sent_head_is_given_up(strict: Any, head: bytes) -> None:
+    status, body = answered(strict, head)
+    assert (status, json.loads(body)["error"]["code"]) == (408, "timeout")
+    assert json.loads(body)["error"]["message"] == "the head did not arrive within 0.5 seconds"
+
+
+def test_a_silent_connection_is_closed(strict: Any) -> None:
+    """Nothing was asked, so nothing can be answered: browsers open connections that they may never use."""
     with strict.connect() as connection:
-        connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost:")
-        assert connection.recv(100) == b""
-    with strict.connect() as connection:
         assert connection.recv(100) == b""
 
 
-@pytest.mark.parametrize("head", [b"\x16\x03\x01\x02\x00\x01\x00", b"\r\n\r\nxx\r\n\r\n"])
+NO_HTTP = (
+    b"\x16\x03\x01\x02\x00\x01\x00",
+    b"\r\n\r\nxx",
+    b"GET /a b HTTP/1.1",
+    b"GET / HTTP/1.1\r\nno colon",
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1",
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2",
+)
+
+
+@pytest.mark.parametrize("head", NO_HTTP, ids=range(len(NO_HTTP)))
 def test_what_is_no_http_is_refused(served: Any, head: bytes) -> None:
-    assert answered(served, head + b"\r\n\r\n")[0] == 400
+    status, body = answered(served, head + b"\r\n\r\n")
+    assert status == 400
+    assert json.loads(body)["error"]["message"] == "what was sent is not HTTP/1.1: send a request"
+
+
+HOSTILE = {
+    "texts": len(TRICKS),
+    "bodies": len(BODIES),
+    "values": sum(map(len, WRONG.values())),
+    "addresses": len(ABSENT),
+    "keys": len(KEYS),
+    "half heads": len(HALF_HEADS),
+    "no HTTP": len(NO_HTTP),
+}
+
+
+def test_there_are_a_hundred_of_them() -> None:
+    assert sum(HOSTILE.values()) >= 100, HOSTILE
 
 
 def test_a_reader_that_does_not_read_loses_its_connection(strict: Any) -> None:
+    """Nothing can be sent to who takes nothing: the status went out at the beginning, and no sentence can follow."""
     body = json.dumps({**CHAT, "max_tokens": 900, "stream": True, "logprobs": True, "top_logprobs": 20}).encode()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -210,6 +256,7 @@ def test_too_many_requests_at_once_are_told_to_wait(strict: Any) -> None:
     assert found.status_code == 429
     assert found.headers["retry-after"] == "1"
     assert found.json()["error"]["type"] == "rate_limit_error"
+    assert "2 requests at once" in found.json()["error"]["message"]
 
 
 def test_keys_come_from_a_file(tmp_path: Any) -> None:
