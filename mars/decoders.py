@@ -204,7 +204,7 @@ _ENTRIES = (
         family="masks",
         settings=("threshold", "block_size", "score", *SAMPLING),
         needs="diffusion",
-        function="mars.decoding.block_diffusion:block_diffusion",
+        function="mars.decoding.published.block_diffusion:block_diffusion",
         alone="its rows go on to the next block together",
         phases=("prefill", "denoise"),
     ),
