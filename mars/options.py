@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, DecodingSettings
 from mars.decoders import DecoderInfo
 
-DEFAULT_BLOCK_SIZE = 8
 DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
 SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
 TASKS_DECIDE = ("max_new_tokens", "temperature", "top_p")
 """The settings for which a task has a value of its own."""
-_SAID = {"block_size": "as trained, else 8", "temperature": "0", "top_p": "1"}
+_SAID = {"block_size": f"as trained, else {DEFAULT_BLOCK_SIZE}", "temperature": "0", "top_p": "1"}
 _NEEDS = {
     "causal": "any checkpoint",
     "masks": "a MARS checkpoint",

@@ -23,7 +23,7 @@ from analysis.text_table import aligned
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings, LayoutName
 from mars.decoders import EXACT
-from mars.options import DEFAULT_BLOCK_SIZE, add_base_options, add_invariant_option
+from mars.options import add_base_options, add_invariant_option
 from mars.tasks import TASKS
 
 HELP = "whether self_speculative writes what autoregressive writes"
@@ -71,9 +71,7 @@ def run(options: argparse.Namespace) -> int:
     layouts, batch_sizes = _parse_layouts(options.layouts), parse_sizes(options.batch_sizes)
     DecodingSettings(max_new_tokens=options.max_new_tokens)
     checkpoint = load_source(options.checkpoint, options)
-    settings = DecodingSettings(
-        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE, max_new_tokens=options.max_new_tokens
-    )
+    settings = DecodingSettings(block_size=checkpoint.usual_block_size, max_new_tokens=options.max_new_tokens)
     prompts = [checkpoint.encode(problem.prompt) for problem in plan.in_turn()]
     with tqdm(total=(1 + len(layouts)) * len(batch_sizes), unit="run", file=sys.stderr) as bar:
         found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))

@@ -24,8 +24,8 @@ from analysis.decoding.decoder_specs import (
 )
 from mars import decoders
 from mars.checkpoint.checkpoint import DTYPES
-from mars.config import DecodingSettings
-from mars.options import DEFAULT_BLOCK_SIZE, SOURCES, add_base_options, add_invariant_option
+from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
+from mars.options import SOURCES, add_base_options, add_invariant_option
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     source = options.checkpoint or DEFAULT_CHECKPOINT
     models = Models.load(options, source)
     checkpoint, device = models.checkpoint, models.checkpoint.engine.device
-    settings = _settings(options, checkpoint.block_size)
+    settings = _settings(options, checkpoint.usual_block_size)
     specs = _specs(decoders, settings, models)
     cases = cases_of(specs, models, settings, plan.sample())
     if options.llama_cpp:
@@ -108,9 +108,9 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
 
 
-def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSettings:
+def _settings(options: argparse.Namespace, block_size: int = DEFAULT_BLOCK_SIZE) -> DecodingSettings:
     return DecodingSettings(
-        block_size=block_size or DEFAULT_BLOCK_SIZE,
+        block_size=block_size,
         threshold=parse_threshold(options.threshold),
         max_new_tokens=options.max_new_tokens,
     )
@@ -118,7 +118,7 @@ def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSe
 
 def _check_settings(options: argparse.Namespace, decoders: str | None) -> None:
     """Say what is wrong with the settings before any weights are read."""
-    settings = _settings(options, None)
+    settings = _settings(options)
     if decoders is not None:
         for spec in parse_decoder_specs(decoders, settings.threshold):
             spec.settings(settings)

@@ -16,7 +16,7 @@ from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
-from mars.options import DEFAULT_BLOCK_SIZE, add_base_options
+from mars.options import add_base_options
 
 HELP = "measure a checkpoint and write its model card, README.md, into its folder"
 _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
@@ -71,7 +71,7 @@ def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:
 def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: argparse.Namespace) -> Row:
     decoder = decoders.USUAL if checkpoint.supports_masks else decoders.BASELINE
     settings = DecodingSettings(
-        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE,
+        block_size=checkpoint.usual_block_size,
         threshold=threshold,
         max_new_tokens=options.max_new_tokens,
     )

@@ -13,9 +13,8 @@ from analysis.sweeps.models import Key, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan
 from mars import decoders
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
-from mars.config import DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoders import Needs
-from mars.options import DEFAULT_BLOCK_SIZE
 from mars.tasks import Problem, numbered
 
 

@@ -24,7 +24,7 @@ from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
-from mars.config import DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
 from mars.decoding.service import Stream, service_of
@@ -53,6 +53,11 @@ class Checkpoint:
     block_size: int | None
     record: dict[str, Any]
     dtype: str = "float32"
+
+    @property
+    def usual_block_size(self) -> int:
+        """`block_size`, or the default of a model that was trained with none."""
+        return self.block_size or DEFAULT_BLOCK_SIZE
 
     @property
     def supports_masks(self) -> bool:

@@ -17,7 +17,6 @@ from mars.control import Control
 from mars.decoders import DecoderInfo
 from mars.decoding.controller import Controller
 from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
-from mars.options import DEFAULT_BLOCK_SIZE
 from mars.records import ForwardPass
 from mars.serve.guard import ApiError
 from mars.serve.metrics import Metrics
@@ -233,4 +232,4 @@ class Served:
     @property
     def usual_block_size(self) -> int:
         """The block size unless a request names one."""
-        return self.block_size or self.checkpoint.block_size or DEFAULT_BLOCK_SIZE
+        return self.block_size or self.checkpoint.usual_block_size
