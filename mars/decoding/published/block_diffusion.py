@@ -24,14 +24,14 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from mars.acceptance import Read, passes, read, thresholds, to_host
+from mars.acceptance import Read, meets_threshold, passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
 from mars.decoding.method import MASK
 from mars.decoding.published.lockstep import prompt_chunks
 from mars.decoding.sequences import drop
-from mars.decoding.trace import meets_threshold, trace
+from mars.decoding.trace import trace
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import FinishReason, ForwardPass, Proposal, Reason, RowPass, Trace
