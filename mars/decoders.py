@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mars.config import SETTINGS
 from mars.records import Phase
@@ -24,6 +24,9 @@ WINDOW = ("threshold", "block_size", "score", "extra_proposal")
 
 FamilyName = Literal["ar", "masks", "exact"]
 Needs = Literal["causal", "masks", "diffusion"]
+Stage = Literal["sft", "mars", "block_diffusion"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+"""The stages of training, adapters aside; which decoders they are for, `kinds_after` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

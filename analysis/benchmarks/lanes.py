@@ -12,11 +12,11 @@ from typing import Any
 
 from analysis.benchmarks.questions import fingerprint
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec, check_runnable, parse_decoder_specs
-from analysis.runs.schema import STAGES, run_id
+from analysis.runs.schema import run_id
 from analysis.sweeps.models import describe
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
-from mars.decoders import drafted
+from mars.decoders import STAGES, drafted
 from mars.engine import ModelEngine
 from mars.provenance import hardware
 

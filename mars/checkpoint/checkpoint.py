@@ -36,7 +36,7 @@ __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 DEVICES = ("auto", "cpu", "cuda")
 SMALL = 2**24  # weights of a model that float32 serves as well on a CPU, and that may be held twice
-STAGES = ("sft", "mars", "block_diffusion", "adapter")
+STAGES = (*decoders.STAGES, "adapter")
 _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 
 
