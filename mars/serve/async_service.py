@@ -19,12 +19,12 @@ from mars.decoding.controller import Controller
 from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
 from mars.records import ForwardPass
 from mars.serve.guard import ApiError
+from mars.serve.limits import PLACES, QUEUE
 from mars.serve.metrics import Metrics
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-PLACES, QUEUE = 8, 64
 LONGEST_WAIT_SECONDS = 60
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,8 @@ from mars.serve import conformance, remote
 from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
-from mars.serve.guard import ApiError, Guard, Keys, Limits, until_gone
+from mars.serve.guard import ApiError, Guard, Keys, until_gone
+from mars.serve.limits import Limits
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import (
     ChatRequest,

@@ -18,7 +18,8 @@ import uvicorn
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Keys, Limits, protocol
+from mars.serve.guard import Keys, protocol
+from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 
