@@ -16,6 +16,8 @@ LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 
 DEFAULT_THRESHOLD = 0.95
 DEFAULT_BLOCK_SIZE = 8
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("float32", "bfloat16")
 MAX_BLOCK_SIZE = 64
 MAX_ALTERNATIVES = 20
 MAX_CACHE_BLOCK_SIZE = 1024

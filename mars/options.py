@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mars import decoders
-from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, DEVICES, DTYPES, SETTINGS, DecodingSettings
 from mars.decoders import DecoderInfo
 
 DEFAULT_ENTROPY = 0.3
@@ -38,13 +38,7 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
     for name, setting in SETTINGS.items():
         if setting.option:
             _add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
-    add(
-        "--dtype",
-        default="auto",
-        choices=("auto", "float32", "bfloat16"),
-        help="default: bfloat16 on CUDA, and on a CPU that is measured to be faster with it; tiny models float32",
-    )
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser)
 
 
 def add_base_options(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +46,14 @@ def add_base_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--base", metavar="SOURCE", help="the base of an adapter (default: the one that it was trained on)")
     add("--allow-other-base", action="store_true", help="run an adapter on a base with other weights as well")
+
+
+def add_device_options(parser: argparse.ArgumentParser, *, dtype: bool = True) -> None:
+    """Add --device and, unless told otherwise, --dtype."""
+    parser.add_argument("--device", default="auto", choices=DEVICES, help="default: CUDA where there is one")
+    if dtype:
+        about = "default: bfloat16 on CUDA, and on a CPU that is measured to be faster with it; tiny models float32"
+        parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help=about)
 
 
 def add_invariant_option(parser: argparse.ArgumentParser) -> None:

@@ -21,9 +21,9 @@ from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
 from analysis.text_table import aligned
 from mars.checkpoint.loading import load_source
-from mars.config import DecodingSettings, LayoutName
+from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
-from mars.options import add_base_options, add_invariant_option
+from mars.options import add_base_options, add_device_options, add_invariant_option
 from mars.tasks import TASKS
 
 HELP = "whether self_speculative writes what autoregressive writes"
@@ -51,10 +51,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--dtype",
         default="float32",
-        choices=("float32", "bfloat16"),
+        choices=DTYPES,
         help="float32: every text must be identical; bfloat16: no gap may be wide (default: float32)",
     )
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser, dtype=False)
     agree_questions.add_options(parser)
     add("--json", action="store_true", help="also print one JSON object, as the last line")
 

@@ -23,9 +23,8 @@ from analysis.decoding.decoder_specs import (
     parse_threshold,
 )
 from mars import decoders
-from mars.checkpoint.checkpoint import DTYPES
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
-from mars.options import SOURCES, add_base_options, add_invariant_option
+from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 
@@ -53,8 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
     add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
-    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser)
     add("--markdown", action="store_true", help="print Markdown instead of plain text")
     add("--json", action="store_true", help="also print one JSON object, as the last line")
     step_times.add_options(parser)

@@ -15,7 +15,7 @@ from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load_source
-from mars.config import DecodingSettings
+from mars.config import DTYPES, DecodingSettings
 from mars.options import add_base_options
 
 HELP = "measure a checkpoint and write its model card, README.md, into its folder"
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, required=True, metavar="S", help="another seed takes other problems")
     add("--batch-size", type=int, default=16, metavar="B", help="problems in one forward pass (default: 16)")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
-    add("--dtype", default="float32", choices=("float32", "bfloat16"), help="default: float32")
+    add("--dtype", default="float32", choices=DTYPES, help="default: float32")
 
 
 def run(options: argparse.Namespace) -> None:

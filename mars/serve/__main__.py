@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
-from mars.options import SOURCES, add_base_options, add_invariant_option, parse_threshold, whole
+from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
 from mars.serve.budget import RUNS
 from mars.serve.limits import PLACES, QUEUE, Limits
 
@@ -98,8 +98,7 @@ def parser() -> argparse.ArgumentParser:
     add("--name", help="what requests call it (default: the checkpoint's own name)")
     add_base_options(command)
     add_invariant_option(command)
-    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    add_device_options(command)
     add("--threads", type=whole(1, 1024), metavar="N", help="CPU threads of a forward pass")
     add("--decoder", metavar="NAME", help="for requests that name none (default: exact decoding, else autoregressive)")
     add(
