@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))
     holds = all(agreement.holds(options.dtype) for agreement in found)
     where = machine(checkpoint.dtype, checkpoint.engine.device)
-    sys.stdout.write(f"{_table(found)}\n\n{_verdict(found, options.dtype)}\n{NOTE}")
+    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{NOTE}")
     sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
     if options.json:
         described = {
@@ -127,7 +127,7 @@ def _table(found: Sequence[Agreement]) -> str:
     return aligned([HEADING, *lines])
 
 
-def _verdict(found: Sequence[Agreement], dtype: str) -> str:
+def _summary(found: Sequence[Agreement], dtype: str) -> str:
     broken = [agreement for agreement in found if not agreement.holds(dtype)]
     names = "; ".join(f"{_label(agreement)} at batch size {agreement.batch_size}" for agreement in broken)
     if dtype == "float32":

@@ -43,7 +43,7 @@ PATHS = (
 )
 _OWN = ("threshold", "block_size")
 _log = logging.getLogger(__name__)
-Asked = TypeVar("Asked", bound=Request)
+Body = TypeVar("Body", bound=Request)
 
 
 class Catalogue(Protocol):
@@ -323,7 +323,7 @@ def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
     )
 
 
-async def _read(request: HttpRequest, kind: type[Asked], route: Route) -> tuple[Asked, tuple[str, ...]]:
+async def _read(request: HttpRequest, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
     """The request, checked, and the names of its parameters that have no effect."""
     request.state.began = time.monotonic()
     try:
