@@ -272,5 +272,6 @@ def as_json() -> str:
 
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:
-    """Without what only Python needs."""
-    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone")}
+    """Without what only Python needs; `continued` is its family with the setting `continuation`."""
+    told = {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone", "continues")}
+    return told | {"continued": decoder.family_with(continuation=True)}
