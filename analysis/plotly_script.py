@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 
 PATH = Path(__file__).parent / "figures" / "plotly-cartesian.min.js"
-TRACES = ("scatter", "bar", "heatmap")
-"""The kinds of traces that we draw; all are in it."""
 
 
 @cache

@@ -17,6 +17,7 @@ from app.runs.run import ProblemName, RunQuestion, to_json
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
+from mars.options import add_device_options
 from mars.schema import checked
 from mars.tasks import TASKS
 
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="record each lane N times and keep the fastest: the text is the same, and a busy machine's pauses go",
     )
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the models run")
+    add_device_options(command, dtype=False)
     add("--output", type=Path, required=True, metavar="FILE.json", help="where to write the run")
     return command
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -110,8 +111,13 @@ def thresholds(values: Sequence[float | None], score: ScoreName, device: torch.d
 
 def passes(scores_RW: torch.Tensor, thresholds_R: torch.Tensor, score: ScoreName) -> torch.Tensor:
     """Which scores [R, W] meet the threshold of their row, in double precision, as a reader of the records compares."""
-    limits_R1 = thresholds_R[:, None]
-    return scores_RW.double() <= limits_R1 if score == "entropy" else scores_RW.double() >= limits_R1
+    found: torch.Tensor = meets_threshold(scores_RW.double(), thresholds_R[:, None], score)
+    return found
+
+
+def meets_threshold(value: Any, threshold: Any, score: ScoreName) -> Any:
+    """Whether scores meet thresholds, numbers or tensors; for entropy lower is surer."""
+    return value <= threshold if score == "entropy" else value >= threshold
 
 
 def threshold_prefix(

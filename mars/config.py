@@ -15,6 +15,9 @@ SCORES: tuple[str, ...] = get_args(ScoreName)
 LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 
 DEFAULT_THRESHOLD = 0.95
+DEFAULT_BLOCK_SIZE = 8
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("float32", "bfloat16")
 MAX_BLOCK_SIZE = 64
 MAX_ALTERNATIVES = 20
 MAX_CACHE_BLOCK_SIZE = 1024
@@ -224,7 +227,7 @@ class DecodingSettings(MethodSettings):
     """
 
     block_size: int = _field(
-        8,
+        DEFAULT_BLOCK_SIZE,
         title="Block size",
         about="tokens proposed per pass, the first included",
         option="block-size",

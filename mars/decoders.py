@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mars.config import SETTINGS
 from mars.records import Phase
@@ -24,6 +24,9 @@ WINDOW = ("threshold", "block_size", "score", "extra_proposal")
 
 FamilyName = Literal["ar", "masks", "exact"]
 Needs = Literal["causal", "masks", "diffusion"]
+Stage = Literal["sft", "mars", "block_diffusion"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+"""The stages of training, adapters aside; which decoders they are for, `kinds_after` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +207,7 @@ _ENTRIES = (
         family="masks",
         settings=("threshold", "block_size", "score", *SAMPLING),
         needs="diffusion",
-        function="mars.decoding.block_diffusion:block_diffusion",
+        function="mars.decoding.published.block_diffusion:block_diffusion",
         alone="its rows go on to the next block together",
         phases=("prefill", "denoise"),
     ),
@@ -269,5 +272,6 @@ def as_json() -> str:
 
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:
-    """Without what only Python needs."""
-    return {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone")}
+    """Without what only Python needs; `continued` is its family with the setting `continuation`."""
+    told = {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone", "continues")}
+    return told | {"continued": decoder.family_with(continuation=True)}

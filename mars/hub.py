@@ -23,13 +23,13 @@ from mars.chat import MASK_TOKEN
 from mars.checkpoint.adapter import load_adapter
 from mars.checkpoint.checkpoint import by_block_diffusion, mask_training, read_record
 from mars.checkpoint.weights import Stamp, load_tokenizer, stamp_of
-from mars.config import MAX_SEED, SETTINGS, DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, MAX_SEED, SETTINGS, DecodingSettings
 from mars.decoding import DECODERS
 from mars.engine import Engine, ModelEngine
 from mars.engine.adapter import Adapter
 from mars.engine.network import weights_version
 from mars.metrics import output_ids
-from mars.options import DEFAULT_BLOCK_SIZE, DEFAULT_ENTROPY
+from mars.options import DEFAULT_ENTROPY
 from mars.records import ForwardPass
 
 FROM_CONFIG = {*decoders.SAMPLING, "max_new_tokens", "use_cache"}

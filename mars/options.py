@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, DEVICES, DTYPES, SETTINGS, DecodingSettings
 from mars.decoders import DecoderInfo
 
-DEFAULT_BLOCK_SIZE = 8
 DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
 SOURCES = "checkpoint folder, Hub id, GGUF file or smollm2-135m"
 TASKS_DECIDE = ("max_new_tokens", "temperature", "top_p")
 """The settings for which a task has a value of its own."""
-_SAID = {"block_size": "as trained, else 8", "temperature": "0", "top_p": "1"}
+_SAID = {"block_size": f"as trained, else {DEFAULT_BLOCK_SIZE}", "temperature": "0", "top_p": "1"}
 _NEEDS = {
     "causal": "any checkpoint",
     "masks": "a MARS checkpoint",
@@ -39,13 +38,7 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
     for name, setting in SETTINGS.items():
         if setting.option:
             _add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
-    add(
-        "--dtype",
-        default="auto",
-        choices=("auto", "float32", "bfloat16"),
-        help="default: bfloat16 on CUDA, and on a CPU that is measured to be faster with it; tiny models float32",
-    )
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser)
 
 
 def add_base_options(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +46,14 @@ def add_base_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--base", metavar="SOURCE", help="the base of an adapter (default: the one that it was trained on)")
     add("--allow-other-base", action="store_true", help="run an adapter on a base with other weights as well")
+
+
+def add_device_options(parser: argparse.ArgumentParser, *, dtype: bool = True) -> None:
+    """Add --device and, unless told otherwise, --dtype."""
+    parser.add_argument("--device", default="auto", choices=DEVICES, help="default: CUDA where there is one")
+    if dtype:
+        about = "default: bfloat16 on CUDA, and on a CPU that is measured to be faster with it; tiny models float32"
+        parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help=about)
 
 
 def add_invariant_option(parser: argparse.ArgumentParser) -> None:

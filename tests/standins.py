@@ -22,8 +22,9 @@ from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.runs.run import RunQuestion, read, to_json
+from mars.acceptance import meets_threshold
 from mars.config import DecodingSettings, ScoreName
-from mars.decoding.trace import meets_threshold, reasons_of
+from mars.decoding.trace import reasons_of
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, RowPass, Source, Span, Trace
 from mars.schema import checked
 

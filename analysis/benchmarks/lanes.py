@@ -12,13 +12,12 @@ from typing import Any
 
 from analysis.benchmarks.questions import fingerprint
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec, check_runnable, parse_decoder_specs
-from analysis.runs.schema import STAGES, run_id
+from analysis.runs.schema import run_id
 from analysis.sweeps.models import describe
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
-from mars.decoders import drafted
+from mars.decoders import STAGES, drafted
 from mars.engine import ModelEngine
-from mars.options import DEFAULT_BLOCK_SIZE
 from mars.provenance import hardware
 
 
@@ -82,9 +81,7 @@ def lanes_of(
     check_runnable(specs, checkpoint.name, masks=checkpoint.supports_masks)
     if baseline is not None:
         specs = [spec for spec in specs if spec.decoder != BASELINE]
-    base = DecodingSettings(
-        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE, threshold=None, max_new_tokens=max_new_tokens
-    )
+    base = DecodingSettings(block_size=checkpoint.usual_block_size, threshold=None, max_new_tokens=max_new_tokens)
     lanes = [
         BenchmarkLane(
             label=spec.label,

@@ -21,9 +21,9 @@ from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
 from analysis.text_table import aligned
 from mars.checkpoint.loading import load_source
-from mars.config import DecodingSettings, LayoutName
+from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
-from mars.options import DEFAULT_BLOCK_SIZE, add_base_options, add_invariant_option
+from mars.options import add_base_options, add_device_options, add_invariant_option
 from mars.tasks import TASKS
 
 HELP = "whether self_speculative writes what autoregressive writes"
@@ -51,10 +51,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--dtype",
         default="float32",
-        choices=("float32", "bfloat16"),
+        choices=DTYPES,
         help="float32: every text must be identical; bfloat16: no gap may be wide (default: float32)",
     )
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser, dtype=False)
     agree_questions.add_options(parser)
     add("--json", action="store_true", help="also print one JSON object, as the last line")
 
@@ -71,15 +71,13 @@ def run(options: argparse.Namespace) -> int:
     layouts, batch_sizes = _parse_layouts(options.layouts), parse_sizes(options.batch_sizes)
     DecodingSettings(max_new_tokens=options.max_new_tokens)
     checkpoint = load_source(options.checkpoint, options)
-    settings = DecodingSettings(
-        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE, max_new_tokens=options.max_new_tokens
-    )
+    settings = DecodingSettings(block_size=checkpoint.usual_block_size, max_new_tokens=options.max_new_tokens)
     prompts = [checkpoint.encode(problem.prompt) for problem in plan.in_turn()]
     with tqdm(total=(1 + len(layouts)) * len(batch_sizes), unit="run", file=sys.stderr) as bar:
         found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))
     holds = all(agreement.holds(options.dtype) for agreement in found)
     where = machine(checkpoint.dtype, checkpoint.engine.device)
-    sys.stdout.write(f"{_table(found)}\n\n{_verdict(found, options.dtype)}\n{NOTE}")
+    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{NOTE}")
     sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
     if options.json:
         described = {
@@ -129,7 +127,7 @@ def _table(found: Sequence[Agreement]) -> str:
     return aligned([HEADING, *lines])
 
 
-def _verdict(found: Sequence[Agreement], dtype: str) -> str:
+def _summary(found: Sequence[Agreement], dtype: str) -> str:
     broken = [agreement for agreement in found if not agreement.holds(dtype)]
     names = "; ".join(f"{_label(agreement)} at batch size {agreement.batch_size}" for agreement in broken)
     if dtype == "float32":

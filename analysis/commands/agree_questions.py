@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
             found = list(compare(generate, lanes, questions, batch_sizes, journal, bar.update))
         journal.remove()
     holds = options.dtype != "float32" or not any(each.differences for each in found)
-    sys.stdout.write(f"{_table(found)}\n\n{_verdict(found, options.dtype)}\n{_listed(found)}")
+    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
     sys.stdout.write(f"{len(questions)} first turns of {options.questions}, generate with {base.name}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     if options.json:
@@ -115,7 +115,7 @@ def _table(found: Sequence[Comparison]) -> str:
     return aligned([HEADING, *lines])
 
 
-def _verdict(found: Sequence[Comparison], dtype: str) -> str:
+def _summary(found: Sequence[Comparison], dtype: str) -> str:
     differing = sum(len(each.differences) for each in found)
     if not differing:
         return "Exact: every text is that of generate."

@@ -25,9 +25,8 @@ from analysis.decoding.decoder_specs import (
     parse_threshold,
 )
 from mars import decoders
-from mars.checkpoint.checkpoint import DTYPES
-from mars.config import DecodingSettings
-from mars.options import DEFAULT_BLOCK_SIZE, SOURCES, add_base_options, add_invariant_option
+from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
+from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 
@@ -57,8 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
     add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
-    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser)
     add("--markdown", action="store_true", help="print Markdown instead of plain text")
     add("--json", action="store_true", help="also print one JSON object, as the last line")
     step_times.add_options(parser)
@@ -88,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     source = options.checkpoint or DEFAULT_CHECKPOINT
     models = Models.load(options, source)
     checkpoint, device = models.checkpoint, models.checkpoint.engine.device
-    settings = _settings(options, checkpoint.block_size)
+    settings = _settings(options, checkpoint.usual_block_size)
     specs = _specs(decoders, settings, models)
     cases = cases_of(specs, models, settings, plan.prompts())
     if options.llama_cpp:
@@ -115,9 +113,9 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
 
 
-def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSettings:
+def _settings(options: argparse.Namespace, block_size: int = DEFAULT_BLOCK_SIZE) -> DecodingSettings:
     return DecodingSettings(
-        block_size=block_size or DEFAULT_BLOCK_SIZE,
+        block_size=block_size,
         threshold=parse_threshold(options.threshold),
         max_new_tokens=options.max_new_tokens,
     )
@@ -125,7 +123,7 @@ def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSe
 
 def _check_settings(options: argparse.Namespace, decoders: str | None) -> None:
     """Say what is wrong with the settings before any weights are read."""
-    settings = _settings(options, None)
+    settings = _settings(options)
     if decoders is not None:
         for spec in parse_decoder_specs(decoders, settings.threshold):
             spec.settings(settings)

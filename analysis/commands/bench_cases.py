@@ -15,7 +15,7 @@ from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec
 from analysis.decoding.llama_cpp import LLAMA_CPP, LlamaCpp
 from analysis.decoding.timed import Generate, Stopwatch, decode_timed, is_continuous, run
 from mars.checkpoint.adapter import weights_folder
-from mars.checkpoint.checkpoint import DTYPES, Checkpoint
+from mars.checkpoint.checkpoint import Checkpoint
 from mars.checkpoint.loading import load_source
 from mars.checkpoint.sources import NAMED_BASES
 from mars.checkpoint.weights import load_model, read_config
@@ -44,7 +44,7 @@ class Models:
         """
         checkpoint = load_source(source, options)
         folder = weights_folder(source, getattr(options, "base", None))
-        plain = load_model(folder, *read_config(folder), DTYPES[checkpoint.dtype])
+        plain = load_model(folder, *read_config(folder), getattr(torch, checkpoint.dtype))
         return cls(
             checkpoint=checkpoint,
             plain=plain.to(checkpoint.engine.device),

@@ -22,8 +22,8 @@ from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import read_record
 from mars.checkpoint.loading import load_source
 from mars.checkpoint.sources import weights_digest
-from mars.config import DecodingSettings
-from mars.options import DEFAULT_BLOCK_SIZE, add_base_options
+from mars.config import DTYPES, DecodingSettings
+from mars.options import add_base_options
 
 HELP = "measure a checkpoint and write its model card, README.md; of an adapter, the measured part from stored runs"
 _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="S", help="another seed takes other problems; an adapter needs none")
     add("--batch-size", type=int, default=16, metavar="B", help="problems in one forward pass (default: 16)")
     add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
-    add("--dtype", default="float32", choices=("float32", "bfloat16"), help="default: float32")
+    add("--dtype", default="float32", choices=DTYPES, help="default: float32")
     add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"an adapter's run store (default: {RUNS})")
 
 
@@ -102,7 +102,7 @@ def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:
 def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: argparse.Namespace) -> Row:
     decoder = decoders.USUAL if checkpoint.supports_masks else decoders.BASELINE
     settings = DecodingSettings(
-        block_size=checkpoint.block_size or DEFAULT_BLOCK_SIZE,
+        block_size=checkpoint.usual_block_size,
         threshold=threshold,
         max_new_tokens=options.max_new_tokens,
     )

@@ -17,6 +17,7 @@ from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
 from mars.checkpoint import load_checkpoint
 from mars.engine import ModelEngine
+from mars.options import add_device_options
 
 HELP = "time passes of 1, 2, … columns of a checkpoint, and write the times to a file"
 COLUMNS = "1,2,3,4,6,8,12,16,24,32"
@@ -30,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--columns", default=COLUMNS, metavar="N,N,…", help=f"columns of a pass (default: {COLUMNS})")
     add("--context", type=int, default=256, metavar="N", help="cached positions before them (default: 256)")
     add("--repeats", type=int, default=30, metavar="N", help="rounds of ten passes of each (default: 30)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where it runs")
+    add_device_options(parser, dtype=False)
     add("--output", type=Path, required=True, metavar="FILE.json", help="where to write the times")
 
 

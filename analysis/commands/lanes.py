@@ -11,10 +11,9 @@ import torch
 from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described, lanes_of, parse_decoders
 from analysis.benchmarks.questions import fingerprint
 from analysis.decoding.decoder_specs import BASELINE, DecoderSpec, parse_threshold
-from mars.checkpoint.checkpoint import DTYPES
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
-from mars.options import SOURCES, add_base_options, add_invariant_option
+from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
 
 
 def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_tokens: int) -> None:
@@ -41,8 +40,7 @@ def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_
         help=f"the most tokens of an answer (default: {max_new_tokens})",
     )
     add("--threads", type=int, metavar="N", help="torch threads (default: torch's own choice)")
-    add("--dtype", default="auto", choices=("auto", *DTYPES), help="default: bfloat16 where it is faster")
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"), help="default: CUDA where there is one")
+    add_device_options(parser)
 
 
 def load_lanes(options: argparse.Namespace, *, with_baseline: bool) -> list[BenchmarkLane]:

@@ -25,8 +25,8 @@ from analysis.benches.step_times import (
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
+from mars.config import DEFAULT_BLOCK_SIZE
 from mars.engine import ModelEngine
-from mars.options import DEFAULT_BLOCK_SIZE
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -35,7 +35,6 @@ from mars.checkpoint.loading import load
 from mars.config import DecodingSettings
 from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine
-from mars.options import DEFAULT_BLOCK_SIZE
 
 GENERATE = "generate_until"
 DEFAULT_TOKENS = 256
@@ -104,7 +103,7 @@ class MarsLM(HFLM):
         batch_size = int(given.pop("batch_size", 1))
         models = {name: given.pop(name, default) for name, default in _MODELS.items()}
         checkpoint = load(Namespace(**models))
-        settings = DecodingSettings(**{"block_size": checkpoint.block_size or DEFAULT_BLOCK_SIZE, **given})
+        settings = DecodingSettings(**{"block_size": checkpoint.usual_block_size, **given})
         return cls(checkpoint, models["decoder"], settings, batch_size=batch_size)
 
     @classmethod

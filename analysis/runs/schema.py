@@ -8,16 +8,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from mars.config import DecodingSettings
+from mars.decoders import Stage
 from mars.schema import STRICT, checked, shown
 
 SCHEMA = 1
-Stage = Literal["sft", "mars", "block_diffusion"]
-STAGES: tuple[Stage, ...] = get_args(Stage)
 DEFAULT_SETTINGS = asdict(DecodingSettings())
 """The value, in older runs, of a field that came later."""
 

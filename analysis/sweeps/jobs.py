@@ -8,14 +8,13 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from analysis.runs.schema import STAGES, run_id
+from analysis.runs.schema import run_id
 from analysis.sweeps.models import Key, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan
 from mars import decoders
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
-from mars.config import DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoders import Needs
-from mars.options import DEFAULT_BLOCK_SIZE
 from mars.tasks import Problem, numbered
 
 
@@ -119,7 +118,7 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
 
 def _check_stage(what: str, source: str, model: Mapping[str, Any], needs: Needs) -> None:
     if needs not in decoders.kinds_after(model["stage"]):
-        known = " or ".join(stage for stage in STAGES if needs in decoders.kinds_after(stage))
+        known = " or ".join(stage for stage in decoders.STAGES if needs in decoders.kinds_after(stage))
         raise ValueError(f"{what} needs a checkpoint of stage {known}, and that of {source} is {model['stage']}")
 
 

@@ -195,7 +195,7 @@ def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
     for lane in lanes:
         if problem is not None and lane.finish_reason != "cancelled":
             lane.right = problems.is_right(problem, lane.text)
-            yield Step((stream.Verdict(kind="verdict", lane=lane.key, right=lane.right),))
+            yield Step((stream.Correctness(kind="verdict", lane=lane.key, right=lane.right),))
 
 
 def _closing(lanes: Sequence[Lane]) -> stream.Message:

@@ -184,7 +184,7 @@ class Same(StrictDict):
     lanes: list[str]
 
 
-class Verdict(StrictDict):
+class Correctness(StrictDict):
     """Whether the text of a lane solves the problem."""
 
     kind: Literal["verdict"]
@@ -213,7 +213,7 @@ Message = Annotated[
     | Agreement
     | Waiting
     | Same
-    | Verdict
+    | Correctness
     | SpeedUp,
     Field(discriminator="kind"),
 ]

@@ -140,9 +140,8 @@ def _warm_up(checkpoint: Checkpoint) -> None:
     from mars.config import DecodingSettings
     from mars.decoders import BASELINE, EXACT, USUAL
     from mars.decoding import DECODERS
-    from mars.options import DEFAULT_BLOCK_SIZE
 
-    block_size = max(2, checkpoint.block_size or DEFAULT_BLOCK_SIZE)
+    block_size = max(2, checkpoint.usual_block_size)
     tokens = {BASELINE: WARM_UP_TOKENS}
     if checkpoint.supports_masks:
         tokens |= {USUAL: WARM_UP_TOKENS, EXACT: LEARNING_TOKENS}

@@ -21,7 +21,7 @@ from app.scheduling.limits import MOST_TOKENS, Limits
 from app.server.accounts import read_accounts
 from app.server.serving import Site
 from mars.checkpoint.sources import NAMED_BASES, unavailable
-from mars.options import SOURCES, add_base_options, whole
+from mars.options import SOURCES, add_base_options, add_device_options, whole
 
 if TYPE_CHECKING:
     from mars.serve.guard import Keys
@@ -133,7 +133,7 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
         help="most checkpoints that stay loaded; the one unused for longest goes first, those of --ar and --mars never "
         f"(default: {KEPT})",
     )
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the models run")
+    add_device_options(command, dtype=False)
     add(
         "--threads",
         type=whole(1, 1024),

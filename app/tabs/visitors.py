@@ -31,9 +31,9 @@ def build(runner: Runner, pair: Pair) -> None:
     view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
 
 
-def handle(visitors: Visitors, asked: object, session: str) -> Iterator[Any]:
+def handle(visitors: Visitors, message: object, session: str) -> Iterator[Any]:
     """Values of the view for a question of the page: {"ask": "start", "turn" or "stop", "rate": visitors a second}."""
-    found = asked if isinstance(asked, dict) else {}
+    found = message if isinstance(message, dict) else {}
     try:
         rate = checked(Rate, found.get("rate", USUAL), "The number of visitors")
     except ValueError as error:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from plotly.io.json import to_json_plotly
 
 from analysis.figures import template
+from analysis.figures.catalogue import UNDER_LOAD
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables, under_load
@@ -106,7 +107,7 @@ class RequestHandler:
             "shown": shown,
             "figures": [
                 *({"value": figure.name, "label": figure.label} for figure in FIGURES.values()),
-                {"value": under_load.NAME, "label": under_load.LABEL},
+                {"value": under_load.NAME, "label": UNDER_LOAD.title},
             ],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
             "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},

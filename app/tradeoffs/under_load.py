@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.figures.catalogue import UNDER_LOAD
 from analysis.figures.style import empty
 from analysis.figures.under_load import NAME, POINTS, under_load, under_load_points
 from analysis.figures.words import interval_words
@@ -13,22 +14,11 @@ from analysis.runs.loads import LoadTest
 from app.tradeoffs.tables import csv
 from app.tradeoffs.view import View
 
-__all__ = ["LABEL", "NAME", "NO_TEST", "chosen", "draw", "numbers"]
+__all__ = ["NAME", "NO_TEST", "chosen", "draw", "numbers"]
 
-LABEL = "Under load"
 NO_TEST = (
     "No load test is there yet. This makes one, on a machine that does nothing else: "
     "python -m tests.performance.arrivals --checkpoint SOURCE --save assets/runs"
-)
-_CAPTION = (
-    "What happens when many requests arrive? Each line is one way of decoding on the same server, engine and trace of "
-    "arrivals. Goodput counts answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each "
-    "(dashed lines). The dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); "
-    "crosses are bursts. Each mark is one trace of {seconds:.0f} s; point at it, or see the table, for n and 95 % "
-    "intervals: Wilson's of goodput, given these arrivals, and of accuracy against AR, answer by answer. They take "
-    "requests as independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather "
-    "than too wide. "
-    "{model}, {dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}."
 )
 _COLUMNS = (
     ("Lane", "series", ""),
@@ -94,7 +84,7 @@ def numbers(loads: tuple[LoadTest, ...], view: View) -> str:
 
 
 def _caption(test: LoadTest) -> str:
-    return _CAPTION.format(
+    return UNDER_LOAD.caption().format(
         ttft=test.limits.ttft,
         tpot=test.limits.tpot,
         seconds=test.seconds,

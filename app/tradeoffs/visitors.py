@@ -237,7 +237,7 @@ class Visitors:
 
         if not checkpoint.supports_masks:
             raise ValueError(f"{checkpoint.name} was not trained to fill masks, so it has nothing to adapt")
-        settings = DecodingSettings(max_new_tokens=TOKENS, block_size=checkpoint.block_size or 8)
+        settings = DecodingSettings(max_new_tokens=TOKENS, block_size=checkpoint.usual_block_size)
         prompts = [prompt_ids(checkpoint, prompt, TOKENS) for prompt in self._prompts]
         capacity = max(map(len, prompts)) + TOKENS + LOOKAHEAD
 

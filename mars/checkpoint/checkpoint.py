@@ -24,7 +24,7 @@ from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
-from mars.config import DecodingSettings
+from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
 from mars.decoding.service import Stream, service_of
@@ -33,10 +33,8 @@ from mars.engine.linear import bfloat16_is_faster
 
 __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-DEVICES = ("auto", "cpu", "cuda")
 SMALL = 2**24  # weights of a model that float32 serves as well on a CPU, and that may be held twice
-STAGES = ("sft", "mars", "block_diffusion", "adapter")
+STAGES = (*decoders.STAGES, "adapter")
 _PUBLISHED_BLOCK = re.compile(r"blk(\d+)")
 
 
@@ -53,6 +51,11 @@ class Checkpoint:
     block_size: int | None
     record: dict[str, Any]
     dtype: str = "float32"
+
+    @property
+    def usual_block_size(self) -> int:
+        """`block_size`, or the default of a model that was trained with none."""
+        return self.block_size or DEFAULT_BLOCK_SIZE
 
     @property
     def supports_masks(self) -> bool:
@@ -234,7 +237,8 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
         return torch.bfloat16 if bfloat16_is_faster(torch.get_num_threads()) else torch.float32
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
-    return DTYPES[dtype]
+    found: torch.dtype = getattr(torch, dtype)
+    return found
 
 
 def _weights(config: PreTrainedConfig) -> int:

@@ -141,7 +141,8 @@ class Pool:
         """
         self.shares = {}
         self.layouts = Counter()
-        self._drop([place for place, row in enumerate(self._sequences.rows) if row.control.stopped])
+        stopped = [place for place, row in enumerate(self._sequences.rows) if row.control.stopped]
+        self._sequences.drop(stopped, self._cache)
         self._admit()
         rows = self._sequences.rows
         if not rows:
@@ -265,7 +266,7 @@ class Pool:
         if self._controller is not None:
             taking = [row for group in groups for row in group.batch.rows]
             self._controller.observe(taking, self.shares, clock.seconds)
-        self._drop(done)
+        self._sequences.drop(done, self._cache)
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)
 
@@ -350,15 +351,6 @@ class Pool:
         for row in group.batch.rows:
             extra = window.columns - group.batch.pending - window.keep + group.method.own(row, window.keep)
             yield row.number, extra + (row.pending if self._use_cache else row.length)
-
-    def _drop(self, places: Sequence[int]) -> None:
-        """Free these places; the last rows move into them."""
-        for place in sorted(places, reverse=True):
-            last = len(self._sequences.rows) - 1
-            if place != last:
-                self._cache.move(last, place)
-                self._sequences.move(last, place)
-            self._sequences.drop_last()
 
     def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:
         rows.sort(key=lambda row: row.row)

@@ -6,13 +6,15 @@ prompt, what was accepted, and past `length_R` whatever the row's method left th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from mars.config import MAX_BLOCK_SIZE
 from mars.decoding.method import Batch, Row
+from mars.engine.engine import Rows
 from mars.sampling import Sampling
 
 
@@ -52,17 +54,11 @@ class Sequences:
         self.rows.append(row)
         self._samplings.clear()
 
-    def move(self, source: int, target: int) -> None:
-        """Move the row at `source` to `target`, whose row has left; `source` still counts as taken."""
-        for tensor in (self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R):
-            tensor[target] = tensor[source]
-        self.rows[target] = self.rows[source]
-        self._samplings.clear()
-
-    def drop_last(self) -> None:
-        """Free the last place."""
-        self.rows.pop()
-        self._samplings.clear()
+    def drop(self, places: Sequence[int], cache: Rows) -> None:
+        """Free these places, here and in the cache; the last rows move into them."""
+        if places:
+            drop(places, self.rows, cache, self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R)
+            self._samplings.clear()
 
     def batch(self, places: Sequence[int], *, static: bool = False) -> Batch:
         """These rows, which share a method, for one pass."""
@@ -118,3 +114,15 @@ class Sequences:
         if places not in self._samplings:
             self._samplings[places] = Sampling.of([row.settings for row in rows], self.device)
         return self._samplings[places]
+
+
+def drop(places: Iterable[int], rows: list[Any], cache: Rows, *tensors: torch.Tensor) -> None:
+    """Free these places of `rows`, of the cache and of the tensors; the last rows move into them."""
+    for place in sorted(places, reverse=True):
+        last = len(rows) - 1
+        if place != last:
+            cache.move(last, place)
+            for tensor in tensors:
+                tensor[place] = tensor[last]
+            rows[place] = rows[last]
+        rows.pop()

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import torch
 
+from mars.acceptance import meets_threshold
 from mars.config import ScoreName
 from mars.engine.window import Window
 from mars.records import Proposal, Reads, Reason, Span, Trace
@@ -145,8 +146,3 @@ def reasons_of(
             yield "behind" if place > accepted else "rule" if meets else "below"
         else:
             yield "unsure" if proposal.source == "mask" else "wrong draft"
-
-
-def meets_threshold(value: float, threshold: float, score: ScoreName) -> bool:
-    """Whether a score meets a threshold, as `mars.acceptance.passes` says; for entropy lower is surer."""
-    return value <= threshold if score == "entropy" else value >= threshold

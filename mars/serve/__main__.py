@@ -7,13 +7,14 @@ import logging
 import math
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mars.config import DEFAULT_THRESHOLD
-from mars.options import SOURCES, add_base_options, add_invariant_option, parse_threshold, whole
+from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
+from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
 from mars.serve.budget import RUNS
+from mars.serve.limits import PLACES, QUEUE, Limits
 
 if TYPE_CHECKING:
     from mars.serve.guard import Keys
@@ -97,8 +98,7 @@ def parser() -> argparse.ArgumentParser:
     add("--name", help="what requests call it (default: the checkpoint's own name)")
     add_base_options(command)
     add_invariant_option(command)
-    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"))
-    add("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    add_device_options(command)
     add("--threads", type=whole(1, 1024), metavar="N", help="CPU threads of a forward pass")
     add("--decoder", metavar="NAME", help="for requests that name none (default: exact decoding, else autoregressive)")
     add(
@@ -108,7 +108,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="T",
         help=f"τ for requests that name none, or none for one-token mode (default: {DEFAULT_THRESHOLD})",
     )
-    add("--block-size", type=whole(1, 64), metavar="B", help="tokens proposed per pass (default: as trained, else 8)")
+    add(
+        "--block-size", type=whole(1, MAX_BLOCK_SIZE), metavar="B", help="tokens proposed per pass (as trained, else 8)"
+    )
     _add_policy(command)
     _add_cluster(command)
     _add_limits(command)
@@ -136,18 +138,22 @@ def _add_cluster(command: argparse.ArgumentParser) -> None:
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
+    add, usual = command.add_argument, Limits()
+
+    def limit(name: str, kind: Callable[[str], float], default: float, about: str, metavar: str = "N") -> None:
+        add(name, type=kind, default=default, metavar=metavar, help=f"{about} (default: {default:n})")
+
     add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
     add("--port", type=whole(0, 65535), default=8000, help="port to serve on (default: 8000)")
     add("--api-keys", type=Path, metavar="FILE", help="one key a line; without it no key is asked for")
-    add("--places", type=whole(1, 256), default=8, metavar="N", help="requests decoded at once (default: 8)")
-    add("--queue-size", type=whole(0, 10_000), default=64, metavar="N", help="requests that wait (default: 64)")
-    add("--connections", type=whole(1, 10_000), default=256, metavar="N", help="requests at once (default: 256)")
+    limit("--places", whole(1, 256), PLACES, "requests decoded at once")
+    limit("--queue-size", whole(0, 10_000), QUEUE, "requests that wait")
+    limit("--connections", whole(1, 10_000), usual.connections, "requests at once")
     add("--context", type=whole(16, 1_000_000), metavar="N", help="tokens of prompt and answer (default: up to 4096)")
-    add("--max-new-tokens-limit", type=whole(1, 1_000_000), default=1024, metavar="N", help="longest answer (1024)")
-    add("--body-limit", type=whole(1024, 2**30), default=2**20, metavar="BYTES", help="largest request (1 MiB)")
-    add("--body-seconds", type=_seconds, default=20.0, metavar="S", help="for a request to arrive (20)")
-    add("--send-seconds", type=_seconds, default=30.0, metavar="S", help="for a client to read what is sent (30)")
+    limit("--max-new-tokens-limit", whole(1, 1_000_000), usual.new_tokens, "longest answer")
+    limit("--body-limit", whole(1024, 2**30), usual.body_bytes, "largest request", "BYTES")
+    limit("--body-seconds", _seconds, usual.body_seconds, "for a request to arrive", "S")
+    limit("--send-seconds", _seconds, usual.send_seconds, "for a client to read what is sent", "S")
     add("--grace", type=whole(0, 86_400), metavar="S", help="for running requests at the end (default: no limit)")
 
 

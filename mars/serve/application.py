@@ -12,10 +12,10 @@ from mars.checkpoint import Checkpoint
 from mars.checkpoint.loading import load_source
 from mars.config import check_threshold
 from mars.decoding.controller import Controller, controller_of
-from mars.options import DEFAULT_BLOCK_SIZE
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
-from mars.serve.guard import Keys, Limits
+from mars.serve.guard import Keys
+from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 
@@ -85,6 +85,6 @@ def _controller(options: argparse.Namespace, checkpoint: Checkpoint) -> Controll
         raise ValueError(
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
         )
-    block_size = options.block_size or checkpoint.block_size or DEFAULT_BLOCK_SIZE
+    block_size = options.block_size or checkpoint.usual_block_size
     thresholds = within(options.accuracy_budget, options.checkpoint, block_size, options.runs)
     return controller_of(checkpoint.engine, thresholds)

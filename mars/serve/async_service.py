@@ -17,15 +17,14 @@ from mars.control import Control
 from mars.decoders import DecoderInfo
 from mars.decoding.controller import Controller
 from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
-from mars.options import DEFAULT_BLOCK_SIZE
 from mars.records import ForwardPass
 from mars.serve.guard import ApiError
+from mars.serve.limits import PLACES, QUEUE
 from mars.serve.metrics import Metrics
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-PLACES, QUEUE = 8, 64
 LONGEST_WAIT_SECONDS = 60
 _log = logging.getLogger(__name__)
 
@@ -233,4 +232,4 @@ class Served:
     @property
     def usual_block_size(self) -> int:
         """The block size unless a request names one."""
-        return self.block_size or self.checkpoint.block_size or DEFAULT_BLOCK_SIZE
+        return self.block_size or self.checkpoint.usual_block_size

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mars.serve.limits import Limits
 from mars.serve.schema import error_body
 
 KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -26,20 +26,6 @@ GUARDED = "/v1/"
 _DRAINED = 16 * 2**20
 _DRAIN_SECONDS = 5.0
 _SHORTEST_KEY = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
-
-    A body must arrive within `body_seconds`, and a client must read what is sent to it within `send_seconds`.
-    """
-
-    body_bytes: int = 2**20
-    body_seconds: float = 20.0
-    send_seconds: float = 30.0
-    connections: int = 256
-    new_tokens: int = 1024
 
 
 class ApiError(HTTPException):
@@ -273,7 +259,7 @@ class Connection(H11Protocol):
         response = error.response
         headers = [*response.raw_headers, (b"connection", b"close")]
         head = h11.Response(status_code=error.status_code, headers=headers, reason=HTTPStatus(error.status_code).phrase)
-        for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
+        for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 

@@ -24,7 +24,8 @@ from mars.serve import conformance, remote
 from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
-from mars.serve.guard import ApiError, Guard, Keys, Limits, until_gone
+from mars.serve.guard import ApiError, Guard, Keys, until_gone
+from mars.serve.limits import Limits
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import (
     ChatRequest,
@@ -42,7 +43,7 @@ PATHS = (
 )
 _OWN = ("threshold", "block_size")
 _log = logging.getLogger(__name__)
-Asked = TypeVar("Asked", bound=Request)
+Body = TypeVar("Body", bound=Request)
 
 
 class Catalogue(Protocol):
@@ -322,7 +323,7 @@ def _settings(params: Request, served: Served, length: int) -> DecodingSettings:
     )
 
 
-async def _read(request: HttpRequest, kind: type[Asked], route: Route) -> tuple[Asked, tuple[str, ...]]:
+async def _read(request: HttpRequest, kind: type[Body], route: Route) -> tuple[Body, tuple[str, ...]]:
     """The request, checked, and the names of its parameters that have no effect."""
     request.state.began = time.monotonic()
     try:

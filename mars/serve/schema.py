@@ -11,12 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from mars.config import MAX_BLOCK_SIZE
+from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_SEED
 from mars.serve.conformance import OBFUSCATION
 
 MOST_STOPS = 4
-MOST_ALTERNATIVES, MOST_COMPLETION_ALTERNATIVES = 20, 5
-SMALLEST_SEED, LARGEST_SEED = -(2**63), 2**63 - 1
+MOST_COMPLETION_ALTERNATIVES = 5
 COMPLETION_TOKENS = 16
 """OpenAI's default length of `/v1/completions`."""
 
@@ -70,7 +69,7 @@ class Request(BaseModel, ABC):
     max_tokens: Whole | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    seed: Annotated[int, Field(ge=SMALLEST_SEED, le=LARGEST_SEED)] | None = None
+    seed: Annotated[int, Field(ge=-MAX_SEED - 1, le=MAX_SEED)] | None = None
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
     n: Literal[1] | None = None
     stream: bool | None = None
@@ -117,7 +116,7 @@ class ChatRequest(Request):
     messages: Annotated[list[Message], Field(min_length=1)]
     max_completion_tokens: Whole | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] | None = None
 
     @property
     def length(self) -> int | None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from mars.config import DTYPES
 from mars.options import SOURCES
 from mars.training.settings import AdapterSettings, DistillSettings, TrainingSettings
 
@@ -119,7 +120,7 @@ def _add_distill(stages: Any) -> None:
         ("--top-p", float, "of the model's own prompts"),
         ("--seed", int, "of the model's own prompts"),
     )
-    add("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="of the weights")
+    add("--dtype", default="auto", choices=("auto", *DTYPES), help="of the weights")
 
 
 def _add_adapter(stages: Any) -> None:

@@ -221,30 +221,6 @@ class AdapterModel(nn.Module):
                 loss = loss + self._teach(answered, ids_NT, target_NT)[0] / len(k_N)
         return {"loss": loss}
 
-    @torch.no_grad()
-    def right(self, input_ids: Tensor, anchors: Tensor, counts: Tensor, candidates: int) -> Tensor:
-        """The masks [R, A, K] that propose the token written, given the true token before them; else False."""
-        device = input_ids.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.base.dtype == torch.bfloat16):
-            with self.peft.disable_adapter():
-                clean = self.base.model(input_ids=input_ids, use_cache=True)
-            index_N, rows_N, k_N, places_N = self._places(anchors, counts)
-            hidden_NE = self._masks(anchors, index_N, k_N, places_N, clean.past_key_values)
-            before_N, next_N = input_ids[rows_N, places_N], input_ids[rows_N, places_N + 1]
-            vocabulary_VE = self.base.get_output_embeddings().weight
-            chosen = []
-            for before, hidden in zip(before_N.split(LOSS_ROWS), hidden_NE.split(LOSS_ROWS), strict=True):
-                best = (hidden @ vocabulary_VE.t()).topk(candidates).indices
-                if self.head is None:
-                    chosen.append(best[:, 0])
-                    continue
-                state = self.head(self.base.get_input_embeddings()(before), hidden)
-                scores = (vocabulary_VE[best].float() @ state.float()[:, :, None])[..., 0]
-                chosen.append(best.gather(1, scores.argmax(1, keepdim=True))[:, 0])
-        right = torch.zeros(anchors.numel() * self.masks, dtype=torch.bool, device=device)
-        right[index_N] = torch.cat(chosen) == next_N
-        return right.view(*anchors.shape, self.masks)
-
     def _places(self, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """For the masks that are computed: numbers in the grid [R, A, K], rows, numbers in the group, positions."""
         offsets_K = torch.arange(self.masks, device=anchors.device)
@@ -296,33 +272,6 @@ class AdapterModel(nn.Module):
     def _count(self, kind: int, hits: Tensor, k_N: Tensor) -> None:
         self.hits[kind].index_add_(0, k_N.cpu(), hits.float().cpu())
         self.seen[kind].index_add_(0, k_N.cpu(), torch.ones(len(k_N)))
-
-
-@torch.no_grad()
-def accepted_lengths(
-    model: AdapterModel, conversation: Conversation, candidates: int = TEACHER_CANDIDATES
-) -> list[int]:
-    """The number of tokens that each pass of exact decoding accepts in this conversation's answers, quadratic layout.
-
-    The answers must be the base's own greedy ones: then a draft is right if it equals the text, and the drafts of a
-    pass depend on nothing but the text before it. The head re-ranks each mask's most probable `candidates`.
-    """
-    device = model.mask_embeddings.device
-    ids = torch.tensor(conversation.ids, device=device)
-    places = [place for first, end in conversation.answers for place in range(first - 1, end - 2)]
-    ends = [end for first, end in conversation.answers for _ in range(first - 1, end - 2)]
-    counts = [min(model.masks, end - place - 2) for place, end in zip(places, ends, strict=True)]
-    right = model.right(
-        ids[None], torch.tensor([places], device=device), torch.tensor([counts], device=device), candidates
-    )
-    leading = dict(zip(places, right[0].cumprod(1).sum(1).tolist(), strict=True))
-    lengths = []
-    for first, end in conversation.answers:
-        place = first - 1
-        while place < end - 1:
-            lengths.append(1 + leading.get(place, 0))
-            place += lengths[-1]
-    return lengths
 
 
 @torch.no_grad()

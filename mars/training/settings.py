@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Stage = Literal["sft", "mars", "block_diffusion"]
+from mars.decoders import Stage
+
 Mode = Literal["gated", "merged"]
 
 HEAD_SIZE = 32

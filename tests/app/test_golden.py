@@ -98,9 +98,9 @@ async def _tab(runner: Any) -> Tab:
 
 def test_an_address_sets_what_it_set(make_runner: Callable[..., Any]) -> None:
     tab = asyncio.run(_tab(make_runner()))
-    restoring = DeepLink(tab)
+    link = DeepLink(tab)
     for known in golden("addresses.json"):
-        told, _, _, *values = restoring.restore(json.dumps(known["asked"]))
+        told, _, _, *values = link.restore(json.dumps(known["asked"]))
         found = dict(zip(tab.addressable, values[-len(tab.addressable) :], strict=True))
         plain = {name: value["value"] if isinstance(value, dict) else value for name, value in found.items()}
         lanes = [asdict(lane.read(*(plain[f"{lane.key}.{name}"] for name in lane.named))) for lane in tab.row.lanes]

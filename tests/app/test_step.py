@@ -162,7 +162,7 @@ def test_another_threshold_recolours_the_pass_and_counts_over_the_run(served: An
     assert fates == ["accepted kept would"] * kept + ["lost kept"] * (row.accepted - kept)
     now = sum(row.accepted for _, row in rows) / len(rows)
     assert f"tokens per forward instead of {now:.2f}. From the recorded scores alone" in tab.inner_text(
-        ".step-what-if-news"
+        ".step-what-if-notice"
     )
     tab.click(".step-what-if-panel button")
     assert {column["fate"] for column in tab.evaluate(COLUMNS)} <= {"accepted kept", "refused", "behind"}
@@ -219,8 +219,8 @@ def test_a_file_that_is_no_run_is_refused_with_the_reason(
     file = tmp_path / "file.json"
     file.write_bytes(content)
     tab.set_input_files(".step-file", file)
-    tab.wait_for_selector(".step-news:not(:empty)")
-    assert tab.inner_text(".step-news").startswith(sentence)
+    tab.wait_for_selector(".step-notice:not(:empty)")
+    assert tab.inner_text(".step-notice").startswith(sentence)
     assert tab.locator(".step-offer").first.is_visible()
 
 

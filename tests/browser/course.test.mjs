@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { PAGES, SUMMARY } from "../../app/browser/learn/pages.js";
-import { acceptedAt, visible } from "../../app/browser/learn/parts.js";
+import { acceptedBy, visible } from "../../app/browser/learn/parts.js";
 
 const pass = (...proposals) => ({ proposals: proposals.map(([score, ends = false]) => ["x", score, "mask", ends]) });
 
@@ -22,8 +22,8 @@ test("a page asks one question, and can be read aloud in a minute", () => {
 
 test("the first proposal is always accepted, the others up to the first that does not reach τ", () => {
   const one = pass([0.1], [0.9], [0.5], [0.99]);
-  assert.deepEqual([0.95, 0.9, 0.5, 0.1].map((threshold) => acceptedAt(one, threshold)), [1, 2, 4, 4]);
-  assert.equal(acceptedAt(pass([0.9], [0.9, true], [0.99]), 0), 2);
+  assert.deepEqual([0.95, 0.9, 0.5, 0.1].map((threshold) => acceptedBy(one, threshold)), [1, 2, 4, 4]);
+  assert.equal(acceptedBy(pass([0.9], [0.9, true], [0.99]), 0), 2);
 });
 
 test("nothing in a word is invisible", () => {

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 import {
-  acceptedAt,
   columnsOf,
   seenBy,
   SteppedLane,
@@ -60,8 +59,8 @@ test("a lower threshold lets more through, and nothing behind the end of the tur
   const one = STEPS.threshold;
   assert.deepEqual([0.99, 0.9, 0.5, 0.1].map((threshold) => wouldHave(one, threshold).then), [2, 3, 5, 6]);
   assert.deepEqual(wouldHave(one, 0.5), { then: 5, now: 3, passes: 2, changed: 1 });
-  assert.equal(acceptedAt(one, one.records[1].rows[0], null, 1), 1);
-  assert.equal(acceptedAt(STEPS.ending, STEPS.ending.records[1].rows[0], 0, 1), 2);
+  assert.equal(wouldAccept(one, one.records[1], null), 1);
+  assert.equal(wouldAccept(STEPS.ending, STEPS.ending.records[1], 0), 2);
 });
 
 test("an entropy is above τ or not, in words", () => {

@@ -24,7 +24,7 @@ class Board {
     });
     this.body = put(make("div", "board-body"), this.about, this.table.root, this.tools);
     put(this.body, this.grid.root, this.problem.root);
-    put(root, put(make("div", "board-news"), this.status, this.bar), this.body);
+    put(root, put(make("div", "board-status-line"), this.status, this.bar), this.body);
     this.body.hidden = this.bar.hidden = true;
     this.ended = ended;
     this.sentence = this.status.textContent;

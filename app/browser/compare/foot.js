@@ -10,7 +10,7 @@ export class StageFoot {
     this.status = status("lens-status");
     this.parting = make("p", "lens-parting");
     const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
-    const line = put(make("div", "lens-news"), this.status, this.parting, step);
+    const line = put(make("div", "lens-status-line"), this.status, this.parting, step);
     this.root = put(make("div", "lens-board"), line, replay.root);
   }
 

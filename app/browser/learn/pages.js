@@ -1,7 +1,7 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
-import { acceptedAt, button, proposals, slider, visible, walk, written } from "./parts.js";
+import { acceptedBy, button, proposals, slider, visible, walk, written } from "./parts.js";
 
 const oneTokenPage = {
   id: "one-token",
@@ -125,7 +125,7 @@ const thresholdPage = {
     let reached = new Set();
     const draw = () => {
       const pass = small.passes[number];
-      const count = acceptedAt(pass, threshold);
+      const count = acceptedBy(pass, threshold);
       reached.add(count);
       window_.replaceChildren(proposals(pass, { accepted: count, threshold }));
       told.textContent = `${count} of ${pass.proposals.length} accepted.`;
@@ -137,7 +137,7 @@ const thresholdPage = {
       draw();
     });
     // Begin at a pass in which there is something to choose.
-    const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedAt(pass, value)));
+    const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedBy(pass, value)));
     const spread = (pass) => counts(pass).has(3) && Math.max(...counts(pass)) >= 6;
     const begin = Math.max(0, small.passes.findIndex(spread));
     const show = (to) => {

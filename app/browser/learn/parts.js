@@ -1,6 +1,6 @@
 // The parts that pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
-import { prefixLength } from "../shared/reasons.js";
+import { acceptedAt } from "../shared/reasons.js";
 import { make, button as plainButton, put } from "../shared/dom.js";
 import { bandNode, sureness, tokenNode } from "../shared/tokens.js";
 
@@ -77,11 +77,8 @@ export function proposals(pass, { accepted = pass.accepted, threshold = null, sh
 }
 
 // The number of proposals of a recorded pass that a threshold accepts; the first always.
-export function acceptedAt(pass, threshold) {
-  return prefixLength(pass.proposals.length, 1, {
-    meets: (place) => pass.proposals[place][1] >= threshold,
-    ends: (place) => pass.proposals[place][3],
-  });
+export function acceptedBy(pass, threshold) {
+  return acceptedAt(pass.proposals.map(([, score, , ends]) => ({ score, ends })), threshold);
 }
 
 // Previous and next through the passes of a lane; `draw` gets the number. Returns [controls, the next button].

@@ -1,11 +1,12 @@
 // How many proposals a threshold accepts, as `threshold_prefix` of mars/acceptance.py, and why one was accepted or not, in
 // sentences: what records call `Reason` (mars/records.py).
 
-// The number of `count` proposals that are accepted: `fixed` at least, then from the left those of which `meets` is true, and
-// none behind one that `ends` the turn. Both take the number of a proposal.
-export function prefixLength(count, fixed, { meets, ends }) {
-  let accepted = Math.min(fixed, count);
-  while (accepted < count && !ends(accepted - 1) && meets(accepted)) accepted += 1;
+// The length of the accepted prefix of proposals at a threshold (null: one-token mode); the first `fixed` of them do not
+// depend on it. Each has a score, of the kind `name`, and `ends` where it ends the turn: none is accepted behind that one.
+export function acceptedAt(proposals, threshold, fixed = 1, name = "probability") {
+  const meets = ({ score }) => threshold !== null && (name === "entropy" ? score <= threshold : score >= threshold);
+  let accepted = Math.min(fixed, proposals.length);
+  while (accepted < proposals.length && !proposals[accepted - 1].ends && meets(proposals[accepted])) accepted += 1;
   return accepted;
 }
 

@@ -2,7 +2,7 @@
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
-import { isRefused, prefixLength, sentenceOf } from "../shared/reasons.js";
+import { acceptedAt, isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
 
 export const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
@@ -173,20 +173,6 @@ function sourced(row, source) {
   return row.proposals.filter((proposal) => proposal.source === source).length;
 }
 
-// Whether a recorded score meets a threshold.
-function meets(score, threshold, name) {
-  return name === "entropy" ? score <= threshold : score >= threshold;
-}
-
-// The length of the accepted prefix at `threshold` (null: one-token mode); the first `fixed` proposals do not depend on
-// it. Nothing is accepted behind a token that ends the turn.
-export function acceptedAt(lane, row, threshold, fixed) {
-  return prefixLength(row.proposals.length, fixed, {
-    meets: (place) => threshold !== null && meets(row.proposals[place].score, threshold, lane.settings.score),
-    ends: (place) => lane.stop_ids.includes(row.proposals[place].token_id),
-  });
-}
-
 // Why no threshold decides in this lane, or nothing where one does.
 export function thresholdless(lane) {
   if (decoderOf(lane.decoder).needs === "diffusion") return "Another τ is not shown here: later passes would have read other tokens.";
@@ -203,7 +189,9 @@ export function wouldAccept(lane, record, threshold) {
   if (!COUNTED.has(record.phase)) return 0;
   if (decoderOf(lane.decoder).needs === "diffusion") return row.accepted;
   const verified = 1 + (decoderOf(lane.decoder).draft ? sourced(row, "draft") : 0);
-  return row.threshold === null ? row.accepted : acceptedAt(lane, row, threshold, Math.min(verified, row.accepted));
+  if (row.threshold === null) return row.accepted;
+  const proposals = row.proposals.map(({ score, token_id: token }) => ({ score, ends: lane.stop_ids.includes(token) }));
+  return acceptedAt(proposals, threshold, Math.min(verified, row.accepted), lane.settings.score);
 }
 
 // Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.

@@ -121,9 +121,9 @@ export class WhatIf {
     this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));
     this.back = button("step-button", "As recorded", () => this.set(null));
-    this.news = make("p", "step-what-if-news");
+    this.notice = make("p", "step-what-if-notice");
     put(this.label, this.range);
-    put(this.root, this.label, this.reading, this.back, this.news);
+    put(this.root, this.label, this.reading, this.back, this.notice);
   }
 
   open(lane) {
@@ -140,7 +140,7 @@ export class WhatIf {
     this.range.value = threshold ?? this.start;
     this.back.hidden = threshold === null;
     this.reading.textContent = decimals(threshold ?? this.start, 2);
-    this.news.textContent = this.sentence();
+    this.notice.textContent = this.sentence();
     this.onTry(threshold);
   }
 

@@ -20,14 +20,14 @@ class RunPicker {
     this.file = make("input", "step-file");
     Object.assign(this.file, { type: "file", accept: ".json,application/json", hidden: true });
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
-    this.news = make("p", "step-news", "", { role: "alert" });
+    this.notice = make("p", "step-notice", "", { role: "alert" });
     this.save = button("step-button step-save", "Save run", () => this.download());
     this.export = button("step-button step-export", "Export replay", () => this.replay());
     const label = put(make("label", "step-choose"), make("span", "", "Run"), this.choice);
     const open = button("step-button step-open", "Open file", () => this.file.click());
     this.bar = put(make("div", "step-picker"), label, open, this.save, this.export, this.file);
     this.offers = put(make("div", "step-offers"));
-    put(root, this.bar, this.news, this.offers);
+    put(root, this.bar, this.notice, this.offers);
     this.list();
   }
 
@@ -69,7 +69,7 @@ class RunPicker {
   }
 
   show(value, run, place = {}) {
-    this.news.textContent = "";
+    this.notice.textContent = "";
     this.shown = { value, run };
     this.list();
     this.onOpen(run, place);
@@ -78,7 +78,7 @@ class RunPicker {
   // What Python answers, or null after saying why not.
   async ask(what, text, more) {
     const answer = await this.questions.ask(what, text, more);
-    this.news.textContent = answer.problem ?? "";
+    this.notice.textContent = answer.problem ?? "";
     return answer.problem ? null : answer;
   }
 
@@ -90,7 +90,7 @@ class RunPicker {
   async load(file) {
     if (!file) return;
     if (file.size > this.largest) {
-      this.news.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
+      this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
       return;
     }
     const run = await this.read("read", await file.text());
@@ -125,7 +125,7 @@ class RunPicker {
     this.fulfil();
     const text = newest ? null : lastRun();
     const run = text && (await this.read("read", text));
-    this.news.textContent = "";
+    this.notice.textContent = "";
     if (run) keeper.add(run, text);
     this.root.dataset.ready = "true";
   }

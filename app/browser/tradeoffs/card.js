@@ -142,8 +142,8 @@ export class TradeSamples {
   }
 
   again({ task, number }) {
-    const news = make("span", "trade-small", "", { role: "status" });
-    const say = (words) => (news.textContent = words);
+    const notice = make("span", "trade-small", "", { role: "status" });
+    const say = (words) => (notice.textContent = words);
     const write = button("trade-button", "Step through", async () => {
       write.disabled = true;
       say("Writing it once more …");
@@ -152,7 +152,7 @@ export class TradeSamples {
       say(problem ?? "");
       if (run) this.step(run);
     });
-    return put(make("div", "trade-row"), write, news);
+    return put(make("div", "trade-row"), write, notice);
   }
 
   step(text) {

@@ -79,20 +79,17 @@ class LockstepBatch:
         return self.sequences.rows  # type: ignore[return-value]  # nothing else joins
 
     def read_prompts(self) -> Iterator[ForwardPass]:
-        """Put all tokens of the prompts but the last into the cache, chunk by chunk, aligned on their right ends."""
-        left = max(row.length - 1 for row in self.rows) if self.use_cache else 0
-        while left > 0:
+        """Put all tokens of the prompts but the last into the cache."""
+        lengths = [row.length - 1 for row in self.rows] if self.use_cache else []
+        for start, end, counts in prompt_chunks(lengths):
             if self.rows[0].control.stopped:
                 return
-            rest = max(left - PREFILL_CHUNK, 0)
             with self.engine.clock() as clock:
-                offsets_Q = torch.arange(-left, -rest, device=self.engine.device)
+                offsets_Q = torch.arange(start, end, device=self.engine.device)
                 slots_RQ = (self.sequences.length_R[:, None] + offsets_Q).clamp_min(0)
-                window = self.forward(slots_RQ, extent=max(row.length for row in self.rows) - rest)
-            read = [max(row.length - 1 - rest, 0) - max(row.length - 1 - left, 0) for row in self.rows]
-            parts = [self.quiet(place, window) for place, count in enumerate(read) if count]
-            yield ForwardPass(0, "prefill", clock.seconds, sum(read), tuple(parts))
-            left = rest
+                window = self.forward(slots_RQ, extent=max(lengths) + 1 + end)
+            parts = [self.quiet(place, window) for place, count in enumerate(counts) if count]
+            yield ForwardPass(0, "prefill", clock.seconds, sum(counts), tuple(parts))
 
     def forward(self, slots_RQ: torch.Tensor, extent: int) -> Window:
         """Cache the tokens of these slots; nothing is predicted."""
@@ -176,14 +173,21 @@ class LockstepBatch:
         for tensor, values in zip((held.length_R, held.pending_R, held.written_R, held.room_R), counts_4R, strict=True):
             tensor[: len(counts)] = values
 
-    def drop(self, places: Iterable[int]) -> None:
+    def drop(self, places: Sequence[int]) -> None:
         """Free these places; the last rows move into them."""
-        for place in sorted(places, reverse=True):
-            last = len(self.rows) - 1
-            if place != last:
-                self._cache.move(last, place)
-                self.sequences.move(last, place)
-            self.sequences.drop_last()
+        self.sequences.drop(places, self._cache)
+
+
+def prompt_chunks(lengths: Sequence[int], multiple: int = 1) -> Iterator[tuple[int, int, list[int]]]:
+    """The chunks, each a multiple of some tokens, in which so many tokens of each row are read.
+
+    Rows are aligned on their right ends: first and last column, counted from there, and the tokens of each row.
+    """
+    left = max(lengths, default=0)
+    while left:
+        rest = max(left - PREFILL_CHUNK // multiple * multiple, 0)
+        yield -left, -rest, [max(length - rest, 0) - max(length - left, 0) for length in lengths]
+        left = rest
 
 
 def recorded(passes: Iterable[ForwardPass]) -> Iterator[ForwardPass]:

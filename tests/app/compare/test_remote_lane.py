@@ -23,7 +23,7 @@ from mars.decoding import DECODERS
 from mars.metrics import output_ids
 from mars.serve import remote
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Limits
+from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 

@@ -36,7 +36,9 @@ def test_first_differences_are_marked_in_every_lane(mount: Mount, play: Any) -> 
         tab.inner_text(".lens-parting") == "B and A first differ at token 2 of A, 3 of B. C and A wrote the same text."
     )
     play.feed(
-        tab, stream.Verdict(kind="verdict", lane="a", right=True), stream.Verdict(kind="verdict", lane="b", right=False)
+        tab,
+        stream.Correctness(kind="verdict", lane="a", right=True),
+        stream.Correctness(kind="verdict", lane="b", right=False),
     )
     assert tab.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong", ""]
 
@@ -46,7 +48,7 @@ def test_word_of_the_counts_goes_round_once_for_many_updates_and_the_keeper_has_
 ) -> None:
     tab = mount()
     play.start(tab, play.lane("a", "ar"), play.lane("b", "masks", block_size=8), identity="before")
-    tab.wait_for_timeout(600)  # until a beat is over
+    tab.wait_for_timeout(600)  # until the next picture
     updates = [stream.line(play.passed("b", number, [play.token("x")], threshold=0.9)) for number in range(1, 41)]
     updates += [stream.line(stream.lane_end("b", "stop", "")), stream.line(stream.state("done", "Done."))]
     body = "".join(event(number, line) for number, line in enumerate(updates, 1))

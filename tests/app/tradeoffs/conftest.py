@@ -32,18 +32,18 @@ def runs_folder(fabricate: Callable[[Path], Path], tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="session")
-def library(runs_folder: Path) -> RunCache:
-    """The library of that folder."""
+def run_cache(runs_folder: Path) -> RunCache:
+    """The run cache of that folder."""
     return RunCache(runs_folder)
 
 
 @pytest.fixture(scope="session")
-def run_of(library: RunCache) -> Callable[..., str]:
+def run_of(run_cache: RunCache) -> Callable[..., str]:
     """`run_of("mars", "sliding_window", 0.95)`: the id of the run with this model, decoder, threshold, batch size."""
 
     def found(model: str, decoder: str = "sliding_window", threshold: float | None = None, batch_size: int = 16) -> str:
         wanted = (model, decoder, threshold, batch_size, "probability")
-        for entry in library.store().runs.entries:
+        for entry in run_cache.store().runs.entries:
             settings = entry["settings"]
             has = (
                 entry["model"]["name"],

@@ -17,8 +17,8 @@ VIEW: dict[str, Any] = {"figure": "frontier", "against": "tokens_per_forward"}
 
 
 @pytest.fixture(scope="module")
-def handler(library: RunCache, make_runner: Callable[..., Runner]) -> RequestHandler:
-    return RequestHandler(library, make_runner())
+def handler(run_cache: RunCache, make_runner: Callable[..., Runner]) -> RequestHandler:
+    return RequestHandler(run_cache, make_runner())
 
 
 def ask(handler: RequestHandler, what: Any, about: Any = None, ticket: Any = 7) -> dict[str, Any]:
@@ -42,15 +42,15 @@ def test_it_begins_with_the_view_that_is_asked_for_first(handler: RequestHandler
     assert ask(handler, "begin")["shown"] is None
 
 
-def test_the_first_view_is_drawn_before_anybody_asks(library: RunCache, make_runner: Callable[..., Runner]) -> None:
-    handler = RequestHandler(library, make_runner())
+def test_the_first_view_is_drawn_before_anybody_asks(run_cache: RunCache, make_runner: Callable[..., Runner]) -> None:
+    handler = RequestHandler(run_cache, make_runner())
     for _ in range(3):
         handler.warm()
     (drawing,) = [thread for thread in enumerate_threads() if thread.name == "tradeoffs-first"] or [None]
     if drawing is not None:
         drawing.join()
     first = View(figure="frontier", against="tokens_per_second")
-    assert library.store().remembered(("view", repr(first)), lambda: None) is not None
+    assert run_cache.store().remembered(("view", repr(first)), lambda: None) is not None
 
 
 def test_a_view_is_json_without_a_template_of_its_own(handler: RequestHandler) -> None:

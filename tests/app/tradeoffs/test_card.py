@@ -14,9 +14,9 @@ SOURCES = {"ar": "ar", "mars": "mars"}
 
 
 @pytest.fixture
-def card_of(library: RunCache) -> Callable[..., dict[str, Any]]:
+def card_of(run_cache: RunCache) -> Callable[..., dict[str, Any]]:
     def made(run: str, sources: dict[str, str] = SOURCES) -> dict[str, Any]:
-        return card(library.store(), library.table(), run, sources)
+        return card(run_cache.store(), run_cache.table(), run, sources)
 
     return made
 
@@ -60,8 +60,10 @@ def test_a_checkpoint_that_the_app_lacks_is_named(card_of: Callable[..., dict[st
     assert shown["again"] == shown["lacking"]
 
 
-def test_a_published_number_has_no_texts_and_says_so(library: RunCache, card_of: Callable[..., dict[str, Any]]) -> None:
-    table = library.table()
+def test_a_published_number_has_no_texts_and_says_so(
+    run_cache: RunCache, card_of: Callable[..., dict[str, Any]]
+) -> None:
+    table = run_cache.table()
     run = table.loc[table["source"] == "published", "id"].iloc[0]
     shown = card_of(run)
     assert shown["published"]

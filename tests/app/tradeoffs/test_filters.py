@@ -8,8 +8,8 @@ from app.tradeoffs.run_cache import RunCache
 
 
 @pytest.fixture(scope="module")
-def found(library: RunCache) -> pd.DataFrame:
-    return filters.facets(library.table())
+def found(run_cache: RunCache) -> pd.DataFrame:
+    return filters.facets(run_cache.table())
 
 
 def counts(found: pd.DataFrame, chosen: filters.Chosen, name: str) -> dict[str, int]:
@@ -17,8 +17,8 @@ def counts(found: pd.DataFrame, chosen: filters.Chosen, name: str) -> dict[str, 
     return {option["value"]: option["count"] for option in listed["options"]}
 
 
-def test_only_measured_runs_can_be_chosen(found: pd.DataFrame, library: RunCache) -> None:
-    assert len(found) == len(library.store().runs.entries)
+def test_only_measured_runs_can_be_chosen(found: pd.DataFrame, run_cache: RunCache) -> None:
+    assert len(found) == len(run_cache.store().runs.entries)
     assert set(found["checkpoint"]) == {"ar", "mars", "mars-b4"}
 
 

@@ -19,9 +19,9 @@ RunOf = Callable[..., str]
 
 
 @pytest.fixture
-def find(library: RunCache) -> Callable[..., Finding]:
+def find(run_cache: RunCache) -> Callable[..., Finding]:
     def found(points: float, against: str = PER_FORWARD, **where: Any) -> Finding:
-        table = library.table()
+        table = run_cache.table()
         (first, *_) = together.sets(table, against)
         rows = table[table["id"].isin(first.ids)]
         for column, values in where.items():
@@ -78,8 +78,8 @@ def test_ar_itself_is_no_candidate(find: Callable[..., Finding]) -> None:
 
 
 @pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
-def test_a_draft_model_is_compared_on_the_clock_alone(library: RunCache, run_of: RunOf, against: str) -> None:
-    table = library.table()
+def test_a_draft_model_is_compared_on_the_clock_alone(run_cache: RunCache, run_of: RunOf, against: str) -> None:
+    table = run_cache.table()
     (first, *_) = together.sets(table, against)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()
     drafted = run_of("mars", "block_cached", 0.95, 1)
@@ -89,8 +89,8 @@ def test_a_draft_model_is_compared_on_the_clock_alone(library: RunCache, run_of:
     assert ("Draft models are left out" in found.how) == (against == PER_FORWARD)
 
 
-def test_a_setting_that_is_no_faster_leaves_ar(library: RunCache) -> None:
-    table = library.table()
+def test_a_setting_that_is_no_faster_leaves_ar(run_cache: RunCache) -> None:
+    table = run_cache.table()
     (first, *_) = together.sets(table, PER_SECOND)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()
     slower = rows["decoder"] != "autoregressive"
@@ -100,8 +100,8 @@ def test_a_setting_that_is_no_faster_leaves_ar(library: RunCache) -> None:
     assert "AR itself is the fastest at batch size 1: the next, Block cache at τ 0.95, has 0.85× its" in found.sentence
 
 
-def test_without_a_judge_only_the_text_of_ar_is_no_loss(library: RunCache, run_of: RunOf) -> None:
-    table = library.table()
+def test_without_a_judge_only_the_text_of_ar_is_no_loss(run_cache: RunCache, run_of: RunOf) -> None:
+    table = run_cache.table()
     (first, *_) = together.sets(table, PER_SECOND)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()
     rows[["accuracy", "loss", "baseline"]] = None
@@ -120,9 +120,9 @@ def test_without_a_judge_only_the_text_of_ar_is_no_loss(library: RunCache, run_o
 
 
 def test_an_exact_decoder_that_wrote_the_text_of_ar_loses_nothing_however_few_the_problems(
-    library: RunCache, run_of: RunOf
+    run_cache: RunCache, run_of: RunOf
 ) -> None:
-    table = library.table()
+    table = run_cache.table()
     (first, *_) = together.sets(table, PER_SECOND)
     rows = table[table["id"].isin(first.ids) & (table["batch_size"] == 1)].copy()
     assert finding(rows, points=0.1, against=PER_SECOND).chosen is None

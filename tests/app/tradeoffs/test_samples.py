@@ -12,8 +12,8 @@ from mars.tasks import sample
 RunOf = Callable[..., str]
 
 
-def test_families_take_turns_and_pages_follow_each_other(library: RunCache, run_of: RunOf) -> None:
-    runs = library.store().runs
+def test_families_take_turns_and_pages_follow_each_other(run_cache: RunCache, run_of: RunOf) -> None:
+    runs = run_cache.store().runs
     entry = entry_of(runs, run_of("mars", threshold=0.5))
     first, second = samples(runs, entry), samples(runs, entry, first=PAGE)
     assert first["total"] == 400
@@ -22,15 +22,15 @@ def test_families_take_turns_and_pages_follow_each_other(library: RunCache, run_
     assert len(set(places)) == 2 * PAGE
 
 
-def test_wrong_ones_of_one_family(library: RunCache, run_of: RunOf) -> None:
-    runs = library.store().runs
+def test_wrong_ones_of_one_family(run_cache: RunCache, run_of: RunOf) -> None:
+    runs = run_cache.store().runs
     found = samples(runs, entry_of(runs, run_of("mars", threshold=0.5)), task="logic", right=False)
     assert found["total"] == 80
     assert {(each["task"], each["right"]) for each in found["samples"]} == {("logic", False)}
 
 
-def test_where_nobody_judged_nothing_is_right_or_wrong(library: RunCache, run_of: RunOf) -> None:
-    runs = library.store().runs
+def test_where_nobody_judged_nothing_is_right_or_wrong(run_cache: RunCache, run_of: RunOf) -> None:
+    runs = run_cache.store().runs
     entry = {**entry_of(runs, run_of("mars", threshold=0.5)), "judged": False}
     for right in (None, True, False):
         found = checked(Samples, samples(runs, entry, right=right))
@@ -38,8 +38,8 @@ def test_where_nobody_judged_nothing_is_right_or_wrong(library: RunCache, run_of
         assert {each["right"] for each in found["samples"]} == {None}
 
 
-def test_the_prompt_is_that_of_the_problem(library: RunCache, run_of: RunOf) -> None:
-    runs = library.store().runs
+def test_the_prompt_is_that_of_the_problem(run_cache: RunCache, run_of: RunOf) -> None:
+    runs = run_cache.store().runs
     entry = entry_of(runs, run_of("mars", threshold=0.95))
     (shown, *_) = samples(runs, entry, task="logic")["samples"]
     assert shown["prompt"] == sample("logic", entry["seed"] * 1_000_000).prompt
@@ -47,14 +47,14 @@ def test_the_prompt_is_that_of_the_problem(library: RunCache, run_of: RunOf) -> 
     assert shown["answer"]
 
 
-def test_questions_of_a_benchmark_are_not_here(library: RunCache, run_of: RunOf) -> None:
-    entry = entry_of(library.store().runs, run_of("mars", threshold=0.95))
+def test_questions_of_a_benchmark_are_not_here(run_cache: RunCache, run_of: RunOf) -> None:
+    entry = entry_of(run_cache.store().runs, run_of("mars", threshold=0.95))
     assert problem_of({**entry, "harness": {"version": "1"}}, "logic", 0) is None
     assert problem_of(entry, "gsm8k", 0) is None
 
 
-def test_what_is_not_there_is_refused(library: RunCache, run_of: RunOf) -> None:
-    runs = library.store().runs
+def test_what_is_not_there_is_refused(run_cache: RunCache, run_of: RunOf) -> None:
+    runs = run_cache.store().runs
     with pytest.raises(ValueError, match="no such run"):
         entry_of(runs, "gone")
     with pytest.raises(ValueError, match="no such problem"):

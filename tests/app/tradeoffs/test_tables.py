@@ -9,20 +9,20 @@ from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.tables import csv, table
 
 
-def points(library: RunCache) -> pd.DataFrame:
-    found = library.table()
+def points(run_cache: RunCache) -> pd.DataFrame:
+    found = run_cache.table()
     return frontier_points(found[found["source"] == "measured"])
 
 
-def test_a_row_for_every_mark(library: RunCache) -> None:
-    drawn = points(library)
+def test_a_row_for_every_mark(run_cache: RunCache) -> None:
+    drawn = points(run_cache)
     shown = table(drawn, "frontier")
     assert [row["id"] for row in shown["rows"]] == drawn["id"].tolist()
     assert {len(row["cells"]) for row in shown["rows"]} == {len(shown["columns"])}
 
 
-def test_numbers_have_their_intervals_and_sort_by_value(library: RunCache) -> None:
-    drawn = points(library)
+def test_numbers_have_their_intervals_and_sort_by_value(run_cache: RunCache) -> None:
+    drawn = points(run_cache)
     shown = table(drawn, "frontier")
     place = [column["label"] for column in shown["columns"]].index("Accuracy (%)")
     words, key = shown["rows"][0]["cells"][place]
@@ -31,28 +31,28 @@ def test_numbers_have_their_intervals_and_sort_by_value(library: RunCache) -> No
     assert words == f"{100 * key:.1f} [{100 * first['accuracy_low']:.1f}, {100 * first['accuracy_high']:.1f}]"
 
 
-def test_a_missing_number_is_an_empty_cell(library: RunCache) -> None:
-    shown = table(points(library), "frontier")
+def test_a_missing_number_is_an_empty_cell(run_cache: RunCache) -> None:
+    shown = table(points(run_cache), "frontier")
     place = [column["label"] for column in shown["columns"]].index("Speed-up over AR (×)")
     assert ["", None] in [row["cells"][place] for row in shown["rows"]]
 
 
-def test_a_column_without_any_value_is_left_out(library: RunCache) -> None:
-    drawn = points(library)
+def test_a_column_without_any_value_is_left_out(run_cache: RunCache) -> None:
+    drawn = points(run_cache)
     shown = table(drawn[~drawn["timed"].astype(bool)], "frontier")
     assert "Tokens a second" not in [column["label"] for column in shown["columns"]]
 
 
-def test_csv_has_the_very_numbers(library: RunCache) -> None:
-    drawn = points(library)
+def test_csv_has_the_very_numbers(run_cache: RunCache) -> None:
+    drawn = points(run_cache)
     read = pd.read_csv(io.StringIO(csv(drawn)))
     assert read["accuracy"].tolist() == drawn["accuracy"].tolist()
     assert read["id"].tolist() == drawn["id"].tolist()
     assert "hover" not in read
 
 
-def test_csv_holds_no_formula(library: RunCache) -> None:
-    drawn = points(library).head(1).assign(command="=HYPERLINK(1)", model="@x")
+def test_csv_holds_no_formula(run_cache: RunCache) -> None:
+    drawn = points(run_cache).head(1).assign(command="=HYPERLINK(1)", model="@x")
     read = pd.read_csv(io.StringIO(csv(drawn)))
     assert read["command"].tolist() == ["'=HYPERLINK(1)"]
     assert read["model"].tolist() == ["'@x"]

@@ -99,8 +99,8 @@ def test_runs_on_a_part_of_the_problems_of_their_baseline_are_a_set_with_an_ar_r
     assert ar["id"] not in set(rows["baseline"])
 
 
-def test_rings_leave_out_draft_models_and_small_samples(library: RunCache, run_of: Callable[..., str]) -> None:
-    table = library.table()
+def test_rings_leave_out_draft_models_and_small_samples(run_cache: RunCache, run_of: Callable[..., str]) -> None:
+    table = run_cache.table()
     (first, *_) = together.sets(table, PER_FORWARD)
     rows = table[table["id"].isin(first.ids)].copy()
     best = run_of("mars", "sliding_window", 0.5)

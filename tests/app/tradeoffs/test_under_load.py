@@ -64,8 +64,8 @@ def made(**changes: Any) -> LoadTest:
 
 
 def ask(folder: Path, make_runner: Callable[..., Runner], what: str = "view", **about: Any) -> dict[str, Any]:
-    desk = RequestHandler(RunCache(folder), make_runner())
-    *_, last = desk.answer({"ask": what, "about": {**VIEW, **about}, "ticket": 1}, "session")
+    handler = RequestHandler(RunCache(folder), make_runner())
+    *_, last = handler.answer({"ask": what, "about": {**VIEW, **about}, "ticket": 1}, "session")
     found: dict[str, Any] = json.loads(last)
     return found
 

@@ -22,7 +22,8 @@ from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.checkpoint.sources import unavailable
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.guard import Keys, Limits, protocol
+from mars.serve.guard import Keys, protocol
+from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 

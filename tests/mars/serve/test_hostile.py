@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from mars.serve.guard import Keys, Limits, read_keys
+from mars.serve.guard import Keys, read_keys
+from mars.serve.limits import Limits
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
 KEY = "a-key-of-some-length"

@@ -56,9 +56,9 @@ def test_readers_of_every_pace_get_what_they_get_alone(tiny: Checkpoint) -> None
     service = Service(tiny.engine)
     streams = [service.submit(*job, settings, ahead=1) for job in zip(kinds, prompts, strict=True)]
     found: list[list[ForwardPass]] = [[] for _ in streams]
-    for beat in range(600):
+    for tick in range(600):
         for number, rhythm in rhythms.items():
-            if beat % rhythm == 0:
+            if tick % rhythm == 0:
                 found[number] += [record for record in [next(streams[number], None)] if record]
     for number, stream in enumerate(streams):
         expected = list(DECODERS[kinds[number]](tiny.engine, [prompts[number]], settings))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mars.config import DecodingSettings
-from mars.decoding.block_diffusion import choose
+from mars.decoding.published.block_diffusion import choose
 from mars.records import ForwardPass
 from mars.scripted import Diffusing, ScriptedModel
 

@@ -24,13 +24,14 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from mars.acceptance import Read, passes, read, thresholds, to_host
+from mars.acceptance import Read, meets_threshold, passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
 from mars.decoding.method import MASK
-from mars.decoding.pool import PREFILL_CHUNK
-from mars.decoding.trace import meets_threshold, trace
+from mars.decoding.published.lockstep import prompt_chunks
+from mars.decoding.sequences import drop
+from mars.decoding.trace import trace
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import FinishReason, ForwardPass, Proposal, Reason, RowPass, Trace
@@ -121,17 +122,15 @@ class _Blocks:
             yield record
 
     def read_prompts(self) -> Iterator[ForwardPass]:
-        """Cache the whole blocks of the prompts, aligned on their right ends, in chunks of whole blocks."""
-        left = max(row.first for row in self.rows)
-        while left and not self.control.stopped:
-            rest = max(left - PREFILL_CHUNK // self.size * self.size, 0)
+        """Cache the whole blocks of the prompts."""
+        for start, end, counts in prompt_chunks([row.first for row in self.rows], self.size):
+            if self.control.stopped:
+                return
             with self.engine.clock() as clock:
-                window = self.window(-left, -rest, keep=0)
+                window = self.window(start, end, keep=0)
                 self.cache.forward(window)
-            read_R = [max(row.first - rest, 0) - max(row.first - left, 0) for row in self.rows]
-            parts = [self.part(place, window, self.control.threshold) for place, count in enumerate(read_R) if count]
-            yield ForwardPass(0, "prefill", clock.seconds, sum(read_R), tuple(parts))
-            left = rest
+            parts = [self.part(place, window, self.control.threshold) for place, count in enumerate(counts) if count]
+            yield ForwardPass(0, "prefill", clock.seconds, sum(counts), tuple(parts))
 
     def begin(self) -> None:
         """Put masks where the blocks are behind the prompts."""
@@ -237,14 +236,7 @@ class _Blocks:
 
     def next_block(self) -> None:
         """Drop the rows that have ended, the last ones taking their places, and go on with the others."""
-        for place in reversed(range(len(self.rows))):
-            last = len(self.rows) - 1
-            if self.rows[place].ended:
-                if place != last:
-                    self.cache.move(last, place)
-                    self.tokens_RK[place] = self.tokens_RK[last]
-                    self.rows[place] = self.rows[last]
-                self.rows.pop()
+        drop([place for place, row in enumerate(self.rows) if row.ended], self.rows, self.cache, self.tokens_RK)
         for row in self.rows:
             row.first += self.size
         self.begin()

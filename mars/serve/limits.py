@@ -1,0 +1,22 @@
+"""The limits of the endpoint, with their defaults. Nothing is imported, so that the command line can tell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PLACES, QUEUE = 8, 64
+"""Requests that are decoded at once, and those that wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
+
+    A body must arrive within `body_seconds`, and a client must read what is sent to it within `send_seconds`.
+    """
+
+    body_bytes: int = 2**20
+    body_seconds: float = 20.0
+    send_seconds: float = 30.0
+    connections: int = 256
+    new_tokens: int = 1024
