@@ -44,8 +44,8 @@ _AGREE = (
     "--decoders self_speculative/lookup --journal runs/agree"
 )
 _LLAMA_CPP = (
-    f"--checkpoint {ADAPTER} --decoders self_speculative/auto,self_speculative/tree,self_speculative/lookup,"
-    f"prompt_lookup/k10,sliding_window@0.95 --batch-sizes 1 --problems 1 --max-new-tokens 64 --llama-cpp {BASE}"
+    f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions "
+    f"assets/benchmarks/spec_bench/question.jsonl --limit 1 --max-new-tokens 128 --llama-cpp {BASE}"
 )
 
 

@@ -113,8 +113,8 @@ def _beside_published(evidence: Evidence) -> Section:
 
 def _batches(evidence: Evidence) -> Section:
     found = crossings(points) if len(points := figures.batches_points(evidence.runs)) else {}
-    note = "; ".join(f"{setting}: {words}" for setting, words in found.items())
-    return _section("batches", evidence.runs, note=f"{note}." if note else "")
+    note = "; ".join(f"{setting} is {words}" for setting, words in found.items())
+    return _section("batches", evidence.runs, note=f"By their values, {note}." if note else "")
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
