@@ -378,7 +378,7 @@ CLAIMS = (
         recipes=("smoke", "ablations", "calibration", "shipped"),
         on_real=(
             *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier"),
-            *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample"),
+            *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample", "real-batches"),
         ),
         ours=True,
     ),

@@ -59,6 +59,9 @@ def test_a_command_is_that_of_its_recipe_whatever_the_store() -> None:
     assert kinds.made(kinds.line("elsewhere"))
     assert not kinds.made(kinds.line().replace("--limit 4", "--limit 1"))
     assert bench.made(bench.line().partition(" | ")[0])
+    several = RECIPES["real-batches"].line("some where")
+    assert all(RECIPES["real-batches"].made(command) for command in several.split(" && "))
+    assert "--batch-size 32 --limit 128 --runs 'some where'" in several
 
 
 def test_the_list_has_them_all(capsys: pytest.CaptureFixture[str]) -> None:
