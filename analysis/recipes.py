@@ -243,7 +243,7 @@ _ALL = (
         name="real-llama-cpp",
         makes="the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/log.md)",
         command=f"python -m analysis bench {_LLAMA_CPP}",
-        hours=0.1,
+        hours=0.3,
     ),
     Recipe(
         name="real-agree",
