@@ -160,8 +160,7 @@ _ALL = (
         "real-eight-rows",
         "exact decoding of eight questions at once, on the clock",
         0.1,
-        "--batch 8 --limit 2 --max-new-tokens 128 --decoders "
-        "autoregressive,self_speculative/auto,self_speculative/tree",
+        "--batch 8 --limit 4 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto",
     ),
     _ifeval(
         "real-one-token",

@@ -18,7 +18,7 @@ judged by the rules below on tiny models and a pretrained one.
 _METHOD = """Intervals are 95 %, wider where a verdict rests on several at once: Wilson's for accuracies, score
 intervals (Tango 1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the
 whole interval. Wall-clock is compared only between runs that took turns on an idle machine; where turns are known,
-intervals are over turns (Student's t of the logarithms)."""
+intervals are over turns (Student's t of the logarithm, by the jackknife)."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 

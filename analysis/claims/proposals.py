@@ -379,6 +379,7 @@ CLAIMS = (
         on_real=(
             *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier"),
             *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample", "real-batches"),
+            "real-eight-rows",
         ),
         ours=True,
     ),

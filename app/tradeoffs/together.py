@@ -8,7 +8,7 @@ hardware or numbers of problems form another set, never another line of the same
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -46,7 +46,11 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
     grouped = ours.groupby(keys, sort=True, dropna=False)
     groups = [(key, rows) for key, rows in grouped if _compares(rows, against)]
     groups.sort(key=lambda found: _rank(found[1]))
-    return [Together(name=_name(key), label=_label(rows), ids=frozenset(rows["id"])) for key, rows in groups]
+    labels = _labels([rows for _, rows in groups])
+    return [
+        Together(name=_name(key), label=label, ids=frozenset(rows["id"]))
+        for (key, rows), label in zip(groups, labels, strict=True)
+    ]
 
 
 def batch_sizes(rows: pd.DataFrame) -> list[int]:
@@ -109,6 +113,20 @@ def _label(rows: pd.DataFrame) -> str:
     models = list(dict.fromkeys(_models(rows)))
     more = f" and {len(models) - _MOST_NAMES} more" if len(models) > _MOST_NAMES else ""
     return f"{', '.join(models[:_MOST_NAMES])}{more} · {problems_words(first.to_dict())} · {first['hardware']}"
+
+
+def _labels(sets: Sequence[pd.DataFrame]) -> list[str]:
+    """A label for each set; where several would have the same, it also says batch sizes, then the longest answers."""
+    labels = [_label(rows) for rows in sets]
+    for column, words in (("batch_size", "batch {}"), ("settings.max_new_tokens", "at most {} tokens")):
+        alike = {label for label in labels if labels.count(label) > 1}
+        labels = [
+            f"{label} · {words.format(', '.join(str(int(each)) for each in sorted(rows[column].unique())))}"
+            if label in alike
+            else label
+            for label, rows in zip(labels, sets, strict=True)
+        ]
+    return labels
 
 
 def problems_words(row: Row) -> str:
