@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 from analysis.claims.evidence import MARS, Evidence, GreedyRuns, Published, Run, by_turn, on_same_problems
@@ -11,12 +12,14 @@ from analysis.claims.judging import (
     ClaimVerdict,
     Comparison,
     Finding,
+    about,
     above,
     at_most,
     faster,
     number,
     percent,
     points,
+    problems_needed,
     rate,
     times,
     together,
@@ -74,7 +77,10 @@ def _cache(evidence: Evidence) -> Finding:
         ]
         if judged:
             headline = f"{times(gains[best.id][0])} AR at batch {batch}"
+            verdict = _cache_verdict(gains, best)
             why += _other_weights(others)
+            if verdict is ClaimVerdict.OPEN:
+                why.append(_cache_needs(gains, best))
         compared.append(
             Comparison(
                 compared={
@@ -87,7 +93,7 @@ def _cache(evidence: Evidence) -> Finding:
                     "× AR": times(gains[best.id][0]),
                     "× AR on other weights": ", ".join(others),
                 },
-                verdict=_cache_verdict(gains, best) if judged else None,
+                verdict=verdict if judged else None,
             )
         )
         used += [*plain, *cached]
@@ -103,13 +109,20 @@ def _cache_verdict(gains: Mapping[str, list[Interval]], best: Run) -> ClaimVerdi
     return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains[best.id]) else ClaimVerdict.OPEN
 
 
+def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
+    """How many problems would make the best block surely faster than each AR run, or all blocks surely slower."""
+    faster = max(problems_needed(best.n, gain, above=1) for gain in gains[best.id])
+    slower = max(problems_needed(best.n, gain, below=1) for each in gains.values() for gain in each)
+    fewest = min(faster, slower)
+    problems = "no number of problems" if fewest == inf else f"{about(fewest)} problems"
+    return f"If the speed-ups stay as measured, {problems} would decide it."
+
+
 def _other_weights(others: list[str]) -> list[str]:
     if not others:
         return []
-    return [
-        f"Against AR on other weights of the same size it is {', '.join(others)}.",
-        "Both AR runs take the same passes, so a gap between them is the machine's.",
-    ]
+    found = f"Against AR on other weights of the same size it is {', '.join(others)}"
+    return [f"{found}; both AR runs take the same passes, so a gap between them is the machine's."]
 
 
 def _ar_of_its_size(turn: Iterable[Run], run: Run) -> list[Run]:
