@@ -80,13 +80,13 @@ def _entries(runs: Path) -> list[dict[str, Any]]:
 
 
 def _comparable(entries: list[dict[str, Any]], weights: str, block_size: int) -> dict[float | None, str] | None:
-    """Run ids by threshold: of runs alike in all else, the set with one-token mode and the most problems."""
+    """Run ids by threshold: of runs alike in all else, the set with one-token mode and most thresholds and problems."""
     sets: dict[str, dict[float | None, str]] = {}
     sizes: dict[str, tuple[int, int]] = {}
     for entry in _plain(entries, weights, block_size):
         alike = json.dumps([entry[name] for name in _SAME])
         sets.setdefault(alike, {})[entry["settings"]["threshold"]] = entry["id"]
-        sizes[alike] = (entry["problems"] * len(entry["tasks"]), len(sets[alike]))
+        sizes[alike] = (len(sets[alike]), entry["problems"] * len(entry["tasks"]))
     whole = [alike for alike, found in sets.items() if None in found and len(found) > 1]
     return sets[max(whole, key=sizes.__getitem__)] if whole else None
 
