@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from mars.engine.adapter import Adapter, LowRank
-from mars.engine.columns import Columns
 from mars.engine.linear import Linear
-from mars.engine.window import Window
+from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
     from mars.engine.compiled import CompiledPair

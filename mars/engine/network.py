@@ -22,11 +22,10 @@ from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine.adapter import LINEARS, Adapter, linear_of
 from mars.engine.attention import attend, share_mask
-from mars.engine.columns import Columns
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, Linear
 from mars.engine.memory import Access
-from mars.engine.window import Window
+from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
     from mars.engine.compiled import Compiled
