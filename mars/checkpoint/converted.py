@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
             if _is_whole(folder):
                 return folder
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(folder, name, tell):
+            with _lock(folder, name, tell):
                 if not _is_whole(folder):
                     _make(file, folder, digest, tell)
                 return folder
@@ -150,19 +150,14 @@ def _read(path: Path) -> dict[str, object] | None:
         return None
 
 
-@contextmanager
-def _locked(folder: Path, name: str, tell: Progress) -> Iterator[None]:
-    """No other process makes the folder in this context."""
+def _lock(folder: Path, name: str, tell: Progress) -> AbstractContextManager[object]:
+    """A context in which no other process makes the folder."""
     lock = FileLock(folder.with_name(f"{folder.name}.lock"))
     try:
-        lock.acquire(timeout=0)
+        return lock.acquire(timeout=0)
     except Timeout:
         tell(f"another process converts {name}", 0.0)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        return lock.acquire()
 
 
 def convert(file: Path, folder: Path, progress: Progress) -> None:

@@ -5,8 +5,21 @@ from __future__ import annotations
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, vary
-from mars.tasks.vocabulary import ANIMALS, COLORS, DAYS, FRUITS, MONTHS, PEOPLE, PLACES, TOOLS, VEGETABLES
+from mars.tasks.base import (
+    ANIMALS,
+    COLORS,
+    DAYS,
+    FRUITS,
+    MONTHS,
+    PEOPLE,
+    PLACES,
+    TOOLS,
+    VEGETABLES,
+    Draft,
+    Task,
+    last_match,
+    vary,
+)
 
 _ANSWER = re.compile(r"answer is \(?([A-D])\)?")
 _LETTERS = "ABCD"

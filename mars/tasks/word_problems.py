@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, vary
-from mars.tasks.vocabulary import CITIES, ITEMS, PEOPLE, TIMES
+from mars.tasks.base import CITIES, ITEMS, PEOPLE, TIMES, Draft, Task, last_match, vary
 
 _ANSWER = re.compile(r"####\s*(-?\d+)")
 

@@ -9,7 +9,6 @@ import pytest
 from mars.tasks import sandbox
 from mars.tasks.sandbox import run_checks, run_isolated
 from mars.tasks.sandbox_child import canonical
-from mars.tasks.syntax import MAX_SOURCE_CHARACTERS, is_allowed
 
 LIMIT_SECONDS = 2.0
 ONE = [((1,), 1)]
