@@ -31,9 +31,14 @@ from dataclasses import dataclass, field, replace
 
 from mars.config import DecodingSettings
 from mars.decoding.costs import TRIALS, Kind, PassTimes
-from mars.decoding.layouts import (
+from mars.decoding.method import Method, Row
+from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
+from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.trees import (
     EXPECTED,
     MASKLESS,
+    MOST_COLUMNS,
+    PRICE,
     REMEMBERED,
     TREES,
     Layout,
@@ -41,10 +46,6 @@ from mars.decoding.layouts import (
     reach_of,
     usual_columns,
 )
-from mars.decoding.method import Method, Row
-from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
-from mars.decoding.sliding_window import SlidingWindow
-from mars.decoding.trees import MOST_COLUMNS, PRICE
 from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify

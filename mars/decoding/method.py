@@ -20,9 +20,7 @@ import torch
 from mars.acceptance import Read, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
-from mars.decoding.copies import Copies
-from mars.decoding.layouts import Layout
-from mars.decoding.trees import Plan
+from mars.decoding.trees import Copies, Layout, Plan
 from mars.engine.conditional import States
 from mars.engine.masks import verification_tree
 from mars.engine.window import Window
@@ -316,6 +314,23 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
     depths_Q, sees_QQ = verification_tree(batch.pending, drafts, masks, window.ids_RQ.device)
     positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
     return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+
+
+def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
+    """The columns [R, M] of the masks that stand behind column `last_R` of the chain of a verification tree.
+
+    Group j of the tree (`masks.verification_tree`) starts at column K + 1 + jM.
+    """
+    return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
+
+
+def drafts_of(plans: Sequence[Plan], most: int, device: torch.device, *, on_the_right: bool = False) -> torch.Tensor:
+    """The drafts of each plan [R, D], D = `most`; shorter plans are filled up with -1, behind or in front."""
+    ids_RD = torch.full((len(plans), most), -1)
+    for ids_D, plan in zip(ids_RD, plans, strict=True):
+        start = most - plan.drafts if on_the_right else 0
+        ids_D[start : start + plan.drafts] = torch.tensor([draft.token_id for draft in plan.chain], dtype=torch.long)
+    return ids_RD.to(device)
 
 
 def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:

@@ -36,10 +36,33 @@ from torch.nn import functional
 from mars.acceptance import Read, match_prefix, read
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
-from mars.decoding.layouts import LINEAR, MASKLESS, TREES, Layout, columns_of, layout_of, reach_of
-from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, tree_window, window_of
-from mars.decoding.paths import drafts_of, group_of, joined, spread, taken
-from mars.decoding.trees import MOST_COLUMNS, NO_DRAFTS, PRICE, Draft, Expectation, Plan
+from mars.decoding.method import (
+    DRAFT,
+    MASK,
+    AcceptResult,
+    Batch,
+    Method,
+    Row,
+    drafts_of,
+    group_of,
+    tree_window,
+    window_of,
+)
+from mars.decoding.trees import (
+    LINEAR,
+    MASKLESS,
+    MOST_COLUMNS,
+    NO_DRAFTS,
+    PRICE,
+    TREES,
+    Draft,
+    Expectation,
+    Layout,
+    Plan,
+    columns_of,
+    layout_of,
+    reach_of,
+)
 from mars.engine import Engine
 from mars.engine.masks import tree_of
 from mars.engine.window import Window
@@ -179,7 +202,7 @@ class SelfSpeculative(Method):
         accepted_R = self._accepted(batch, chain, self._drafts(batch, self.drafts)[0])
         last_R = accepted_R - 1
         group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
-        return AcceptResult(joined(chain, group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
+        return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
     def _judge_tree(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         plans = [row.plan for row in batch.rows if row.plan is not None]
@@ -204,7 +227,7 @@ class SelfSpeculative(Method):
         if longest:
             columns_RM = (roots_R + start_R)[:, None] + torch.arange(longest, device=device)
             group = self.read_group(batch, logits_RWV, columns_RM.clamp_max_(width - 1), chain, last_R)
-            path = joined(chain, group, last_R)
+            path = chain.joined(group, last_R)
         left_RW = functional.pad(path.ids_RW, (0, self.drafts), value=self.mask_token_id)
         past_RW = torch.arange(left_RW.shape[1], device=device) >= (accepted_R + masks_R)[:, None]
         return AcceptResult(path, accepted_R, left_RW.masked_fill(past_RW, self.mask_token_id), masks_R)
@@ -222,7 +245,7 @@ class SelfSpeculative(Method):
             sampling=batch.sampling.select(rows_N),
             alternatives=self.alternatives,
         )
-        return spread(found, rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
+        return found.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 
     def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> AcceptResult:
         drafts_RD, drafts_R = self._drafts(batch, reach)
@@ -235,7 +258,7 @@ class SelfSpeculative(Method):
             shift_R1 = (logits_RWV.shape[1] - 1 - reach - drafts_R)[:, None]
             read = self.read_chain(batch, logits_RWV, reach, (columns_W - shift_R1).clamp_min(0))
             index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
-            found = taken(read, index_RW)
+            found = read.taken(index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
         accepted_R = self._accepted(batch, found, drafts_RD)
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)

@@ -38,9 +38,8 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.autoregressive import Autoregressive
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row, tree_window, window_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, group_of, tree_window, window_of
 from mars.decoding.pair import Pair
-from mars.decoding.paths import group_of, joined
 from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded
 from mars.decoding.sliding_window import SlidingWindow
 from mars.engine import Engine
@@ -147,7 +146,7 @@ class VerifyAndContinue(Verify):
         last_R = verified_R - 1
         right_R1 = last_R[:, None]
         group = self.read_group(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
-        path = joined(chain, group, last_R)
+        path = chain.joined(group, last_R)
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
         surest = -math.inf if self.score == "entropy" else math.inf
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
