@@ -20,11 +20,12 @@ import torch
 from mars.acceptance import Read, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
+from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import Copies, Layout, Plan
 from mars.engine.conditional import States
 from mars.engine.masks import verification_tree
 from mars.engine.window import Window
-from mars.records import FinishReason, Phase, Source
+from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
 from mars.sampling import Sampling, pick
 
 if TYPE_CHECKING:
@@ -95,6 +96,48 @@ class Row:
         if self.written == self.settings.max_new_tokens:
             return "length"
         return "cancelled" if self.control.stopped else None
+
+    def only_read(self, window: Window, place: int) -> RowPass:
+        """The record of a pass that read tokens of this row, which is `place` of the window, and proposed none."""
+        known = self.length
+        found = trace(window, place, known=known, text=known, mask_token_id=None) if self.control.trace else None
+        reason: FinishReason | None = "cancelled" if self.control.stopped else None
+        return RowPass(self.number, self.written, (), 0, self.threshold, reason, found)
+
+    def traced(
+        self,
+        engine: Engine,
+        batch: Batch,
+        window: Window,
+        place: int,
+        proposals: Sequence[Proposal],
+        accepted: int,
+        *,
+        kept: int = 0,
+        text: int | None = None,
+    ) -> Trace | None:
+        """The trace of a pass for this row, which is `place` of the batch and the window; None unless asked for.
+
+        Its counts are those before the pass. The next pass verifies `kept` of the proposals as drafts. Where this is a
+        row of a draft model, `text` of its known tokens are no drafts, and what it accepts are drafts.
+        """
+        if not self.control.trace:
+            return None
+        score, stop_ids, threshold = self.method.score, engine.stop_token_ids, batch.thresholds[place]
+        reasons = list(reasons_of(proposals, accepted, threshold, score=score, kept=kept, stop_ids=stop_ids))
+        if text is not None:
+            reasons[:accepted] = ["kept"] * accepted
+        return trace(
+            window,
+            place,
+            known=self.length,
+            text=self.length if text is None else text,
+            mask_token_id=engine.mask_token_id,
+            absent=self.method.absent(batch, self, window.keep),
+            copied=self.method.copied(self),
+            proposals=proposals,
+            reasons=reasons,
+        )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,10 +19,9 @@ from mars.acceptance import HostAcceptResult, to_host
 from mars.decoding.method import Batch, Row
 from mars.decoding.pool import PREFILL_CHUNK
 from mars.decoding.sequences import Sequences
-from mars.decoding.trace import reasons_of, trace
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import FinishReason, ForwardPass, Proposal, RowPass, Trace
+from mars.records import ForwardPass, RowPass
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,7 +87,7 @@ class LockstepBatch:
                 offsets_Q = torch.arange(start, end, device=self.engine.device)
                 slots_RQ = (self.sequences.length_R[:, None] + offsets_Q).clamp_min(0)
                 window = self.forward(slots_RQ, extent=max(lengths) + 1 + end)
-            parts = [self.quiet(place, window) for place, count in enumerate(counts) if count]
+            parts = [self.rows[place].only_read(window, place) for place, count in enumerate(counts) if count]
             yield ForwardPass(0, "prefill", clock.seconds, sum(counts), tuple(parts))
 
     def forward(self, slots_RQ: torch.Tensor, extent: int) -> Window:
@@ -98,38 +97,18 @@ class LockstepBatch:
         self._cache.forward(window)
         return window
 
-    def quiet(self, place: int, window: Window) -> RowPass:
-        """The row's part of the record of a pass that proposes nothing."""
-        row = self.rows[place]
-        reason: FinishReason | None = "cancelled" if row.control.stopped else None
-        known = row.length
-        traced = trace(window, place, known=known, text=known, mask_token_id=None) if row.control.trace else None
-        return RowPass(row.number, row.written, (), 0, row.threshold, reason, traced)
+    def advance(self, step: Step, place: int, verified: int | None = None) -> RowPass:
+        """Count the accepted tokens of a row as written; its part of the record.
 
-    def traced(
-        self, step: Step, place: int, proposals: Sequence[Proposal], accepted: int, text: int | None = None
-    ) -> Trace | None:
-        """The trace of a pass for a row, whose counts are those before the pass; None unless asked for.
-
-        For a draft model, `text` is the number of the row's tokens that are not drafts: its accepted tokens are drafts.
+        `verified` is how many of them its method's `sources` are to count, all unless given.
         """
-        row = self.rows[place]
-        if not row.control.trace:
-            return None
-        threshold, score, stop_ids = step.batch.thresholds[place], self.method.score, self.engine.stop_token_ids
-        reasons = list(reasons_of(proposals, accepted, threshold, score=score, kept=0, stop_ids=stop_ids))
-        if text is not None:
-            reasons[:accepted] = ["kept"] * accepted
-        return trace(
-            step.window,
-            place,
-            known=row.length,
-            text=row.length if text is None else text,
-            mask_token_id=self.engine.mask_token_id,
-            absent=self.method.absent(step.batch, row, step.window.keep),
-            proposals=proposals,
-            reasons=reasons,
-        )
+        row, accepted, threshold = self.rows[place], step.result.accepted[place], step.batch.thresholds[place]
+        start, count = row.written, accepted if verified is None else verified
+        proposals = step.result.proposals(place, self.method.sources(row, threshold, count, step.window.keep))
+        traced = row.traced(self.engine, step.batch, step.window, place, proposals, accepted)
+        row.written += accepted
+        reason = row.ending(proposals[accepted - 1].token_id, self.engine.stop_token_ids)
+        return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
     def step(self) -> Step:
         """One pass of the method for all rows. Its proposals are written behind the rows' tokens.
@@ -173,9 +152,11 @@ class LockstepBatch:
         for tensor, values in zip((held.length_R, held.pending_R, held.written_R, held.room_R), counts_4R, strict=True):
             tensor[: len(counts)] = values
 
-    def drop(self, places: Sequence[int]) -> None:
-        """Free these places; the last rows move into them."""
-        self.sequences.drop(places, self._cache)
+    def go_on(self, parts: Sequence[RowPass] = ()) -> None:
+        """Upload the counts of the rows, but first free the places of those that have ended by these records."""
+        ended = {part.row for part in parts if part.finish_reason is not None}
+        self.sequences.drop([place for place, row in enumerate(self.rows) if row.number in ended], self._cache)
+        self.upload()
 
 
 def prompt_chunks(lengths: Sequence[int], multiple: int = 1) -> Iterator[tuple[int, int, list[int]]]:

@@ -251,7 +251,7 @@ def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow
     if row.drafts:
         sources = ("draft", *sources[1:])
     proposals = step.result.proposals(place, sources)
-    traced = lockstep.traced(step, place, proposals, accepted, text=row.length)
+    traced = drafting.traced(lockstep.engine, step.batch, step.window, place, proposals, accepted, text=row.length)
     row.drafts += step.result.ids[place][:accepted]
     drafting.written += accepted
     drafting.pending = accepted
@@ -262,31 +262,18 @@ def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow
 
 
 def _verify(target: LockstepBatch, draft: LockstepBatch) -> ForwardPass:
-    """One pass of the target, for all rows."""
+    """One pass of the target, for all rows: both caches hold the drafts that were right, the target's also the root."""
     step = target.step()
-    parts, done = [], []
+    parts = []
     for place, (row, drafting) in enumerate(zip(target.rows, draft.rows, strict=True)):
-        part = _advance(target, row, drafting, place, step)
+        matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
+        verified = min(step.result.accepted[place], 1 + [*matches, False].index(False))
+        cached = min(drafting.length - drafting.pending, row.length + verified - 1)
+        part = target.advance(step, place, verified)
+        row.pending = part.accepted - verified + 1
+        drafting.written = row.written
+        drafting.pending = drafting.length - cached
         parts.append(part)
-        if part.finish_reason is not None:
-            done.append(place)
     for lockstep in (target, draft):
-        lockstep.drop(done)
-        lockstep.upload()
+        lockstep.go_on(parts)
     return ForwardPass(0, "verify", step.seconds, step.query_tokens, tuple(parts))
-
-
-def _advance(lockstep: LockstepBatch, row: LockstepRow, drafting: LockstepRow, place: int, step: Step) -> RowPass:
-    """Count in what a row accepted: both caches hold the drafts that were right, the target's also the root."""
-    accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
-    matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
-    verified = min(accepted, 1 + [*matches, False].index(False))
-    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, verified, step.window.keep))
-    traced = lockstep.traced(step, place, proposals, accepted)
-    cached = min(drafting.length - drafting.pending, row.length + verified - 1)
-    row.written += accepted
-    row.pending = accepted - verified + 1
-    drafting.written = row.written
-    drafting.pending = drafting.length - cached
-    reason = row.ending(proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
-    return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
