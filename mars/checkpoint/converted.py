@@ -28,8 +28,8 @@ from filelock import FileLock, Timeout
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 
-from mars.checkpoint.errors import CheckpointError, Progress
-from mars.checkpoint.weights import MODELS, Stamp, folder_fingerprint, quiet, reason, stamp_of
+from mars.checkpoint.errors import CheckpointError, Progress, failing
+from mars.checkpoint.weights import AGAIN, MODELS, Stamp, folder_fingerprint, quiet, stamp_of
 
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
@@ -195,10 +195,8 @@ def convert(file: Path, folder: Path, progress: Progress) -> None:
 def _open(file: Path) -> Any:
     from gguf import GGUFReader  # late: few checkpoints are such files
 
-    try:
+    with _whole(file):
         return GGUFReader(file)
-    except _BROKEN as error:
-        raise _broken(file, error) from error
 
 
 def _check_kind(file: Path, reader: Any) -> None:
@@ -220,11 +218,8 @@ def _check_kind(file: Path, reader: Any) -> None:
 
 
 def _config(file: Path) -> PreTrainedConfig:
-    try:
-        with quiet():
-            config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
-    except _BROKEN as error:
-        raise _broken(file, error) from error
+    with _whole(file), quiet():
+        config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
     if config.model_type not in ARCHITECTURES:
         raise CheckpointError(f"{file} holds a {config.model_type} model: take a Llama or Qwen2 model")
     if hasattr(config, "quantization_config"):
@@ -242,10 +237,8 @@ def _weights(
         name = names.get(tensor.name)
         if name is None:
             raise CheckpointError(f"{file} has a weight {tensor.name} that no {config.model_type} model has")
-        try:
+        with _whole(file):
             weight = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
-        except _BROKEN as error:
-            raise _broken(file, error) from error
         if config.model_type == "llama" and ".attn_q." in tensor.name:
             weight = _in_halves(weight, config.num_attention_heads)
         elif config.model_type == "llama" and ".attn_k." in tensor.name:
@@ -279,14 +272,10 @@ def _check_complete(file: Path, state: dict[str, torch.Tensor], wanted: dict[str
 
 
 def _tokenizer(file: Path) -> Any:
-    try:
-        with quiet():
-            return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
-    except Exception as error:  # the tokenizers library raises no narrower kind
-        raise CheckpointError(
-            f"the tokenizer in {file} cannot be read ({reason(error)}): take another file of this model"
-        ) from error
+    what, fix = f"the tokenizer in {file} cannot be read", "take another file of this model"
+    with failing(what, fix, Exception), quiet():  # the tokenizers library raises no narrower kind
+        return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
 
 
-def _broken(file: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{file} is no whole GGUF file ({reason(error)}): copy or download it again")
+def _whole(file: Path) -> AbstractContextManager[None]:
+    return failing(f"{file} is no whole GGUF file", AGAIN, *_BROKEN)
