@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import torch
 
-from mars.engine.engine import Clock
+from mars.engine.engine import Clock, EngineWrapper
 from mars.engine.window import Window
 
 Script = Callable[[int, int, int], tuple[int, float]]
@@ -224,7 +224,7 @@ class ScriptedRows:
         return self._model.predict(row.number or 0, position + 1 - (row.prompt_length or 0), tokens, masks_read)
 
 
-class Diffusing:
+class Diffusing(EngineWrapper):
     """A scripted model as one that block diffusion trained, in blocks of `block_size`: it predicts each position there.
 
         engine = Diffusing(ScriptedModel([[5, 6, 7, 2]]), block_size=4)
@@ -235,18 +235,11 @@ class Diffusing:
     `model`.
     """
 
-    mask_token_id: int | None = None
-
     def __init__(self, model: ScriptedModel, block_size: int):
+        super().__init__(model)
         self.model = model
         self.block_size = block_size
-        self.diffusion_mask_id = model.mask_token_id
-        self.static_shapes = model.static_shapes
-        self.stop_token_ids = model.stop_token_ids
-        self.template_ids = model.template_ids
-        self.context_length = model.context_length
-        self.vocab_size = model.vocab_size
-        self.device = model.device
+        self.mask_token_id, self.diffusion_mask_id = None, model.mask_token_id
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
         """Rows of up to `capacity` tokens; a script knows no difference between cached and recomputed."""

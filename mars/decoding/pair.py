@@ -12,26 +12,11 @@ import torch
 
 from mars.decoding.base import check_causal
 from mars.engine.conditional import States
-from mars.engine.engine import Clock, Engine, Rows
+from mars.engine.engine import Clock, Engine, EngineWrapper, Rows
 from mars.engine.window import Window
 
 
-class _Facts:
-    """The attributes of an engine, copied from another engine."""
-
-    diffusion_mask_id: int | None = None
-
-    def __init__(self, engine: Engine):
-        self.mask_token_id = engine.mask_token_id
-        self.stop_token_ids = engine.stop_token_ids
-        self.template_ids = engine.template_ids
-        self.context_length = engine.context_length
-        self.vocab_size = engine.vocab_size
-        self.device = engine.device
-        self.static_shapes = engine.static_shapes
-
-
-class Pair(_Facts):
+class Pair(EngineWrapper):
     """The target as an engine, with its draft in `draft`; any decoder but `speculative` sees the target alone.
 
     `same_tokens` says that ids in both vocabularies mean the same tokens although the sizes differ, as for checkpoints
@@ -65,7 +50,7 @@ class Pair(_Facts):
         return self.target.clock()
 
 
-class Draft(_Facts):
+class Draft(EngineWrapper):
     """A draft adapted to its target: it proposes no id that the target does not know, and not the target's mask."""
 
     def __init__(self, draft: Engine, target: Engine):
@@ -116,6 +101,7 @@ class _DraftRows:
     def __init__(self, rows: Rows, draft: Draft):
         self._rows = rows
         self._draft = draft
+        self.move, self.copy = rows.move, rows.copy
 
     @property
     def states(self) -> States | None:
@@ -126,11 +112,3 @@ class _DraftRows:
         """Logits [R, keep, V] over the ids that both models know; the contract is that of `engine.Rows`."""
         readable = replace(window, ids_RQ=self._draft.readable(window))
         return self._draft.proposable(self._rows.forward(readable))
-
-    def move(self, source: int, target: int) -> None:
-        """Put what row `source` has cached into row `target`."""
-        self._rows.move(source, target)
-
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        """Put the first tokens that row `source` has cached into row `target` as well."""
-        self._rows.copy(source, target, tokens)

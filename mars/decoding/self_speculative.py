@@ -334,7 +334,7 @@ def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     Raises:
         ValueError: the model was not trained to fill masks, or there is no room for a draft.
     """
-    drafts = settings.block_size - (not settings.extra_proposal)
+    drafts = settings.masks
     if drafts < 1:
         raise ValueError(
             f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft"

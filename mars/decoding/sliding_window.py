@@ -68,15 +68,15 @@ class SlidingWindow(Method):
         return "window"
 
 
-def method_of(engine: Engine, settings: DecodingSettings) -> SlidingWindow:
+def method_of(engine: Engine, settings: DecodingSettings, decoder: str = "sliding_window") -> SlidingWindow:
     """The method that these settings ask for.
 
     Raises:
-        ValueError: the model was not trained to fill masks.
+        ValueError: the model was not trained to fill masks, which the `decoder` needs.
     """
     return SlidingWindow(
-        mask_token_id=trained_mask(engine, "sliding_window"),
-        masks=settings.block_size - (not settings.extra_proposal),
+        mask_token_id=trained_mask(engine, decoder),
+        masks=settings.masks,
         score=settings.score,
         alternatives=settings.alternatives,
     )

@@ -106,6 +106,20 @@ class Engine(Protocol):
         """A clock for one pass, synchronised with the device."""
 
 
+class EngineWrapper:
+    """The attributes of an engine that stands before another: those of that one."""
+
+    def __init__(self, engine: Engine):
+        self.mask_token_id = engine.mask_token_id
+        self.diffusion_mask_id = engine.diffusion_mask_id
+        self.static_shapes = engine.static_shapes
+        self.stop_token_ids = engine.stop_token_ids
+        self.template_ids = engine.template_ids
+        self.context_length = engine.context_length
+        self.vocab_size = engine.vocab_size
+        self.device = engine.device
+
+
 def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
     """Whether passes of `model` are to be invariant; None, the default, is yes for bfloat16 on a CPU.
 

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.base import Prompts, check
 from mars.decoding.method import slots_of
-from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, recorded
-from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, recorded, rows_of
+from mars.decoding.sliding_window import method_of
 from mars.engine import Engine
 from mars.records import ForwardPass
 
@@ -38,24 +38,9 @@ def block_cached(
         ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
     """
     check(engine, prompts, settings)
-    method = SlidingWindow(
-        mask_token_id=trained_mask(engine, "block_cached"),
-        masks=settings.block_size - (not settings.extra_proposal),
-        score=settings.score,
-        alternatives=settings.alternatives,
-    )
+    method = method_of(engine, settings, "block_cached")
     control = control or Control(settings.threshold, settings.score)
-    rows = [
-        LockstepRow(
-            number=number,
-            prompt=prompt,
-            method=method,
-            settings=settings,
-            control=control,
-            limit=settings.cache_block_size,
-        )
-        for number, prompt in enumerate(prompts)
-    ]
+    rows = rows_of(prompts, method, settings, control, limit=settings.cache_block_size)
     return recorded(_passes(engine, rows, settings, control))
 
 

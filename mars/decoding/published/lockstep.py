@@ -16,7 +16,10 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from mars.acceptance import HostAcceptResult, to_host
-from mars.decoding.method import Batch, Row
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.base import Prompts
+from mars.decoding.method import Batch, Method, Row
 from mars.decoding.pool import PREFILL_CHUNK
 from mars.decoding.sequences import Sequences
 from mars.engine import Engine
@@ -38,6 +41,16 @@ class LockstepRow(Row):
     def room(self) -> int:
         """Tokens that it may write before it waits or ends."""
         return min(self.settings.max_new_tokens, self.limit) - self.written
+
+
+def rows_of(
+    prompts: Prompts, method: Method, settings: DecodingSettings, control: Control, *, limit: int
+) -> list[LockstepRow]:
+    """A row for each prompt, numbered from 0."""
+    return [
+        LockstepRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
+        for number, prompt in enumerate(prompts)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

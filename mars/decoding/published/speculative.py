@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -36,12 +36,11 @@ import torch
 from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.autoregressive import Autoregressive
+from mars.decoding import autoregressive, sliding_window
 from mars.decoding.base import Prompts, check, trained_mask
 from mars.decoding.method import AcceptResult, Batch, Method, Row, group_of, tree_window, window_of
 from mars.decoding.pair import Pair
-from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded
-from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded, rows_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import FinishReason, ForwardPass, Phase, RowPass, Source
@@ -175,7 +174,7 @@ def _drafted(row: Row) -> int:
 
 
 def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
-    drafts, masks = settings.draft_tokens, settings.block_size - (not settings.extra_proposal)
+    drafts, masks = settings.draft_tokens, settings.masks
     if not settings.continuation:
         return Verify(drafts=drafts, score=settings.score, alternatives=settings.alternatives)
     if masks < 1:
@@ -191,14 +190,8 @@ def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
 
 def _draft_method(draft: Engine, settings: DecodingSettings) -> Method:
     if draft.mask_token_id is None:
-        return Autoregressive(score=settings.score, alternatives=settings.alternatives)
-    masks = settings.block_size - (not settings.extra_proposal)
-    return SlidingWindow(
-        mask_token_id=draft.mask_token_id,
-        masks=min(masks, settings.draft_tokens - 1),
-        score=settings.score,
-        alternatives=settings.alternatives,
-    )
+        return autoregressive.method_of(draft, settings)
+    return replace(sliding_window.method_of(draft, settings), masks=min(settings.masks, settings.draft_tokens - 1))
 
 
 def _passes(
@@ -206,14 +199,8 @@ def _passes(
 ) -> Iterator[ForwardPass]:
     most = settings.max_new_tokens
     capacity = max(map(len, prompts)) + most + verify.lookahead + write.lookahead
-    rows, drafting = (
-        [
-            LockstepRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
-            for number, prompt in enumerate(prompts)
-        ]
-        for method, limit in ((verify, most), (write, 0))
-    )
-    target = LockstepBatch(pair, rows, capacity)
+    target = LockstepBatch(pair, rows_of(prompts, verify, settings, control, limit=most), capacity)
+    drafting = rows_of(prompts, write, settings, control, limit=0)
     draft = LockstepBatch(pair.draft, drafting, capacity, target.sequences.tokens_RK)
     yield from draft.read_prompts()
     yield from target.read_prompts()
