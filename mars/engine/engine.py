@@ -13,7 +13,6 @@ import time
 import weakref
 from collections.abc import Callable
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Protocol, Self
 
 import torch
@@ -43,9 +42,7 @@ class Clock:
         self._start = self._now()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._synchronize is not None:
             self._synchronize()
         self.seconds = self._now() - self._start
