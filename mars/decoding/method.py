@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
 
-from mars.acceptance import Read, read
+from mars.acceptance import Read, match_prefix, read, threshold_prefix, thresholds
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
@@ -169,6 +169,16 @@ class Batch:
     def extent(self) -> int:
         """1 + the furthest slot that holds a known token of any row."""
         return 1 + max(row.length for row in self.rows)
+
+    def matched(self, ids_RW: torch.Tensor, drafts_RD: torch.Tensor) -> torch.Tensor:
+        """The accepted prefix [R] where exact verification decides (`match_prefix`)."""
+        return match_prefix(ids_RW, drafts_RD, stop_ids=self.stop_ids, room_R=self.room_R)
+
+    def met(self, ids_RW: torch.Tensor, scores_RW: torch.Tensor, score: ScoreName) -> torch.Tensor:
+        """The accepted prefix [R] where the scores and the rows' thresholds decide (`threshold_prefix`)."""
+        limits_R = thresholds(self.thresholds, score, ids_RW.device)
+        room_R, stop_ids = self.room_R, self.stop_ids
+        return threshold_prefix(ids_RW, scores_RW, thresholds_R=limits_R, score=score, stop_ids=stop_ids, room_R=room_R)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import ClassVar
 
 import torch
 
-from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
 from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, window_of
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
@@ -66,7 +65,7 @@ class PromptLookup(Method):
         found = self.read(batch, logits_RWV, (columns_W - missing_R1).clamp_min(0))
         path = found.taken((columns_W + missing_R1).clamp_max(width - 1))
         drafts_RD = drafts_of(plans, width - 1, device)
-        return AcceptResult(path, match_prefix(path.ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R))
+        return AcceptResult(path, batch.matched(path.ids_RW, drafts_RD))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         return ("clean", *(() if row.plan is None else row.plan.sources))

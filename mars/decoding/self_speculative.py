@@ -33,7 +33,7 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from mars.acceptance import Read, match_prefix, read
+from mars.acceptance import Read, read
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
 from mars.decoding.method import (
@@ -199,7 +199,7 @@ class SelfSpeculative(Method):
         if layout in LINEAR:
             return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
-        accepted_R = self._accepted(batch, chain, self._drafts(batch, self.drafts)[0])
+        accepted_R = batch.matched(chain.ids_RW, self._drafts(batch, self.drafts)[0])
         last_R = accepted_R - 1
         group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
         return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
@@ -214,7 +214,7 @@ class SelfSpeculative(Method):
         else:
             chain = self._read_chains(batch, logits_RWV, plans, roots_R)
         drafts_RD = drafts_of(plans, most, device)
-        accepted_R = self._accepted(batch, chain, drafts_RD)
+        accepted_R = batch.matched(chain.ids_RW, drafts_RD)
         last_R = accepted_R - 1
         # Of each row's groups, as many as the row with most drafts has: the first column and how many masks.
         groups = [
@@ -260,7 +260,7 @@ class SelfSpeculative(Method):
             index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
             found = read.taken(index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
-        accepted_R = self._accepted(batch, found, drafts_RD)
+        accepted_R = batch.matched(found.ids_RW, drafts_RD)
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
@@ -269,10 +269,6 @@ class SelfSpeculative(Method):
         none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, self.drafts)
         left_RW = torch.cat((found.ids_RW, none_RK), 1)
         return AcceptResult(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
-
-    def _accepted(self, batch: Batch, found: Read, drafts_RD: torch.Tensor) -> torch.Tensor:
-        ids_RW = found.ids_RW[:, : drafts_RD.shape[1] + 1]
-        return match_prefix(ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R)
 
     def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
         """Of the proposals, [R, W]."""

@@ -33,7 +33,7 @@ from typing import ClassVar
 
 import torch
 
-from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
+from mars.acceptance import Read
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import autoregressive, sliding_window
@@ -105,7 +105,7 @@ class Verify(Method):
         drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + 1 + number_K)
         drafted_R1 = torch.tensor([_drafted(row) for row in batch.rows], device=number_K.device)[:, None]
         drafts_RK = drafts_RK.masked_fill(number_K >= drafted_R1, -1)
-        return match_prefix(found.ids_RW, drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
+        return batch.matched(found.ids_RW, drafts_RK)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         drafts: list[Source] = ["draft"] * _drafted(row)
@@ -149,15 +149,8 @@ class VerifyAndContinue(Verify):
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
         surest = -math.inf if self.score == "entropy" else math.inf
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
-        accepted_R = threshold_prefix(
-            path.ids_RW,
-            scores_RW.masked_fill(columns_W > right_R1 + masks, -surest),
-            thresholds_R=thresholds(batch.thresholds, self.score, logits_RWV.device),
-            score=self.score,
-            stop_ids=batch.stop_ids,
-            room_R=batch.room_R,
-        )
-        return AcceptResult(path, accepted_R)
+        scores_RW = scores_RW.masked_fill(columns_W > right_R1 + masks, -surest)
+        return AcceptResult(path, batch.met(path.ids_RW, scores_RW, self.score))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """Those of the path; `accepted` counts the verified tokens alone."""
