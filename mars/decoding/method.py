@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
 
-from mars.acceptance import Read, match_prefix, read, threshold_prefix, thresholds
+from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix, thresholds
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
@@ -96,6 +96,33 @@ class Row:
         if self.written == self.settings.max_new_tokens:
             return "length"
         return "cancelled" if self.control.stopped else None
+
+    def take(
+        self,
+        engine: Engine,
+        batch: Batch,
+        window: Window,
+        place: int,
+        result: HostAcceptResult,
+        verified: int | None = None,
+    ) -> RowPass:
+        """Take over what a pass has written for this row, which is `place` of the batch; the record of it.
+
+        `pending` is left to the caller. `verified` is how many of the accepted tokens the method's `sources` hear of:
+        all, unless given.
+        """
+        accepted, threshold, start = result.accepted[place], batch.thresholds[place], self.written
+        known = accepted if verified is None else verified
+        proposals = result.proposals(place, self.method.sources(self, threshold, known, window.keep))
+        kept, ids = result.drafts[place], result.ids[place]
+        found = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
+        self.written += accepted
+        self.gained, self.drafted = accepted, kept
+        self.response += ids[:accepted]
+        self.proposed = ids[accepted : accepted + kept]
+        self.scores = result.scores[place][accepted : accepted + kept]
+        reason = self.ending(ids[accepted - 1], engine.stop_token_ids)
+        return RowPass(self.number, start, proposals, accepted, threshold, reason, found)
 
     def only_read(self, window: Window, place: int) -> RowPass:
         """The record of a pass that read tokens of this row, which is `place` of the window, and proposed none."""

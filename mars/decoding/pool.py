@@ -245,8 +245,9 @@ class Pool:
         records = []
         done = []
         for group, result in zip(groups, results, strict=True):
-            for position, place in enumerate(group.places):
-                record = self._row_pass(group, position, result)
+            for position, (place, row) in enumerate(zip(group.places, group.batch.rows, strict=True)):
+                record = row.take(self._engine, group.batch, group.window, position, result)
+                row.pending = 1 if group.method.caches_accepted else record.accepted
                 records.append(record)
                 if record.finish_reason is not None:
                     done.append(place)
@@ -293,25 +294,6 @@ class Pool:
         left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
         self._sequences.settle(group.places, left_RW, result.accepted_R, cached=cached)
         return to_host(result.accepted_R, result.read, result.drafts_R)
-
-    def _row_pass(self, group: Group, position: int, result: HostAcceptResult) -> RowPass:
-        """The record of one row; this also adds its accepted tokens to its counts."""
-        row, threshold = group.batch.rows[position], group.batch.thresholds[position]
-        accepted, ids = result.accepted[position], result.ids[position]
-        sources = group.method.sources(row, threshold, accepted, group.window.keep)
-        proposals = result.proposals(position, sources)
-        start = row.written
-        kept = result.drafts[position]
-        traced = row.traced(self._engine, group.batch, group.window, position, proposals, accepted, kept=kept)
-        row.written += accepted
-        row.gained = accepted
-        row.drafted = kept
-        row.response += ids[:accepted]
-        row.proposed = ids[accepted : accepted + kept]
-        row.scores = result.scores[position][accepted : accepted + kept]
-        row.pending = 1 if group.method.caches_accepted else accepted
-        reason = row.ending(ids[accepted - 1], self._engine.stop_token_ids)
-        return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
         """Each row's number and its count of columns, without padding; without a cache, positions before them too."""

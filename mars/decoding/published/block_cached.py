@@ -64,7 +64,7 @@ def _inner(lockstep: LockstepBatch, size: int) -> ForwardPass:
     parts = []
     for place, row in enumerate(lockstep.rows):
         if row.room:
-            part = lockstep.advance(step, place)
+            part = row.take(lockstep.engine, step.batch, step.window, place, step.result)
             row.pending = part.accepted if part.start == row.limit - size else row.pending + part.accepted
             parts.append(part)
     lockstep.go_on(parts)

@@ -110,19 +110,6 @@ class LockstepBatch:
         self._cache.forward(window)
         return window
 
-    def advance(self, step: Step, place: int, verified: int | None = None) -> RowPass:
-        """Count the accepted tokens of a row as written; its part of the record.
-
-        `verified` is how many of them its method's `sources` are to count, all unless given.
-        """
-        row, accepted, threshold = self.rows[place], step.result.accepted[place], step.batch.thresholds[place]
-        start, count = row.written, accepted if verified is None else verified
-        proposals = step.result.proposals(place, self.method.sources(row, threshold, count, step.window.keep))
-        traced = row.traced(self.engine, step.batch, step.window, place, proposals, accepted)
-        row.written += accepted
-        reason = row.ending(proposals[accepted - 1].token_id, self.engine.stop_token_ids)
-        return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
-
     def step(self) -> Step:
         """One pass of the method for all rows. Its proposals are written behind the rows' tokens.
 

@@ -249,7 +249,7 @@ def _verify(target: LockstepBatch, draft: LockstepBatch) -> ForwardPass:
         matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
         verified = min(step.result.accepted[place], 1 + [*matches, False].index(False))
         cached = min(drafting.length - drafting.pending, row.length + verified - 1)
-        part = target.advance(step, place, verified)
+        part = row.take(target.engine, step.batch, step.window, place, step.result, verified)
         row.pending = part.accepted - verified + 1
         drafting.written = row.written
         drafting.pending = drafting.length - cached
