@@ -12,7 +12,7 @@ import torch
 
 from mars.decoding.base import check_causal
 from mars.engine.conditional import States
-from mars.engine.engine import Clock, Engine, EngineWrapper, Rows
+from mars.engine.engine import Engine, EngineWrapper, Rows
 from mars.engine.window import Window
 
 
@@ -42,12 +42,7 @@ class Pair(EngineWrapper):
         self.draft: Engine = Draft(draft, target)
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of the target."""
         return self.target.open(rows, capacity, use_cache=use_cache)
-
-    def clock(self) -> Clock:
-        """A clock for one pass of the target."""
-        return self.target.clock()
 
 
 class Draft(EngineWrapper):
@@ -58,18 +53,12 @@ class Draft(EngineWrapper):
         self.stop_token_ids = target.stop_token_ids
         self.template_ids = target.template_ids
         self.vocab_size = target.vocab_size
-        self._draft = draft
         self._known = min(draft.vocab_size, target.vocab_size)
         self._mask_may_be_written = target.mask_token_id != draft.mask_token_id
         self._mask = target.mask_token_id if self._mask_may_be_written else None
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of the draft."""
-        return _DraftRows(self._draft.open(rows, capacity, use_cache=use_cache), self)
-
-    def clock(self) -> Clock:
-        """A clock for one pass of the draft."""
-        return self._draft.clock()
+        return _DraftRows(self._inner.open(rows, capacity, use_cache=use_cache), self)
 
     def readable(self, window: Window) -> torch.Tensor:
         """The window's ids as the draft's embedding has them.
@@ -78,7 +67,7 @@ class Draft(EngineWrapper):
         that the draft takes for a mask: among real tokens, which stand before the masks, it is read as token 0. The
         mask of an adapter is one past the draft's last id, and stays so where masks stand.
         """
-        last = self._draft.vocab_size - 1
+        last = self._inner.vocab_size - 1
         ids_RQ = window.ids_RQ.clamp_max(last)
         if self.mask_token_id is not None and self.mask_token_id > last:
             masks = slice(window.columns - window.keep + 1, None)
@@ -109,6 +98,6 @@ class _DraftRows:
         return self._rows.states
 
     def forward(self, window: Window) -> torch.Tensor:
-        """Logits [R, keep, V] over the ids that both models know; the contract is that of `engine.Rows`."""
+        """Logits [R, keep, V] over the ids that both models know."""
         readable = replace(window, ids_RQ=self._draft.readable(window))
         return self._draft.proposable(self._rows.forward(readable))

@@ -104,9 +104,10 @@ class Engine(Protocol):
 
 
 class EngineWrapper:
-    """The attributes of an engine that stands before another: those of that one."""
+    """An engine that stands before another: the attributes and the clock are those of that one."""
 
     def __init__(self, engine: Engine):
+        self._inner = engine
         self.mask_token_id = engine.mask_token_id
         self.diffusion_mask_id = engine.diffusion_mask_id
         self.static_shapes = engine.static_shapes
@@ -115,6 +116,9 @@ class EngineWrapper:
         self.context_length = engine.context_length
         self.vocab_size = engine.vocab_size
         self.device = engine.device
+
+    def clock(self) -> Clock:
+        return self._inner.clock()
 
 
 def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
@@ -234,7 +238,6 @@ class ModelEngine:
         return self._given.config
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
         if not use_cache:
             if self._network is not None:
                 self._network.restore()
@@ -247,7 +250,6 @@ class ModelEngine:
         return opened
 
     def clock(self) -> Clock:
-        """A clock for one pass, synchronised with the device."""
         return Clock(synchronize=torch.cuda.synchronize if self.device.type == "cuda" else None)
 
 
