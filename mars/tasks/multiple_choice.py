@@ -69,9 +69,9 @@ def _draft(
     )
 
 
-def _near(rng: Random, value: int, low: int = 0) -> list[str]:
+def _near(rng: Random, value: int) -> list[str]:
     """Three wrong numbers close to `value`."""
-    pool = [n for n in range(max(low, value - 6), value + 7) if n != value]
+    pool = [n for n in range(max(0, value - 6), value + 7) if n != value]
     return [str(n) for n in rng.sample(pool, 3)]
 
 
