@@ -24,9 +24,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
-from mars.checkpoint.weights import read_json, reason
+from mars.checkpoint.weights import AGAIN, read_json
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
 
 WEIGHTS_FILE = "adapter_model.safetensors"
@@ -130,10 +130,8 @@ def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    try:
+    with failing(f"{path} is broken", AGAIN, SafetensorError, OSError):
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is broken ({reason(error)}): copy or download it again") from error
 
 
 def is_adapter(folder: Path) -> bool:
@@ -181,10 +179,8 @@ def _check_fingerprint(folder: Path, base: Path, source: str) -> None:
             f"{folder / RECORD_FILE}: base must have the fingerprint of the weights it was trained on, got {wanted!r}: "
             "train it again, or go on with --allow-other-base"
         )
-    try:
+    with failing(f"the weights in {base} cannot be read", "download them again", OSError, SafetensorError):
         found = known_fingerprint(base)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the weights in {base} cannot be read ({reason(error)}): download them again") from error
     if found != wanted:
         raise CheckpointError(
             f"the adapter {folder.name} was trained on weights with the fingerprint {wanted[:16]}, those of {source} "
