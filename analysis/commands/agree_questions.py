@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
     if not isinstance(base.engine, ModelEngine):
         raise ValueError(f"generate needs a model of transformers, got {base.name}")
     lanes = lanes_of(specs, checkpoint, described(options.checkpoint, checkpoint), options.max_new_tokens)
-    check_fits(checkpoint, [_first_turn(question) for question in questions], options.max_new_tokens)
+    check_fits(checkpoint, [question.first_turn for question in questions], options.max_new_tokens)
     generate = Generate(base.engine.model, checkpoint.engine.stop_token_ids, options.max_new_tokens)
     with _journal(options, lanes, questions) as journal:
         total = len(questions) * (1 + len(lanes) * len(batch_sizes))
@@ -85,10 +85,6 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
         }
         sys.stdout.write(json.dumps(told, allow_nan=False) + "\n")
     return 0 if holds else 1
-
-
-def _first_turn(question: Question) -> Question:
-    return Question(number=question.number, category=question.category, turns=question.turns[:1])
 
 
 def _journal(options: argparse.Namespace, lanes: Sequence[BenchmarkLane], questions: Sequence[Question]) -> Journal:
