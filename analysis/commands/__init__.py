@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -30,7 +29,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="also print one JSON object, as the last line")
 
 
-def print_json(options: argparse.Namespace, found: Mapping[str, Any]) -> None:
-    """Print this object if --json asks for it."""
+def print_json(options: argparse.Namespace, **found: Any) -> None:
+    """Print an object with these fields if --json asks for it."""
     if options.json:
         sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")

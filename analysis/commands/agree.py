@@ -6,7 +6,6 @@ With --questions it and other decoders are compared with `generate` of transform
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import cast, get_args
 
 from tqdm import tqdm
 
-from analysis.commands import agree_questions
+from analysis.commands import add_json_option, agree_questions, print_json
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
@@ -36,7 +35,6 @@ NOTE = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"default: {DEFAULT_CHECKPOINT}")
     add_base_options(parser)
@@ -56,15 +54,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_device_options(parser, dtype=False)
     agree_questions.add_options(parser)
-    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    add_json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare and print the table; a progress bar goes to stderr. Returns the exit code.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
-    """
+    """Compare and print the table."""
     if options.questions is not None:
         return agree_questions.run(options, _parse_layouts(options.layouts), parse_sizes(options.batch_sizes))
     plan = Plan(problems=options.problems, seed=options.seed)
@@ -79,19 +73,18 @@ def run(options: argparse.Namespace) -> int:
     where = machine(checkpoint.dtype, checkpoint.engine.device)
     sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{NOTE}")
     sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
-    if options.json:
-        described = {
-            "holds": holds,
-            "results": [_described(agreement, options.dtype) for agreement in found],
-            "checkpoint": str(options.checkpoint),
-            "settings": {"block_size": settings.block_size, "max_new_tokens": settings.max_new_tokens},
-            "problems": plan.problems,
-            "tasks": list(TASKS),
-            "seed": plan.seed,
-            "largest_gap_allowed": LARGEST_GAP,
-            **described_run(checkpoint.dtype, checkpoint.engine.device),
-        }
-        sys.stdout.write(json.dumps(described, allow_nan=False) + "\n")
+    print_json(
+        options,
+        holds=holds,
+        results=[_described(agreement, options.dtype) for agreement in found],
+        checkpoint=str(options.checkpoint),
+        settings={"block_size": settings.block_size, "max_new_tokens": settings.max_new_tokens},
+        problems=plan.problems,
+        tasks=list(TASKS),
+        seed=plan.seed,
+        largest_gap_allowed=LARGEST_GAP,
+        **described_run(checkpoint.dtype, checkpoint.engine.device),
+    )
     return 0 if holds else 1
 
 

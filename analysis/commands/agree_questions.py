@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -17,6 +16,7 @@ from analysis.benchmarks.against_generate import NEAR_TIE, Comparison, compare
 from analysis.benchmarks.conversation import check_fits
 from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_decoders
 from analysis.benchmarks.questions import Question, fingerprint, read_questions
+from analysis.commands import print_json
 from analysis.commands.shared import described_run, machine
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.decoding.timed import Generate
@@ -46,11 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequence[int]) -> int:
-    """Compare and print the table and the differences; returns the exit code: 1 for a difference in float32.
-
-    Raises:
-        ValueError: one sentence about the option, question or file at fault.
-    """
+    """Compare and print the table and the differences; returns the exit code: 1 for a difference in float32."""
     questions = read_questions(options.questions, options.limit)
     text = options.decoders or ",".join([BASELINE, *(f"self_speculative/{layout}" for layout in layouts)])
     specs = parse_decoders(text, None)
@@ -71,19 +67,18 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
     sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
     sys.stdout.write(f"{len(questions)} first turns of {options.questions}, generate with {base.name}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
-    if options.json:
-        told: dict[str, Any] = {
-            "holds": holds,
-            "results": [asdict(each) | {"identical": each.identical, "wide": each.wide} for each in found],
-            "checkpoint": str(options.checkpoint),
-            "against": options.against,
-            "questions": str(options.questions),
-            "limit": options.limit,
-            "max_new_tokens": options.max_new_tokens,
-            "near_tie": NEAR_TIE,
-            **described_run(checkpoint.dtype, checkpoint.engine.device),
-        }
-        sys.stdout.write(json.dumps(told, allow_nan=False) + "\n")
+    print_json(
+        options,
+        holds=holds,
+        results=[asdict(each) | {"identical": each.identical, "wide": each.wide} for each in found],
+        checkpoint=str(options.checkpoint),
+        against=options.against,
+        questions=str(options.questions),
+        limit=options.limit,
+        max_new_tokens=options.max_new_tokens,
+        near_tie=NEAR_TIE,
+        **described_run(checkpoint.dtype, checkpoint.engine.device),
+    )
     return 0 if holds else 1
 
 

@@ -30,7 +30,6 @@ _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add(
         "--checkpoint", required=True, metavar="DIR", help="folder of a checkpoint trained with python -m mars.training"
@@ -50,9 +49,6 @@ def run(options: argparse.Namespace) -> None:
     """Measure every setting on the same problems, then write the card.
 
     Of an adapter, write the measured part of the card from its record and the run store; nothing is decoded.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
     """
     if read_record(Path(options.checkpoint)).get("stage") == "adapter":
         _write_measured(Path(options.checkpoint), options.runs)

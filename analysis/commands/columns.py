@@ -25,7 +25,6 @@ _UNMEASURED = Traffic(weight_bytes=0, position_bytes=0)  # its share of the band
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="SOURCE", help="the model whose passes are timed")
     add("--columns", default=COLUMNS, metavar="N,N,…", help=f"columns of a pass (default: {COLUMNS})")
@@ -36,11 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, print the table and write the file; a progress bar goes to stderr.
-
-    Raises:
-        ValueError: one sentence about the option or checkpoint at fault.
-    """
+    """Measure, print the table and write the file."""
     columns = parse_sizes(options.columns, "columns")
     for name, value in (("--context", options.context), ("--repeats", options.repeats)):
         if value < 1:

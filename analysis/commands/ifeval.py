@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     results = [to_dict(each) for each in found]
     told = described_benchmark(options, options.batch_size, results, entries.values(), described)
-    print_json(options, {**told, "prompts": str(options.prompts), "timed": options.timed})
+    print_json(options, **told, prompts=str(options.prompts), timed=options.timed)
 
 
 def _measured(

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in _notes(reports, lanes[0].checkpoint.name, resumed)))
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     told = described_benchmark(options, options.batch, [to_dict(lane) for lane in reports], entries, described)
-    print_json(options, {**told, "questions": str(options.questions)})
+    print_json(options, **told, questions=str(options.questions))
 
 
 def _notes(reports: list[LaneReport], baseline: str, resumed: int) -> Iterator[str]:
