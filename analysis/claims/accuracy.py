@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from analysis.claims.evidence import DIFFUSION, MARS, Evidence, GreedyRuns, Published, Run, on_same_problems
+from analysis.claims.evidence import DIFFUSION, Evidence, GreedyRuns, Published, Run, on_same_problems
 from analysis.claims.judging import (
     MARGIN,
     Claim,
@@ -29,7 +30,7 @@ from analysis.claims.judging import (
     worst,
 )
 from analysis.runs.schema import RunModel as Model
-from analysis.stats.intervals import Interval, share
+from analysis.stats.intervals import share
 from analysis.stats.pairs import contrast, identical_texts, paired, paired_difference
 
 COLLAPSE = 5.0
@@ -54,11 +55,12 @@ def _one_token_claimed(published: Published) -> str:
 def _one_token(evidence: Evidence) -> Finding:
     """Each MARS model against the AR model it started from and, where measured, the compute-matched AR model."""
     runs = evidence.runs
-    pairs: list[tuple[str, Run, Run]] = []
-    for model in runs.models(lambda model: model.is_full_mars):
-        for role, other in (("start", runs.start_of(model)), ("compute-matched", runs.compute_matched(model))):
-            if other and (found := on_same_problems(runs.one_token(model), runs.one_token(other))):
-                pairs.append((role, found[0], found[1]))
+    pairs = [
+        (role, found[0], found[1])
+        for model in runs.full_mars
+        for role, other in (("start", runs.start_of(model)), ("compute-matched", runs.compute_matched(model)))
+        if other and (found := on_same_problems(runs.one_token(model), runs.one_token(other)))
+    ]
     if not pairs:
         return Finding(needs="one-token runs of a MARS model and of an AR model on the same problems")
     same = [_same_by_construction(runs, run, rival) for _, run, rival in pairs]
@@ -72,10 +74,7 @@ def _one_token(evidence: Evidence) -> Finding:
             undecided.append(problems_needed(run.n, interval, above=-MARGIN, below=0.0))
         compared.append(
             Comparison(
-                compared={
-                    "MARS": f"{runs.name(run.model)}, {percent(runs.accuracy(run))}",
-                    "AR": f"{runs.name(rival.model)} ({role}), {percent(runs.accuracy(rival))}",
-                },
+                compared={"MARS": _with_accuracy(runs, run), "AR": _with_accuracy(runs, rival, f" ({role})")},
                 measured={
                     "difference (points)": points(interval),
                     "gained / lost": f"{difference.gained} / {difference.lost}",
@@ -87,7 +86,6 @@ def _one_token(evidence: Evidence) -> Finding:
     shown = next((place for place, row in enumerate(compared) if row.verdict is ClaimVerdict.FAILS), 0)
     _, run, rival = pairs[shown]
     alike = all(same)  # so that more training of AR has nothing to say
-    matched = alike or any(role != "start" for role, _, _ in pairs)
     texts = f"every text is AR's ({percent(identical_texts(runs.rows(run), runs.rows(rival)))}); " if alike else ""
     return Finding(
         comparisons=compared,
@@ -95,8 +93,12 @@ def _one_token(evidence: Evidence) -> Finding:
         f"{among(len(undecided), len(pairs), 'undecided') if undecided else ''}",
         runs=[run for _, *both in pairs for run in both],
         why=[*_needed(undecided), *_worse_families(runs, pairs)],
-        needs="" if matched else "a compute-matched AR",
+        needs="" if alike or any(role != "start" for role, _, _ in pairs) else "a compute-matched AR",
     )
+
+
+def _with_accuracy(runs: GreedyRuns, run: Run, role: str = "") -> str:
+    return f"{runs.name(run.model)}{role}, {percent(runs.accuracy(run))}"
 
 
 def _same_by_construction(runs: GreedyRuns, run: Run, rival: Run) -> bool:
@@ -108,25 +110,20 @@ def _same_by_construction(runs: GreedyRuns, run: Run, rival: Run) -> bool:
 def _needed(undecided: Sequence[float]) -> list[str]:
     if not undecided:
         return []
-    few, many = about(min(undecided)), about(max(undecided))
-    wanted = few if few == many else f"{few} to {many}"
+    wanted = " to ".join(dict.fromkeys(map(about, (min(undecided), max(undecided)))))
     return [f"If the differences stay as measured, {wanted} problems would decide the open comparisons."]
 
 
 def _worse_families(runs: GreedyRuns, pairs: Sequence[tuple[str, Run, Run]]) -> list[str]:
     """The families in which models are surely behind the AR model they started from, and how many models are."""
-    worse: dict[str, int] = {}
-    for role, run, rival in pairs:
-        for task in sorted(set(runs.rows(run)["task"])) if role == "start" else ():
-            if _family(runs, run, rival, task).surely_below(0):
-                worse[task] = worse.get(task, 0) + 1
-    where = " and ".join(f"{task} ({models} model{'s' * (models > 1)})" for task, models in worse.items())
-    return [f"MARS is surely behind its start in {where} and in no other family."] if worse else []
-
-
-def _family(runs: GreedyRuns, run: Run, rival: Run, task: str) -> Interval:
-    ours, theirs = (rows[rows["task"] == task] for rows in (runs.rows(run), runs.rows(rival)))
-    return paired_difference(ours, theirs).score_interval()
+    worse: Counter[str] = Counter()
+    for run, rival in [(run, rival) for role, run, rival in pairs if role == "start"]:
+        ours, theirs = (runs.rows(each).groupby("task") for each in (run, rival))
+        for task, rows in ours:
+            difference = paired_difference(rows, theirs.get_group(task))
+            worse[str(task)] += difference.score_interval().surely_below(0)
+    where = " and ".join(f"{task} ({models} model{'s' * (models > 1)})" for task, models in worse.items() if models)
+    return [f"MARS is surely behind its start in {where} and in no other family."] if where else []
 
 
 # Claim 2
@@ -202,7 +199,7 @@ def _frontier(evidence: Evidence) -> Finding:
     """Per MARS model: the cost and gain of τ = 0.95, and whether each step down in τ adds tokens per forward."""
     runs, table = evidence.runs, evidence.published.at_threshold()
     most, least = table["loss"].max(), table["tokens_per_forward"].min()
-    found = {model: sweep for model in runs.models(lambda m: m.is_full_mars) if (sweep := runs.sweep(model))}
+    found = {model: sweep for model in runs.full_mars if (sweep := runs.sweep(model))}
     judged = {
         model: (base, swept)
         for model, (base, swept) in found.items()
@@ -253,18 +250,14 @@ def _reasons(runs: GreedyRuns, parts: Mapping[Model, Sequence[ClaimVerdict]], mo
     verdict = worst(each for found in parts.values() for each in found)
     if verdict is ClaimVerdict.HOLDS:
         return []
+    how = "surely" if verdict is ClaimVerdict.FAILS else "perhaps"
     falls_short = (
-        (f"At τ = {AT:g}", "lose", f"more than the paper's {most:.1f} points"),
-        (f"At τ = {AT:g}", "write", f"fewer tokens per forward than the paper's least, {least:.2f}"),
-        ("With a lower τ", "write", "fewer tokens per forward at some step"),
+        f"τ = {AT:g} {how} costs more than the paper's {most:.1f} points",
+        f"τ = {AT:g} {how} gives fewer tokens per forward than the paper's least, {least:.2f},",
+        f"A step down in τ {how} takes tokens per forward away",
     )
-    told = []
-    for place, (where, verb, what) in enumerate(falls_short):
-        names = [runs.name(model) for model, found in parts.items() if found[place] is verdict]
-        does = f"surely {verb}{'s' * (len(names) == 1)}" if verdict is ClaimVerdict.FAILS else f"may {verb}"
-        if names:
-            told.append(f"{where} {listed(names)} {does} {what}.")
-    return [" ".join(told)]
+    names = [[runs.name(model) for model, found in parts.items() if found[place] is verdict] for place in range(3)]
+    return [" ".join(f"{what} in {listed(who)}." for what, who in zip(falls_short, names, strict=True) if who)]
 
 
 def _at(swept: Sequence[Run]) -> Run:
@@ -326,35 +319,28 @@ def _collapse(evidence: Evidence) -> Finding:
         found = start and on_same_problems(tried, runs.one_token(start))
         if not found:
             continue
-        rivals = [found[1], *_same_block(runs, model, found[0])]
-        for rival in rivals:
-            interval = runs.points(found[0], rival)
-            judged = rival is found[1]
-            if judged:
-                headline = headline or f"{points(interval)} points against {runs.name(rival.model)}"
-            compared.append(
-                Comparison(
-                    compared={
-                        "block diffusion": f"{runs.name(model)}, {percent(runs.accuracy(found[0]))}",
-                        "against": f"{runs.name(rival.model)}, {percent(runs.accuracy(rival))}",
-                    },
-                    measured={"difference (points)": points(interval)},
-                    verdict=verdict_of(interval, holds=below(-COLLAPSE), fails=above(-COLLAPSE)) if judged else None,
-                )
-            )
-        used += [found[0], *rivals]
+        ours, ar = found
+        used += [ours, ar]
+        interval = runs.points(ours, ar)
+        headline = headline or f"{points(interval)} points against {runs.name(ar.model)}"
+        verdict = verdict_of(interval, holds=below(-COLLAPSE), fails=above(-COLLAPSE))
+        compared.append(_against(runs, ours, ar, verdict))
+        for other in runs.full_mars:
+            alike = (other.block_size, other.examples) == (model.block_size, model.examples)
+            if alike and (pair := on_same_problems([ours], runs.one_token(other))):
+                compared.append(_against(runs, ours, pair[1]))
+                used.append(pair[1])
     if not compared:
         return Finding(needs="runs of a block diffusion model and of the AR model it started from on the same problems")
     return Finding(comparisons=compared, headline=headline, runs=used)
 
 
-def _same_block(runs: GreedyRuns, model: Model, run: Run) -> list[Run]:
-    """MARS of the same block and training size, in one-token mode on the problems of `run`."""
-    alike = runs.models(
-        lambda other: other.is_full_mars and other.block_size == model.block_size and other.examples == model.examples
+def _against(runs: GreedyRuns, ours: Run, other: Run, verdict: ClaimVerdict | None = None) -> Comparison:
+    return Comparison(
+        compared={"block diffusion": _with_accuracy(runs, ours), "against": _with_accuracy(runs, other)},
+        measured={"difference (points)": points(runs.points(ours, other))},
+        verdict=verdict,
     )
-    both = [on_same_problems([run], runs.one_token(other)) for other in alike if other.stage == MARS]
-    return [found[1] for found in both if found]
 
 
 CLAIMS = (
@@ -364,9 +350,8 @@ CLAIMS = (
         claimed=_one_token_claimed,
         rule=f"""Each MARS model with the SFT loss is compared with the AR model it started from and with an AR model
             that saw twice as many conversations. It holds if every interval lies above −{MARGIN:g} point and fails if
-            one lies below 0. All intervals are right together in 95 % of cases; those of a gated adapter, whose texts
-            are AR's by construction, do not count among them, and where all are such, no second AR model is asked
-            for.""",
+            one lies below 0. A gated adapter, whose texts are AR's by construction, needs no second AR model and makes
+            no interval wider.""",
         find=_one_token,
         recipes=("ablations", "shipped"),
         on_real=("real-one-token", "real-merged"),
@@ -389,7 +374,7 @@ CLAIMS = (
         rule=f"""Each MARS model with the SFT loss is judged. It holds if every step down in τ adds tokens per forward
             and τ = {AT:g} surely loses at most as many points, and gains at least as many tokens per forward, as the
             paper's extremes. It fails if a step surely takes tokens away, or τ = {AT:g} surely loses more or gains
-            less. The intervals are right together in 95 % of cases.""",
+            less.""",
         find=_frontier,
         recipes=("ablations", "calibration", "scores"),
         on_real=("real-thresholds", "real-merged", "real-merged-accuracy"),

@@ -51,7 +51,7 @@ Sweep = tuple[Run, list[Run]]
 def _scores(evidence: Evidence) -> Finding:
     """Tokens per forward at an equal loss, interpolated between thresholds, for each score against probability."""
     runs = evidence.runs
-    for model in runs.models(lambda model: model.is_full_mars):
+    for model in runs.full_mars:
         tried = [runs.with_threshold(model, score=score) for score in SCORES]
         common = set.intersection(*({run.problem_set for run in each} for each in tried))
         largest = sorted(tried[0], key=lambda run: run.n, reverse=True)
@@ -142,7 +142,7 @@ def _at_equal_loss(
 def _exact(evidence: Evidence) -> Finding:
     """Texts and passes of each MARS model, then wall-clock, which is shown and not judged."""
     runs, compared, used = evidence.runs, [], []
-    for model in runs.models(lambda model: model.is_full_mars):
+    for model in runs.full_mars:
         if found := _exact_of_model(runs, model):
             compared.append(found[0])
             used += found[1]
@@ -181,7 +181,7 @@ def _exact_of_model(runs: GreedyRuns, model: Model) -> tuple[Comparison, list[Ru
         compared={"model": runs.name(model)},
         measured={
             "texts": f"{same:,} of {texts:,}",
-            "tokens/forward": f"{number(runs.forward(best))} ({best.settings['layout']})",
+            "tokens/forward": f"{number(runs.forward(best))} ({best.settings.layout})",
             "gain": f"{times(gain)} over {_threshold_words(rival)}",
         },
         verdict=worst([_same_texts(same, texts), faster(gain)]),
@@ -209,7 +209,7 @@ def _benchmark_texts(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
                     compared={
                         "benchmark": run.tasks[0],
                         "batch": str(run.batch_size),
-                        "layout": run.settings["layout"] if run.decoder == EXACT else run.decoder,
+                        "layout": run.settings.layout if run.decoder == EXACT else run.decoder,
                     },
                     measured={
                         "texts": f"{round(same.value * run.n):,} of {run.n:,}",
@@ -248,7 +248,7 @@ def _wall_clock(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
                     compared={
                         "wall-clock": f"{runs.name(model)}, {best.group}",
                         "batch": str(best.batch_size),
-                        "layout": best.settings["layout"],
+                        "layout": best.settings.layout,
                     },
                     measured={
                         "tokens/s": rate(runs.rate(best)),
@@ -274,7 +274,7 @@ def _within(runs: GreedyRuns, run: Run) -> bool:
 
 def _threshold_words(run: Run) -> str:
     """One-token mode or τ, and the block size where it differs from the training's."""
-    size = run.settings["block_size"]
+    size = run.settings.block_size
     other = "" if run.model.block_size in (None, size) else f", B = {size}"
     return "one-token mode" if run.one_token else f"τ = {run.threshold:g}{other}"
 
@@ -285,7 +285,7 @@ def _threshold_words(run: Run) -> str:
 def _extra(evidence: Evidence) -> Finding:
     """The same model and τ with and without the B+1-th proposal."""
     runs = evidence.runs
-    pairs = [pair for model in runs.models(lambda model: model.is_full_mars) for pair in _extra_pairs(runs, model)]
+    pairs = [pair for model in runs.full_mars for pair in _extra_pairs(runs, model)]
     if not pairs:
         return Finding(needs="runs at the same τ with and without the B+1-th proposal, on the same problems")
     confidence, compared = together(2 * len(pairs)), []
@@ -333,7 +333,7 @@ def _how_many_get_there(runs: GreedyRuns, pairs: Sequence[tuple[Run, Run]]) -> s
     """The tokens per pass that the proposal adds, by model, with the share of passes that reach it."""
     counts: dict[Model, np.ndarray] = {}
     for _, offered in pairs:
-        found = np.array(_reached(runs.rows(offered), offered.settings["block_size"]))
+        found = np.array(_reached(runs.rows(offered), offered.settings.block_size))
         counts[offered.model] = counts.get(offered.model, np.zeros(3, int)) + found
     told = [
         f"{100 * there / passes:.1f} % in {runs.name(model)} (+{taken / passes:.3f} tokens per pass)"
@@ -391,8 +391,7 @@ CLAIMS = (
             "tokens."
         ),
         rule="""It holds if it surely adds tokens per forward at every τ and surely loses accuracy nowhere. It fails if
-            it surely loses accuracy at some τ, or surely adds nothing. The intervals are right together in 95 % of
-            cases.""",
+            it surely loses accuracy at some τ, or surely adds nothing.""",
         find=_extra,
         recipes=("ablations", "calibration"),
         on_real=("real-extra",),

@@ -64,7 +64,7 @@ def _cache(evidence: Evidence) -> Finding:
     compared, used, why, headline = [], [], [], ""
     for turn in sorted(by_turn(runs.all), key=lambda turn: -turn[0].n):
         cached = [run for run in turn if run.decoder == "block_cached" and run.threshold is not None]
-        cached.sort(key=lambda run: (-(run.threshold or 0), run.settings["cache_block_size"]))
+        cached.sort(key=lambda run: (-(run.threshold or 0), run.settings.cache_block_size))
         plain = cached and _ar_of_its_size(turn, cached[0])
         if not plain:
             continue
@@ -86,7 +86,7 @@ def _cache(evidence: Evidence) -> Finding:
                 compared={
                     "device, batch": _place(best),
                     "n": f"{best.n:,}",
-                    "best cache block": str(best.settings["cache_block_size"]),
+                    "best cache block": str(best.settings.cache_block_size),
                 },
                 measured={
                     "tokens/s": rate(runs.rate(best)),
@@ -159,7 +159,7 @@ def _jacobi(evidence: Evidence) -> Finding:
         found: dict[int, list[Run]] = {}
         for run in runs.of(model, "jacobi"):
             if pair := on_same_problems([run], runs.one_token(model)):
-                found.setdefault(run.settings["draft_tokens"], pair)
+                found.setdefault(run.settings.draft_tokens, pair)
         gains = {k: runs.forward(run, together(len(found))) for k, (run, _) in found.items()}
         best = max(gains, key=lambda k: gains[k].value, default=None)
         for k, (run, plain) in sorted(found.items()):
@@ -195,7 +195,7 @@ def _pair_of(run: Run) -> str:
 
 def _as_in_the_paper(run: Run) -> bool:
     """A MARS target continues with its own masks; an AR target has none."""
-    return run.decoder == "speculative" and run.settings["continuation"] == (run.model.stage != AR)
+    return run.decoder == "speculative" and run.settings.continuation == (run.model.stage != AR)
 
 
 def _speculative(evidence: Evidence) -> Finding:
@@ -240,12 +240,12 @@ def _against_copies(evidence: Evidence) -> Finding:
     runs, compared, used, why, headline = evidence.runs, [], [], [], []
     for turn in by_turn([*runs.all, *runs.unjudged]):
         copies = [run for run in turn if run.decoder == "prompt_lookup"]
-        masks = [run for run in turn if run.decoder == "self_speculative" and run.settings["layout"] in _MASKS_DRAFT]
-        if not copies or len({run.settings["layout"] for run in masks}) < len(_MASKS_DRAFT):
+        masks = [run for run in turn if run.decoder == "self_speculative" and run.settings.layout in _MASKS_DRAFT]
+        if not copies or len({run.settings.layout for run in masks}) < len(_MASKS_DRAFT):
             continue
         base = runs.fastest(copies)
         for run in masks:
-            gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings["layout"]]
+            gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings.layout]
             compared.append(
                 Comparison(
                     compared={"draft": words, "batch": str(run.batch_size), "hardware": run.hardware},
@@ -267,15 +267,13 @@ def _tokens_and_time(runs: GreedyRuns, pair: str, run: Run, base: Run, other: st
     """The speed-up as tokens gained per target pass and time taken per pass, drafts included."""
     gain = runs.forward_gain(run, base)
     before, after = (1000 * rows["seconds"].sum() / rows["passes"].sum() for rows in (runs.rows(base), runs.rows(run)))
-    return (
-        f"{pair}: a target pass writes {times(gain)} the tokens of {other} and, drafts included, takes "
-        f"{after / before:.2f}× the time ({after:.2f} ms against {before:.2f} ms)."
-    )
+    spent = f"{after / before:.2f}× the time, drafts included ({after:.2f} ms against {before:.2f} ms)"
+    return f"{pair}: a target pass writes {times(gain)} the tokens of {other} in {spent}."
 
 
 def _draft_setting(run: Run) -> str:
     threshold = "" if run.threshold is None else f", τ = {run.threshold:g}"
-    return f"K = {run.settings['draft_tokens']}{threshold}"
+    return f"K = {run.settings.draft_tokens}{threshold}"
 
 
 # Claim 10
@@ -300,7 +298,7 @@ def _waiting(evidence: Evidence) -> Finding:
                     compared={
                         "device, batch": _place(run),
                         "τ": f"{run.threshold:g}",
-                        "best cache block": str(best.settings["cache_block_size"]),
+                        "best cache block": str(best.settings.cache_block_size),
                     },
                     measured={
                         "sliding_window tokens/s": rate(runs.rate(run)),
@@ -399,8 +397,7 @@ CLAIMS = (
         claimed=_cache_claimed,
         rule="""Judged at the batch size of the paper's largest speed-up, in the same turns as AR on the same weights
             and on every other model of this size; of several groups of runs, that on most problems. It holds if the
-            best cache block size surely beats each AR run, and fails if every size is surely slower than each. The
-            intervals are right together in 95 % of cases.""",
+            best cache block size surely beats each AR run, and fails if every size is surely slower than each.""",
         find=_cache,
         recipes=("shipped", "block-cache"),
         on_real=("real-caches",),
@@ -434,8 +431,7 @@ CLAIMS = (
             "A cursor per row, which the paper leaves to future work, is faster than the best block cache."
         ),
         rule="""Judged at batch sizes 4, 8 and 16, at the same τ and in the same turns. It holds if sliding_window
-            surely beats block_cached at every cache block size, and fails if it is surely slower than the best. The
-            intervals are right together in 95 % of cases.""",
+            surely beats block_cached at every cache block size, and fails if it is surely slower than the best.""",
         find=_waiting,
         recipes=("shipped",),
         on_real=("real-caches",),
