@@ -14,11 +14,7 @@ from analysis.claims.judging import (
     Comparison,
     Finding,
     about,
-    above,
     among,
-    at_least,
-    at_most,
-    below,
     listed,
     lost,
     number,
@@ -69,7 +65,7 @@ def _one_token(evidence: Evidence) -> Finding:
     for role, run, rival in pairs:
         difference = paired_difference(runs.rows(run), runs.rows(rival))
         interval = difference.score_interval(confidence)
-        verdict = verdict_of(interval, holds=at_least(-MARGIN), fails=below(0))
+        verdict = verdict_of(holds=interval.low >= -MARGIN, fails=interval.surely_below(0))
         if verdict is ClaimVerdict.OPEN:
             undecided.append(problems_needed(run.n, interval, above=-MARGIN, below=0.0))
         compared.append(
@@ -164,7 +160,7 @@ def _sft_loss(evidence: Evidence) -> Finding:
             Comparison(
                 compared={"models": "without the SFT loss", "accuracy": accuracies(degraded)},
                 measured={"points lost": lost(fall)},
-                verdict=verdict_of(fall, holds=above(0), fails=below(MARGIN)),
+                verdict=verdict_of(holds=fall.surely_above(0), fails=fall.surely_below(MARGIN)),
             ),
             Comparison(
                 compared={"models": "with it", "accuracy": accuracies(kept)},
@@ -173,7 +169,7 @@ def _sft_loss(evidence: Evidence) -> Finding:
             Comparison(
                 compared={"models": "kept by the loss", "accuracy": ""},
                 measured={"points lost": lost(kept_back)},
-                verdict=verdict_of(kept_back, holds=above(0), fails=below(0)),
+                verdict=verdict_of(holds=kept_back.surely_above(0), fails=kept_back.surely_below(0)),
             ),
         ],
         headline=(
@@ -215,11 +211,10 @@ def _frontier(evidence: Evidence) -> Finding:
         loss, speed = runs.points(at, base, confidence).scaled(-1), runs.forward(at, confidence)
         steps = [runs.forward_gain(after, before) for before, after in pairwise([base, *swept])]
         rises = all(step.value > 1 for step in steps)
-        falls = any(step.surely_below(1) for step in steps)
         parts[model] = (
-            verdict_of(loss, holds=at_most(most), fails=above(most)),
-            verdict_of(speed, holds=at_least(least), fails=below(least)),
-            ClaimVerdict.FAILS if falls else ClaimVerdict.HOLDS if rises else ClaimVerdict.OPEN,
+            verdict_of(holds=loss.high <= most, fails=loss.surely_above(most)),
+            verdict_of(holds=speed.low >= least, fails=speed.surely_below(least)),
+            verdict_of(holds=rises, fails=any(step.surely_below(1) for step in steps)),
         )
         headline = (
             headline or f"{runs.name(model)}, τ = {AT:g}: {lost(loss)} points lost, {number(speed)} tokens/forward"
@@ -323,7 +318,7 @@ def _collapse(evidence: Evidence) -> Finding:
         used += [ours, ar]
         interval = runs.points(ours, ar)
         headline = headline or f"{points(interval)} points against {runs.name(ar.model)}"
-        verdict = verdict_of(interval, holds=below(-COLLAPSE), fails=above(-COLLAPSE))
+        verdict = verdict_of(holds=interval.surely_below(-COLLAPSE), fails=interval.surely_above(-COLLAPSE))
         compared.append(_against(runs, ours, ar, verdict))
         for other in runs.full_mars:
             alike = (other.block_size, other.examples) == (model.block_size, model.examples)

@@ -14,7 +14,6 @@ from analysis.stats.intervals import CONFIDENCE, Interval
 
 MARGIN = 1.0
 """Points of accuracy below which a loss does not matter in practice."""
-Criterion = Callable[[Interval], bool]
 
 
 class ClaimVerdict(Enum):
@@ -32,34 +31,14 @@ def worst(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
     return next((verdict for verdict in ClaimVerdict if verdict in found), ClaimVerdict.MISSING)
 
 
-def verdict_of(interval: Interval, *, holds: Criterion, fails: Criterion) -> ClaimVerdict:
-    """The verdict on one interval. An interval that meets both criteria fails."""
-    return ClaimVerdict.FAILS if fails(interval) else ClaimVerdict.HOLDS if holds(interval) else ClaimVerdict.OPEN
-
-
-def above(limit: float) -> Criterion:
-    """The whole interval lies above the limit."""
-    return lambda interval: interval.low > limit
-
-
-def at_least(limit: float) -> Criterion:
-    """No part of the interval lies below the limit."""
-    return lambda interval: interval.low >= limit
-
-
-def below(limit: float) -> Criterion:
-    """The whole interval lies below the limit."""
-    return lambda interval: interval.high < limit
-
-
-def at_most(limit: float) -> Criterion:
-    """No part of the interval lies above the limit."""
-    return lambda interval: interval.high <= limit
+def verdict_of(*, holds: bool, fails: bool) -> ClaimVerdict:
+    """The verdict by two criteria; what meets both fails."""
+    return ClaimVerdict.FAILS if fails else ClaimVerdict.HOLDS if holds else ClaimVerdict.OPEN
 
 
 def faster(gain: Interval) -> ClaimVerdict:
     """The verdict on a speed-up: it holds above 1 and fails below 1."""
-    return verdict_of(gain, holds=above(1), fails=below(1))
+    return verdict_of(holds=gain.surely_above(1), fails=gain.surely_below(1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

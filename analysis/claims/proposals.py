@@ -15,9 +15,7 @@ from analysis.claims.judging import (
     Comparison,
     Finding,
     about,
-    above,
     among,
-    at_most,
     faster,
     listed,
     number,
@@ -109,9 +107,8 @@ def _why_unlike(changes: Mapping[str, Interval], n: int) -> list[str]:
 
 def _alike(change: Interval) -> ClaimVerdict:
     return verdict_of(
-        change,
-        holds=lambda interval: -ALIKE < interval.low and interval.high < ALIKE,
-        fails=lambda interval: interval.low > ALIKE or interval.high < -ALIKE,
+        holds=change.surely_above(-ALIKE) and change.surely_below(ALIKE),
+        fails=change.surely_above(ALIKE) or change.surely_below(-ALIKE),
     )
 
 
@@ -225,9 +222,7 @@ def _benchmark_texts(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
 
 
 def _same_texts(same: int, texts: int) -> ClaimVerdict:
-    if same < texts:
-        return ClaimVerdict.FAILS
-    return ClaimVerdict.HOLDS if texts else ClaimVerdict.OPEN
+    return verdict_of(holds=texts > 0, fails=same < texts)
 
 
 def _wall_clock(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
@@ -298,8 +293,8 @@ def _extra(evidence: Evidence) -> Finding:
                 measured={"× tokens/forward": times(gain), "accuracy (points)": points(change)},
                 verdict=worst(
                     [
-                        verdict_of(gain, holds=above(1), fails=at_most(1)),
-                        ClaimVerdict.FAILS if change.surely_below(0) else ClaimVerdict.HOLDS,
+                        verdict_of(holds=gain.surely_above(1), fails=gain.high <= 1),
+                        verdict_of(holds=True, fails=change.surely_below(0)),
                     ]
                 ),
             )

@@ -13,8 +13,6 @@ from analysis.claims.judging import (
     Comparison,
     Finding,
     about,
-    above,
-    at_most,
     faster,
     number,
     percent,
@@ -104,9 +102,10 @@ def _cache(evidence: Evidence) -> Finding:
 
 def _cache_verdict(gains: Mapping[str, list[Interval]], best: Run) -> ClaimVerdict:
     """The best block must beat every AR run; it fails only if all blocks are slower than all of them."""
-    if all(gain.surely_below(1) for each in gains.values() for gain in each):
-        return ClaimVerdict.FAILS
-    return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains[best.id]) else ClaimVerdict.OPEN
+    return verdict_of(
+        holds=all(gain.surely_above(1) for gain in gains[best.id]),
+        fails=all(gain.surely_below(1) for each in gains.values() for gain in each),
+    )
 
 
 def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
@@ -164,11 +163,12 @@ def _jacobi(evidence: Evidence) -> Finding:
         best = max(gains, key=lambda k: gains[k].value, default=None)
         for k, (run, plain) in sorted(found.items()):
             same = identical_texts(runs.rows(run), runs.rows(plain))
+            judged = verdict_of(holds=gains[k].high <= LITTLE, fails=gains[k].surely_above(LITTLE))
             compared.append(
                 Comparison(
                     compared={"model": runs.name(model), "draft tokens": str(k)},
                     measured={"tokens/forward": number(gains[k]), "texts identical to AR": percent(same)},
-                    verdict=verdict_of(gains[k], holds=at_most(LITTLE), fails=above(LITTLE)) if k == best else None,
+                    verdict=judged if k == best else None,
                 )
             )
             used += [run, plain]
@@ -291,6 +291,7 @@ def _waiting(evidence: Evidence) -> Finding:
             confidence = together(len(rivals) * len(MANY_ROWS))
             gains = {rival: runs.time_gain(run, rival, confidence) for rival in rivals}
             counts = run.batch_size in MANY_ROWS
+            all_beaten = all(gain.surely_above(1) for gain in gains.values())
             if counts:
                 judged.append(f"{times(gains[best])} at batch {run.batch_size}")
             compared.append(
@@ -305,7 +306,7 @@ def _waiting(evidence: Evidence) -> Finding:
                         "block_cached tokens/s": rate(runs.rate(best)),
                         "speed-up": times(gains[best]),
                     },
-                    verdict=_waiting_verdict(gains, best) if counts else None,
+                    verdict=verdict_of(holds=all_beaten, fails=gains[best].surely_below(1)) if counts else None,
                 )
             )
             used += [run, *rivals]
@@ -313,12 +314,6 @@ def _waiting(evidence: Evidence) -> Finding:
         needs = "timed runs of sliding_window and block_cached at the same τ and a batch size of 4, 8 or 16"
         return Finding(needs=needs)
     return Finding(comparisons=compared, headline="; ".join(judged), runs=used)
-
-
-def _waiting_verdict(gains: Mapping[Run, Interval], best: Run) -> ClaimVerdict:
-    if gains[best].surely_below(1):
-        return ClaimVerdict.FAILS
-    return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains.values()) else ClaimVerdict.OPEN
 
 
 def _same_window(run: Run, other: Run) -> bool:
