@@ -14,7 +14,7 @@ from analysis.benchmarks.questions import read_questions
 from analysis.commands.shared import command_provenance
 from analysis.decoding.decoder_specs import parse_threshold
 from analysis.evaluations.card import Row, model_card
-from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
+from analysis.evaluations.evaluate import Plan, evaluate
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from mars import decoders
@@ -60,16 +60,15 @@ def run(options: argparse.Namespace) -> None:
     if not checkpoint.record:
         raise ValueError(f"{options.checkpoint} has no mars.json; cards are written for checkpoints trained here")
     rows = [_row(checkpoint, threshold, plan, options) for threshold in _thresholds(checkpoint, options.thresholds)]
-    baseline = None
     if options.baseline:
         ar = load_source(options.baseline, options)
-        baseline = (ar.name, _row(ar, None, plan, options).evaluation)
+        rows.insert(0, (f"autoregressive on {ar.name}", _row(ar, None, plan, options)[1]))
     measured = {
         **command_provenance(checkpoint.engine.device),
         "dtype": options.dtype,
         "max_new_tokens": options.max_new_tokens,
     }
-    card = model_card(checkpoint.name, checkpoint.record, rows, plan, measured, baseline)
+    card = model_card(checkpoint.name, checkpoint.record, rows, plan, measured)
     target = Path(options.checkpoint) / "README.md"
     target.write_text(card)
     sys.stdout.write(card)
@@ -104,5 +103,4 @@ def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: a
     )
     label = f"{checkpoint.name} τ={'none' if threshold is None else threshold}"
     with tqdm(total=plan.problems * len(plan.tasks), unit="problem", desc=label, file=sys.stderr) as bar:
-        evaluation: Evaluation = evaluate(checkpoint, decoder, settings, plan, bar.update)
-    return Row(decoder=decoder, evaluation=evaluation)
+        return decoder, evaluate(checkpoint, decoder, settings, plan, bar.update)
