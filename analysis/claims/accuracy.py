@@ -11,7 +11,6 @@ from analysis.claims.judging import (
     MARGIN,
     Claim,
     ClaimVerdict,
-    Comparison,
     Finding,
     about,
     among,
@@ -33,8 +32,6 @@ COLLAPSE = 5.0
 """Points that a model must be behind AR to have collapsed."""
 AT = 0.95
 """The threshold that the paper reports."""
-Sweep = tuple[Run, Sequence[Run]]
-"""One-token mode of a model, and its runs by threshold."""
 
 
 # Claim 1
@@ -51,6 +48,7 @@ def _one_token_claimed(published: Published) -> str:
 def _one_token(evidence: Evidence) -> Finding:
     """Each MARS model against the AR model it started from and, where measured, the compute-matched AR model."""
     runs = evidence.runs
+    finding = Finding(without="one-token runs of a MARS model and of an AR model on the same problems")
     pairs = [
         (role, found[0], found[1])
         for model in runs.full_mars
@@ -58,39 +56,37 @@ def _one_token(evidence: Evidence) -> Finding:
         if other and (found := on_same_problems(runs.one_token(model), runs.one_token(other)))
     ]
     if not pairs:
-        return Finding(needs="one-token runs of a MARS model and of an AR model on the same problems")
+        return finding
     same = [_same_by_construction(runs, run, rival) for _, run, rival in pairs]
     confidence = together(same.count(False))
-    compared, undecided = [], []
+    undecided = []
     for role, run, rival in pairs:
         difference = paired_difference(runs.rows(run), runs.rows(rival))
         interval = difference.score_interval(confidence)
         verdict = verdict_of(holds=interval.low >= -MARGIN, fails=interval.surely_below(0))
         if verdict is ClaimVerdict.OPEN:
             undecided.append(problems_needed(run.n, interval, above=-MARGIN, below=0.0))
-        compared.append(
-            Comparison(
-                compared={"MARS": _with_accuracy(runs, run), "AR": _with_accuracy(runs, rival, f" ({role})")},
-                measured={
-                    "difference (points)": points(interval),
-                    "gained / lost": f"{difference.gained} / {difference.lost}",
-                    "McNemar p": f"{difference.p_value:.2g}",
-                },
-                verdict=verdict,
-            )
+        finding.add(
+            {"MARS": _with_accuracy(runs, run), "AR": _with_accuracy(runs, rival, f" ({role})")},
+            {
+                "difference (points)": points(interval),
+                "gained / lost": f"{difference.gained} / {difference.lost}",
+                "McNemar p": f"{difference.p_value:.2g}",
+            },
+            verdict,
+            (run, rival),
         )
-    shown = next((place for place, row in enumerate(compared) if row.verdict is ClaimVerdict.FAILS), 0)
+    shown = next((place for place, row in enumerate(finding.judged) if row.verdict is ClaimVerdict.FAILS), 0)
     _, run, rival = pairs[shown]
     alike = all(same)  # so that more training of AR has nothing to say
     texts = f"every text is AR's ({percent(identical_texts(runs.rows(run), runs.rows(rival)))}); " if alike else ""
-    return Finding(
-        comparisons=compared,
-        headline=f"{texts}{runs.name(run.model)}: {points(runs.points(run, rival, confidence))} points"
-        f"{among(len(undecided), len(pairs), 'undecided') if undecided else ''}",
-        runs=[run for _, *both in pairs for run in both],
-        why=[*_needed(undecided), *_worse_families(runs, pairs)],
-        needs="" if alike or any(role != "start" for role, _, _ in pairs) else "a compute-matched AR",
-    )
+    finding.headline = f"{texts}{runs.name(run.model)}: {points(runs.points(run, rival, confidence))} points"
+    if undecided:
+        finding.headline += among(len(undecided), len(pairs), "undecided")
+    if not alike and all(role == "start" for role, _, _ in pairs):
+        finding.missing = "a compute-matched AR"
+    finding.why += [*_needed(undecided), *_worse_families(runs, pairs)]
+    return finding
 
 
 def _with_accuracy(runs: GreedyRuns, run: Run, role: str = "") -> str:
@@ -142,11 +138,12 @@ def _sft_loss(evidence: Evidence) -> Finding:
     sizes = sorted(size for size in with_loss.keys() & without.keys() if size is not None)
     choices = [choice[size] for choice in (with_loss, without) for size in sizes]
     chosen = on_same_problems(*choices) if len(sizes) > 1 else None
+    finding = Finding(
+        without="one-token runs, on the same problems, of MARS models of two block sizes, each with and without the "
+        "loss"
+    )
     if chosen is None:
-        needs = (
-            "one-token runs, on the same problems, of MARS models of two block sizes, each with and without the loss"
-        )
-        return Finding(needs=needs)
+        return finding
     kept, degraded = chosen[: len(sizes)], chosen[len(sizes) :]
     fall, small_fall = (runs.points(side[0], side[-1]) for side in (degraded, kept))
     parts = [(1.0, degraded[0]), (-1.0, degraded[-1]), (-1.0, kept[0]), (1.0, kept[-1])]
@@ -155,28 +152,22 @@ def _sft_loss(evidence: Evidence) -> Finding:
     def accuracies(side: Sequence[Run]) -> str:
         return ", ".join(f"{percent(runs.accuracy(run))} (B = {size})" for size, run in zip(sizes, side, strict=True))
 
-    return Finding(
-        comparisons=[
-            Comparison(
-                compared={"models": "without the SFT loss", "accuracy": accuracies(degraded)},
-                measured={"points lost": lost(fall)},
-                verdict=verdict_of(holds=fall.surely_above(0), fails=fall.surely_below(MARGIN)),
-            ),
-            Comparison(
-                compared={"models": "with it", "accuracy": accuracies(kept)},
-                measured={"points lost": lost(small_fall)},
-            ),
-            Comparison(
-                compared={"models": "kept by the loss", "accuracy": ""},
-                measured={"points lost": lost(kept_back)},
-                verdict=verdict_of(holds=kept_back.surely_above(0), fails=kept_back.surely_below(0)),
-            ),
-        ],
-        headline=(
-            f"B = {sizes[0]} to {sizes[-1]}: {lost(fall)} points lost without the loss, {lost(small_fall)} with it"
-        ),
-        runs=chosen,
+    finding.add(
+        {"models": "without the SFT loss", "accuracy": accuracies(degraded)},
+        {"points lost": lost(fall)},
+        verdict_of(holds=fall.surely_above(0), fails=fall.surely_below(MARGIN)),
+        chosen,
     )
+    finding.add({"models": "with it", "accuracy": accuracies(kept)}, {"points lost": lost(small_fall)})
+    finding.add(
+        {"models": "kept by the loss", "accuracy": ""},
+        {"points lost": lost(kept_back)},
+        verdict_of(holds=kept_back.surely_above(0), fails=kept_back.surely_below(0)),
+    )
+    finding.headline = (
+        f"B = {sizes[0]} to {sizes[-1]}: {lost(fall)} points lost without the loss, {lost(small_fall)} with it"
+    )
+    return finding
 
 
 # Claim 3
@@ -195,55 +186,47 @@ def _frontier(evidence: Evidence) -> Finding:
     """Per MARS model: the cost and gain of τ = 0.95, and whether each step down in τ adds tokens per forward."""
     runs, table = evidence.runs, evidence.published.at_threshold()
     most, least = table["loss"].max(), table["tokens_per_forward"].min()
-    found = {model: sweep for model in runs.full_mars if (sweep := runs.sweep(model))}
-    judged = {
-        model: (base, swept)
-        for model, (base, swept) in found.items()
-        if len(swept) > 1 and any(run.threshold == AT for run in swept)
+    finding = Finding(without=f"runs of sliding_window at several τ, {AT:g} among them, and in one-token mode")
+    swept = {
+        model: (sweep[0], at, sweep[1])
+        for model in runs.full_mars
+        if (sweep := runs.sweep(model)) and len(sweep[1]) > 1
+        if (at := next((run for run in sweep[1] if run.threshold == AT), None))
     }
-    if not judged:
-        return Finding(needs=f"runs of sliding_window at several τ, {AT:g} among them, and in one-token mode")
-    confidence = together(2 * len(judged))
-    compared, headline = [], ""
+    confidence = together(2 * len(swept))
     parts: dict[Model, tuple[ClaimVerdict, ...]] = {}
-    for model, (base, swept) in judged.items():
-        at = _at(swept)
+    for model, (base, at, lower) in swept.items():
         loss, speed = runs.points(at, base, confidence).scaled(-1), runs.forward(at, confidence)
-        steps = [runs.forward_gain(after, before) for before, after in pairwise([base, *swept])]
+        steps = [runs.forward_gain(after, before) for before, after in pairwise([base, *lower])]
         rises = all(step.value > 1 for step in steps)
         parts[model] = (
             verdict_of(holds=loss.high <= most, fails=loss.surely_above(most)),
             verdict_of(holds=speed.low >= least, fails=speed.surely_below(least)),
             verdict_of(holds=rises, fails=any(step.surely_below(1) for step in steps)),
         )
-        headline = (
-            headline or f"{runs.name(model)}, τ = {AT:g}: {lost(loss)} points lost, {number(speed)} tokens/forward"
+        finding.add(
+            {"model": runs.name(model)},
+            {
+                f"points lost at τ = {AT:g}": lost(loss),
+                "tokens/forward": number(speed),
+                "steps down in τ": f"{len(lower)}, {'each adds' if rises else 'not every one adds'} tokens",
+            },
+            worst(parts[model]),
+            (base, *lower),
         )
-        compared.append(
-            Comparison(
-                compared={"model": runs.name(model)},
-                measured={
-                    f"points lost at τ = {AT:g}": lost(loss),
-                    "tokens/forward": number(speed),
-                    "steps down in τ": f"{len(swept)}, {'each adds' if rises else 'not every one adds'} tokens",
-                },
-                verdict=worst(parts[model]),
-            )
-        )
-    losing = [model for model, (loss_verdict, *_) in parts.items() if loss_verdict is ClaimVerdict.FAILS]
-    scores, proposing = _agreement(runs, list(judged))
-    return Finding(
-        comparisons=compared,
-        headline=headline,
-        runs=[*(run for base, swept in judged.values() for run in (base, *swept)), *proposing],
-        why=[*_reasons(runs, parts, most, least), *_cost(runs, [judged[model] for model in losing], scores)],
-    )
+        first = f"{runs.name(model)}, τ = {AT:g}: {lost(loss)} points lost, {number(speed)} tokens/forward"
+        finding.headline = finding.headline or first
+    losing = [swept[model][:2] for model, (loses, *_) in parts.items() if loses is ClaimVerdict.FAILS]
+    scores, proposing = _agreement(runs, list(swept))
+    finding.runs += proposing
+    finding.why += [*_reasons(runs, parts, most, least), *_cost(runs, losing, scores)]
+    return finding
 
 
 def _reasons(runs: GreedyRuns, parts: Mapping[Model, Sequence[ClaimVerdict]], most: float, least: float) -> list[str]:
     """The parts of the rule that decide against the claim, or leave it open, with the models that fall short."""
     verdict = worst(each for found in parts.values() for each in found)
-    if verdict is ClaimVerdict.HOLDS:
+    if verdict not in (ClaimVerdict.FAILS, ClaimVerdict.OPEN):
         return []
     how = "surely" if verdict is ClaimVerdict.FAILS else "perhaps"
     falls_short = (
@@ -255,15 +238,11 @@ def _reasons(runs: GreedyRuns, parts: Mapping[Model, Sequence[ClaimVerdict]], mo
     return [" ".join(f"{what} in {listed(who)}." for what, who in zip(falls_short, names, strict=True) if who)]
 
 
-def _at(swept: Sequence[Run]) -> Run:
-    return next(run for run in swept if run.threshold == AT)
-
-
-def _cost(runs: GreedyRuns, losing: Sequence[Sweep], scores: Sequence[str]) -> list[str]:
+def _cost(runs: GreedyRuns, losing: Sequence[tuple[Run, Run]], scores: Sequence[str]) -> list[str]:
     """How many right answers stay right where the threshold changes the text, in models that lose too many."""
     right, still = 0, 0
-    for base, swept in losing:
-        before, after = paired(runs.rows(base), runs.rows(_at(swept)))
+    for base, at in losing:
+        before, after = paired(runs.rows(base), runs.rows(at))
         were_right = (before["text"] != after["text"]) & before["correct"]
         right += int(were_right.sum())
         still += int((were_right & after["correct"]).sum())
@@ -307,7 +286,19 @@ def _collapse_claimed(published: Published) -> str:
 
 def _collapse(evidence: Evidence) -> Finding:
     """Block diffusion at its most accurate setting against the AR model and against MARS of its block size."""
-    runs, compared, used, headline = evidence.runs, [], [], ""
+    runs = evidence.runs
+    finding = Finding(
+        without="runs of a block diffusion model and of the AR model it started from on the same problems"
+    )
+
+    def compare(ours: Run, other: Run, verdict: ClaimVerdict | None = None) -> None:
+        finding.add(
+            {"block diffusion": _with_accuracy(runs, ours), "against": _with_accuracy(runs, other)},
+            {"difference (points)": points(runs.points(ours, other))},
+            verdict,
+            (ours, other),
+        )
+
     for model in runs.models(lambda model: model.stage == DIFFUSION):
         start = runs.start_of(model)
         tried = sorted(runs.of(model), key=lambda run: (-run.n, -runs.accuracy(run).value))
@@ -315,27 +306,14 @@ def _collapse(evidence: Evidence) -> Finding:
         if not found:
             continue
         ours, ar = found
-        used += [ours, ar]
-        interval = runs.points(ours, ar)
-        headline = headline or f"{points(interval)} points against {runs.name(ar.model)}"
-        verdict = verdict_of(holds=interval.surely_below(-COLLAPSE), fails=interval.surely_above(-COLLAPSE))
-        compared.append(_against(runs, ours, ar, verdict))
+        change = runs.points(ours, ar)
+        finding.headline = finding.headline or f"{points(change)} points against {runs.name(ar.model)}"
+        compare(ours, ar, verdict_of(holds=change.surely_below(-COLLAPSE), fails=change.surely_above(-COLLAPSE)))
         for other in runs.full_mars:
             alike = (other.block_size, other.examples) == (model.block_size, model.examples)
             if alike and (pair := on_same_problems([ours], runs.one_token(other))):
-                compared.append(_against(runs, ours, pair[1]))
-                used.append(pair[1])
-    if not compared:
-        return Finding(needs="runs of a block diffusion model and of the AR model it started from on the same problems")
-    return Finding(comparisons=compared, headline=headline, runs=used)
-
-
-def _against(runs: GreedyRuns, ours: Run, other: Run, verdict: ClaimVerdict | None = None) -> Comparison:
-    return Comparison(
-        compared={"block diffusion": _with_accuracy(runs, ours), "against": _with_accuracy(runs, other)},
-        measured={"difference (points)": points(runs.points(ours, other))},
-        verdict=verdict,
-    )
+                compare(*pair)
+    return finding
 
 
 CLAIMS = (

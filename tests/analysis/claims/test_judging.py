@@ -56,7 +56,7 @@ def test_the_worst_comparison_decides() -> None:
     shown = Comparison(compared={"model": "a"}, measured={"gain": "2"})
     held = Comparison(compared={"model": "b"}, measured={"gain": "3"}, verdict=ClaimVerdict.HOLDS)
     assert Finding(comparisons=[shown, held]).verdict is ClaimVerdict.HOLDS, "what is only shown is not judged"
-    assert Finding(comparisons=[held], needs="more").verdict is ClaimVerdict.MISSING
+    assert Finding(comparisons=[held], missing="more").verdict is ClaimVerdict.MISSING
     assert str(held) == "model b: gain 3"
 
 
