@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchPlan, bench
-from analysis.benches.report import to_dict, to_markdown, to_text
+from analysis.benches.report import to_dict, to_text
 from analysis.benchmarks.questions import read_questions
 from analysis.commands import add_json_option, print_json, step_times
 from analysis.commands.bench_cases import Models, cases_of, llama_cpp_case
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     total = len(cases) * (plan.repeats + 1) * len(plan.batch_sizes)
     with tqdm(total=total, unit="round", file=sys.stderr) as bar:
         results = bench(cases, plan, traffic, bar.update)
-    sys.stdout.write((to_markdown if options.markdown else to_text)(results, plan) + "\n")
+    sys.stdout.write(to_text(results, plan, as_markdown=options.markdown) + "\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, device)}.\n")
     print_json(
         options,

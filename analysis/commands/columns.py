@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--checkpoint must be a model of weights, got {options.checkpoint}")
     plan = StepPlan(queries=columns, tree=0, batch_sizes=(1,), context=options.context, repeats=options.repeats)
     load = os.getloadavg()[0]  # before it: whether other programs ran as well
-    with tqdm(total=plan.repeats + 1, unit="round", file=sys.stderr) as bar:
+    with tqdm(total=len(columns) * (plan.repeats + 1), unit="round", file=sys.stderr) as bar:
         steps = step_times(checkpoint.engine, _UNMEASURED, plan, bar.update)
     device = checkpoint.engine.device
     roofline = Roofline.of(checkpoint.engine.model)

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     print_json(
         options,
-        tasks=[{**to_dict(finding), "run": evaluation.runs.get(finding.task)} for finding in evaluation.findings],
+        tasks=[to_dict(finding) for finding in evaluation.findings],
         checkpoint=str(options.checkpoint),
         draft=options.draft,
         decoder=options.decoder,
@@ -144,5 +144,6 @@ def _notes(evaluation: Evaluation, options: argparse.Namespace) -> Iterator[str]
             yield f"{finding.task}: the model writes no answers, so nothing is stored."
         elif finding.correct is None:
             yield f"{finding.task}: {finding.metric} does not say which answers are right; not stored (see --metric)."
-    for task, run_id in evaluation.runs.items():
-        yield f"{options.runs} {'had' if task in evaluation.recalled else 'has'} {run_id}."
+    for finding in evaluation.findings:
+        if finding.run is not None:
+            yield f"{options.runs} {'had' if finding.truncated is None else 'has'} {finding.run}."

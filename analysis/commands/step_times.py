@@ -55,7 +55,9 @@ def run(options: argparse.Namespace) -> None:
     model = random_model(config, dtype, device)
     traffic = Traffic.of(model)  # before the engine lays the weights out anew
     engine = ModelEngine(model, stop_token_ids=frozenset())
-    with tqdm(total=len(plan.batch_sizes) * (plan.repeats + 1), unit="round", file=sys.stderr) as bar:
+    with tqdm(
+        total=len(plan.batch_sizes) * len(plan.queries) * (plan.repeats + 1), unit="round", file=sys.stderr
+    ) as bar:
         steps = step_times(engine, traffic, plan, bar.update)
     name = str(dtype).removeprefix("torch.")
     sys.stdout.write(f"{aligned(_lines(steps, replay))}\n\n{options.shape}, random weights, {machine(name, device)}; ")

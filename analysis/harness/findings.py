@@ -16,6 +16,10 @@ from analysis.stats import wilson_interval
 from analysis.text_table import aligned
 
 HEADING = ("task", "metric", "n", "score", "95 % interval", "tokens/forward", "tok/s")
+_TOLD = (
+    *("task", "metric", "n", "score", "correct", "interval", "tokens_per_forward", "tokens_per_second", "truncated"),
+    "run",
+)
 _KEPT = ("tokens", "passes", "seconds", "model_seconds", "finish_reason", "acceptance_lengths", "text")
 
 
@@ -23,7 +27,7 @@ _KEPT = ("tokens", "passes", "seconds", "model_seconds", "finish_reason", "accep
 class Finding:
     """One task. `score` is its metric over all questions; `correct` how many answers are right, None where the metric
     does not say that of each; `rows` those of the run store, None where nothing was written. `truncated` prompts lost
-    their beginnings. `run` is the id in the run store.
+    their beginnings, None if the run store had it before. `run` is the id there.
     """
 
     task: str
@@ -33,6 +37,7 @@ class Finding:
     correct: int | None
     rows: pd.DataFrame | None = None
     truncated: int | None = None
+    run: str | None = None
 
     @property
     def storable(self) -> bool:
@@ -74,8 +79,8 @@ def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Findin
     return finding if plan.request is None else _with_rows(finding, samples, values, journal)
 
 
-def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
-    """The result of a task from the rows in the run store; these do not say which prompts were truncated."""
+def recalled(plan: Planned, rows: pd.DataFrame, run: str) -> Finding:
+    """The result of a task from the rows of a run in the store; these do not say which prompts were truncated."""
     correct = int(rows["correct"].sum())
     return Finding(
         task=plan.name,
@@ -84,6 +89,7 @@ def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
         score=correct / len(rows),
         correct=correct,
         rows=rows,
+        run=run,
     )
 
 
@@ -112,17 +118,7 @@ def to_table(findings: Sequence[Finding]) -> str:
 
 def to_dict(finding: Finding) -> dict[str, Any]:
     """The object that `--json` writes for one task."""
-    return {
-        "task": finding.task,
-        "metric": finding.metric,
-        "n": finding.n,
-        "score": finding.score,
-        "correct": finding.correct,
-        "interval": finding.interval,
-        "tokens_per_forward": finding.tokens_per_forward,
-        "tokens_per_second": finding.tokens_per_second,
-        "truncated": finding.truncated,
-    }
+    return {name: getattr(finding, name) for name in _TOLD}
 
 
 def _line(finding: Finding) -> tuple[str, ...]:
