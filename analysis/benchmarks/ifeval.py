@@ -22,7 +22,7 @@ from analysis.benchmarks.questions import Question, read_each
 from analysis.stats import Interval, PairedDifference, paired_difference, share
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import FEWEST
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 
 TASK = "ifeval"
 METRIC = "prompt_level_strict_acc"
@@ -33,10 +33,6 @@ CARRIER, PLACE = "llama-index-core", "llama_index/core/_static/nltk_cache"
 """A package that carries the table, and where. Only these files of it are used."""
 BATCHES = 8
 """Batches that a lane decodes before it is the turn of the next, at most: the end of a turn has free places."""
-HEADING = (
-    *("decoder", "prompts followed", "95 % interval", "instructions", "95 % interval"),
-    *("points to AR", "95 % interval", "tokens/forward", "tok/s"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,9 +203,26 @@ def figures(
     )
 
 
+def _points(found: Figures) -> Interval | None:
+    return None if found.difference is None else found.difference.score_interval()
+
+
+COLUMNS: Columns[Figures] = (
+    ("decoder", lambda each: each.label),
+    ("prompts followed", lambda each: f"{each.followed}/{each.n}"),
+    ("95 % interval", lambda each: f"{each.prompts.low:.1%} to {each.prompts.high:.1%}"),
+    ("instructions", lambda each: f"{each.instructions_followed}/{each.instructions_n}"),
+    ("95 % interval", lambda each: f"{each.instructions.low:.1%} to {each.instructions.high:.1%}"),
+    ("points to AR", lambda each: f"{found.value:+.1f}" if (found := _points(each)) else "–"),
+    ("95 % interval", lambda each: f"{found.low:+.1f} to {found.high:+.1f}" if (found := _points(each)) else "–"),
+    ("tokens/forward", lambda each: f"{each.tokens_per_forward.value:.2f}"),
+    ("tok/s", lambda each: f"{each.tokens_per_second.value:.0f}"),
+)
+
+
 def to_table(found: Sequence[Figures]) -> str:
     """A line for each lane, columns aligned."""
-    return aligned([HEADING, *map(_line, found)])
+    return aligned(lines_of(found, COLUMNS))
 
 
 def to_dict(found: Figures) -> dict[str, Any]:
@@ -218,18 +231,3 @@ def to_dict(found: Figures) -> dict[str, Any]:
     if found.difference is not None:
         told["difference"] |= {"score_interval": asdict(found.difference.score_interval())}
     return told
-
-
-def _line(found: Figures) -> tuple[str, ...]:
-    difference = None if found.difference is None else found.difference.score_interval()
-    return (
-        found.label,
-        f"{found.followed}/{found.n}",
-        f"{found.prompts.low:.1%} to {found.prompts.high:.1%}",
-        f"{found.instructions_followed}/{found.instructions_n}",
-        f"{found.instructions.low:.1%} to {found.instructions.high:.1%}",
-        "–" if difference is None else f"{difference.value:+.1f}",
-        "–" if difference is None else f"{difference.low:+.1f} to {difference.high:+.1f}",
-        f"{found.tokens_per_forward.value:.2f}",
-        f"{found.tokens_per_second.value:.0f}",
-    )

@@ -19,10 +19,9 @@ from analysis.decoding.answers import shared_tokens
 from analysis.stats import Interval
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import percentiles, ratio_of_sums, sums
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 
 TASK = "spec_bench"
-HEADING = ("part", "n", "tokens/pass", "95 % interval", "tok/s", "speed-up", "95 % interval", "same text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +83,21 @@ def difference(question: int, ours: Turns, theirs: Turns) -> Difference | None:
     return None
 
 
+COLUMNS: Columns[Figures] = (
+    ("part", lambda each: each.part),
+    ("n", lambda each: str(each.n)),
+    ("tokens/pass", lambda each: f"{each.accepted.value:.2f}"),
+    ("95 % interval", lambda each: f"{each.accepted.low:.2f} to {each.accepted.high:.2f}"),
+    ("tok/s", lambda each: f"{each.tokens_per_second.value:.1f}"),
+    ("speed-up", lambda each: f"{each.speed_up.value:.2f}×" if each.speed_up else "–"),
+    ("95 % interval", lambda each: f"{each.speed_up.low:.2f} to {each.speed_up.high:.2f}" if each.speed_up else "–"),
+    ("same text", lambda each: f"{each.same}/{each.n}"),
+)
+
+
 def to_table(lane: LaneReport) -> str:
     """A line for each part, columns aligned."""
-    return aligned([HEADING, *(_line(figures) for figures in lane.figures)])
+    return aligned(lines_of(lane.figures, COLUMNS))
 
 
 def to_dict(lane: LaneReport) -> dict[str, Any]:
@@ -125,18 +136,4 @@ def _rows(part: Sequence[Question], answers: Mapping[int, Turns]) -> pd.DataFram
         task=[question.group for question in ordered],
         number=[question.number for question in ordered],
         speed=rows["tokens"] / rows["seconds"],
-    )
-
-
-def _line(figures: Figures) -> tuple[str, ...]:
-    accepted, speed_up = figures.accepted, figures.speed_up
-    return (
-        figures.part,
-        str(figures.n),
-        f"{accepted.value:.2f}",
-        f"{accepted.low:.2f} to {accepted.high:.2f}",
-        f"{figures.tokens_per_second.value:.1f}",
-        "–" if speed_up is None else f"{speed_up.value:.2f}×",
-        "–" if speed_up is None else f"{speed_up.low:.2f} to {speed_up.high:.2f}",
-        f"{figures.same}/{figures.n}",
     )

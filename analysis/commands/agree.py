@@ -18,7 +18,7 @@ from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine,
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 from mars.checkpoint.loading import load_source
 from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
@@ -26,7 +26,6 @@ from mars.options import add_base_options, add_device_options, add_invariant_opt
 from mars.tasks import TASKS
 
 HELP = "whether self_speculative writes what autoregressive writes"
-HEADING = ("decoder", "batch size", "identical", "tokens", "best token", "largest gap", f"gaps > {LARGEST_GAP}")
 NOTE = (
     f"Identical = texts with the very tokens of {BASELINE} at the first batch size. Best token = tokens that no other\n"
     "beats when the model reads prompt and text in one pass; gap = the best token's log-probability minus that of the\n"
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))
     holds = all(agreement.holds(options.dtype) for agreement in found)
     where = machine(checkpoint.dtype, checkpoint.engine.device)
-    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{NOTE}")
+    sys.stdout.write(f"{aligned(lines_of(found, COLUMNS))}\n\n{_summary(found, options.dtype)}\n{NOTE}")
     sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
     print_json(
         options,
@@ -104,20 +103,15 @@ def _label(agreement: Agreement) -> str:
     return BASELINE if agreement.layout is None else f"{EXACT}/{agreement.layout}"
 
 
-def _table(found: Sequence[Agreement]) -> str:
-    lines = [
-        (
-            _label(agreement),
-            str(agreement.batch_size),
-            f"{agreement.identical}/{agreement.n}",
-            str(agreement.tokens),
-            f"{agreement.best / agreement.tokens:.3%}",
-            f"{agreement.largest_gap:.2g}",
-            str(agreement.wide),
-        )
-        for agreement in found
-    ]
-    return aligned([HEADING, *lines])
+COLUMNS: Columns[Agreement] = (
+    ("decoder", _label),
+    ("batch size", lambda each: str(each.batch_size)),
+    ("identical", lambda each: f"{each.identical}/{each.n}"),
+    ("tokens", lambda each: str(each.tokens)),
+    ("best token", lambda each: f"{each.best / each.tokens:.3%}"),
+    ("largest gap", lambda each: f"{each.largest_gap:.2g}"),
+    (f"gaps > {LARGEST_GAP}", lambda each: str(each.wide)),
+)
 
 
 def _summary(found: Sequence[Agreement], dtype: str) -> str:

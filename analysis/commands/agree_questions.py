@@ -21,13 +21,20 @@ from analysis.commands.shared import described_run, machine
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.decoding.timed import Generate
 from analysis.harness.journal import Journal
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
 from mars.engine import ModelEngine
 
 SHOWN = 20
-HEADING = ("decoder", "batch size", "identical", "tokens", "largest gap", f"gaps > {NEAR_TIE}")
+COLUMNS: Columns[Comparison] = (
+    ("decoder", lambda each: each.label),
+    ("batch size", lambda each: str(each.batch_size)),
+    ("identical", lambda each: f"{each.identical}/{each.n}"),
+    ("tokens", lambda each: str(each.tokens)),
+    ("largest gap", lambda each: f"{max((difference.gap for difference in each.differences), default=0):.2g}"),
+    (f"gaps > {NEAR_TIE}", lambda each: str(each.wide)),
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +71,7 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
             found = list(compare(generate, lanes, questions, batch_sizes, journal, bar.update))
         journal.remove()
     holds = options.dtype != "float32" or not any(each.differences for each in found)
-    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
+    sys.stdout.write(f"{aligned(lines_of(found, COLUMNS))}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
     sys.stdout.write(f"{len(questions)} first turns of {options.questions}, generate with {base.name}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     print_json(
@@ -89,21 +96,6 @@ def _journal(options: argparse.Namespace, lanes: Sequence[BenchmarkLane], questi
     who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]
     told = json.dumps([who, options.against, options.dtype, options.batch_sizes, fingerprint(questions)])
     return Journal(options.journal / f".agree-{hashlib.sha256(told.encode()).hexdigest()[:10]}.jsonl")
-
-
-def _table(found: Sequence[Comparison]) -> str:
-    lines = [
-        (
-            each.label,
-            str(each.batch_size),
-            f"{each.identical}/{each.n}",
-            str(each.tokens),
-            f"{max((difference.gap for difference in each.differences), default=0):.2g}",
-            str(each.wide),
-        )
-        for each in found
-    ]
-    return aligned([HEADING, *lines])
 
 
 def _summary(found: Sequence[Comparison], dtype: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.stats import wilson_interval
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -23,8 +23,6 @@ from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
 from mars.tasks.base import MAX_SEED
 
 WARM_UP_TOKENS = 4
-COLUMNS = ("task", "n", "accuracy", "95 % interval", "tokens/forward", "tok/s")
-DRAFTED = "draft passes/forward"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,14 +157,23 @@ def _scored(checkpoint: Checkpoint, problems: Sequence[Problem], records: Sequen
     )
 
 
+COLUMNS: Columns[tuple[str, Score]] = (
+    ("task", lambda named: named[0]),
+    ("n", lambda named: str(named[1].n)),
+    ("accuracy", lambda named: f"{named[1].accuracy:.1%}"),
+    ("95 % interval", lambda named: " to ".join(f"{end:.1%}" for end in named[1].interval)),
+    ("tokens/forward", lambda named: f"{named[1].tokens_per_forward:.2f}"),
+    ("tok/s", lambda named: f"{named[1].tokens_per_second:.0f}"),
+)
+DRAFTED: Columns[tuple[str, Score]] = (
+    ("draft passes/forward", lambda named: f"{named[1].draft_passes / named[1].passes:.2f}"),
+)
+
+
 def to_table(evaluation: Evaluation) -> str:
     """One line per family and one for their mean, columns aligned; with a draft model, how often it ran per pass."""
     scores = {**evaluation.scores, "mean": evaluation.overall}
-    lines = [COLUMNS, *(_line(task, score) for task, score in scores.items())]
-    if evaluation.overall.draft_passes:
-        drafted = (f"{score.draft_passes / score.passes:.2f}" for score in scores.values())
-        lines = [(*line, cell) for line, cell in zip(lines, [DRAFTED, *drafted], strict=True)]
-    return aligned(lines)
+    return aligned(lines_of(scores.items(), (*COLUMNS, *(DRAFTED if evaluation.overall.draft_passes else ()))))
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:
@@ -186,15 +193,3 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
         "seconds": overall.seconds,
         "threshold": evaluation.threshold,
     }
-
-
-def _line(name: str, score: Score) -> tuple[str, ...]:
-    low, high = score.interval
-    return (
-        name,
-        str(score.n),
-        f"{score.accuracy:.1%}",
-        f"{low:.1%} to {high:.1%}",
-        f"{score.tokens_per_forward:.2f}",
-        f"{score.tokens_per_second:.0f}",
-    )

@@ -13,9 +13,8 @@ from analysis.harness.journal import Journal
 from analysis.harness.model import GENERATE
 from analysis.harness.tasks import Planned
 from analysis.stats import wilson_interval
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of, shown
 
-HEADING = ("task", "metric", "n", "score", "95 % interval", "tokens/forward", "tok/s")
 _TOLD = (
     *("task", "metric", "n", "score", "correct", "interval", "tokens_per_forward", "tokens_per_second", "truncated"),
     "run",
@@ -111,24 +110,26 @@ def _with_rows(
     return replace(finding, rows=pd.DataFrame(rows), truncated=truncated)
 
 
+def _score(finding: Finding) -> str:
+    return f"{finding.score:.4g}" if finding.correct is None else f"{finding.score:.1%}"
+
+
+COLUMNS: Columns[Finding] = (
+    ("task", lambda each: each.task),
+    ("metric", lambda each: each.metric),
+    ("n", lambda each: str(each.n)),
+    ("score", _score),
+    ("95 % interval", lambda each: " to ".join(f"{end:.1%}" for end in each.interval) if each.interval else "–"),
+    ("tokens/forward", lambda each: shown(each.tokens_per_forward, ".2f")),
+    ("tok/s", lambda each: shown(each.tokens_per_second, ".0f")),
+)
+
+
 def to_table(findings: Sequence[Finding]) -> str:
     """One line per task, columns aligned."""
-    return aligned([HEADING, *map(_line, findings)])
+    return aligned(lines_of(findings, COLUMNS))
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:
     """The object that `--json` writes for one task."""
     return {name: getattr(finding, name) for name in _TOLD}
-
-
-def _line(finding: Finding) -> tuple[str, ...]:
-    interval, per_forward, per_second = finding.interval, finding.tokens_per_forward, finding.tokens_per_second
-    return (
-        finding.task,
-        finding.metric,
-        str(finding.n),
-        f"{finding.score:.4g}" if interval is None else f"{finding.score:.1%}",
-        "–" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
-        "–" if per_forward is None else f"{per_forward:.2f}",
-        "–" if per_second is None else f"{per_second:.0f}",
-    )
