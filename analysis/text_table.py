@@ -7,7 +7,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 Lines = Sequence[Sequence[str]]
-Columns = Sequence[tuple[str, Callable[[_T], str]]]
+Columns = tuple[tuple[str, Callable[[_T], str]], ...]
 """Headings, each with what a line says below it."""
 
 

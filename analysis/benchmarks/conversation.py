@@ -47,7 +47,7 @@ def whole(turns: Turns) -> Answer:
         seconds=sum(turn.seconds for turn in turns),
         model_seconds=sum(turn.model_seconds for turn in turns),
         finish_reason=turns[-1].finish_reason,
-        acceptance_lengths=tuple(map(sum, lengths)),
+        acceptance_lengths=tuple(sum(times) for times in lengths),
     )
 
 

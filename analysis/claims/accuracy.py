@@ -312,7 +312,7 @@ def _collapse(evidence: Evidence) -> Finding:
         for other in runs.full_mars:
             alike = (other.block_size, other.examples) == (model.block_size, model.examples)
             if alike and (pair := on_same_problems([ours], runs.one_token(other))):
-                compare(*pair)
+                compare(ours, pair[1])
     return finding
 
 

@@ -191,7 +191,7 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
     """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and wall-clock."""
     for turn in by_turn(runs.unjudged):
         plain = next((run for run in turn if run.decoder == BASELINE), None)
-        for run in turn if plain else ():
+        for run in turn:
             if plain is None or run.decoder == BASELINE or not decoders.TABLE[run.decoder].exact:
                 continue
             same = _identical(runs, run, plain)
