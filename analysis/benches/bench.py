@@ -28,7 +28,8 @@ from mars.decoding.base import Prompts
 from mars.tasks import TASKS
 
 MIN_REPEATS = 5
-_T, _V = TypeVar("_T"), TypeVar("_V")
+_T = TypeVar("_T")
+_V = TypeVar("_V")
 
 Decode = Callable[[Prompts, int], Timed]
 """Decodes prompts, so many at once."""

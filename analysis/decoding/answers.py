@@ -51,7 +51,8 @@ class Answer:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """From what `asdict` made and JSON kept."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+        lists = {name: tuple(data[name]) for name in ("ids", "acceptance_lengths", "masks")}
+        return cls(**{**data, **lists})
 
     def columns(self) -> dict[str, Any]:
         """The columns of a row that say what was written, and what it cost."""
