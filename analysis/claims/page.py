@@ -12,14 +12,13 @@ from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
-judged by the rules below on tiny models and a pretrained one.
-`python -m analysis claims` writes this page from `{folder}`; `--json` names each run and its command.
-`python -m analysis reproduce claim-1` makes the runs of a claim again."""
+judged on tiny models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `--json` names
+the runs with their commands, and `python -m analysis reproduce claim-1` makes those of a claim again."""
 
-_METHOD = """Intervals are 95 %, wider where a verdict rests on several, so that all are right together: Wilson's for
-accuracies, score intervals (Tango 1998) for paired differences, the bootstrap over problems for rates and ratios.
-"Surely" means the whole interval. Wall-clock is compared only between runs that took turns on an idle machine; where
-turns are known, intervals are over turns (Student's t of the logarithm, by the jackknife)."""
+_METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, score intervals (Tango
+1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the whole interval.
+Wall-clock is compared only between runs that took turns on an idle machine; where turns are known, intervals are over
+turns (Student's t of the logarithm, by the jackknife)."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 
