@@ -23,7 +23,7 @@ from analysis.benches.bandwidth import Traffic
 from analysis.decoding.decoder_specs import BASELINE, GENERATE
 from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import Plan
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from mars.decoding.base import Prompts
 from mars.tasks import TASKS
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from analysis.benches.bench import BenchPlan, Result
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from analysis.text_table import aligned, markdown
 
 NOTE = (

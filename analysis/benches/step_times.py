@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import interleaved
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from mars.checkpoint.weights import read_config
 from mars.engine.engine import Engine, Rows
 from mars.engine.window import Window

@@ -19,7 +19,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.benchmarks.questions import Question, read_each
-from analysis.stats import Interval, PairedDifference, paired_difference, share
+from analysis.stats.intervals import Interval, share
+from analysis.stats.pairs import PairedDifference, paired_difference
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import FEWEST
 from analysis.text_table import Columns, aligned, lines_of

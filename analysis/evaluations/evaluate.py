@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.stats import wilson_interval
+from analysis.stats.intervals import wilson_interval
 from analysis.text_table import Columns, aligned, lines_of
 from mars import decoders
 from mars.checkpoint import Checkpoint

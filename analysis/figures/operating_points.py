@@ -12,8 +12,9 @@ from analysis.figures.curves import AXES, Axes, drawable, drawable_by
 from analysis.figures.points import LOSS, PER_FORWARD
 from analysis.figures.style import NEUTRAL, WIDTH, Look, bar_marker, empty, finish
 from analysis.figures.words import PUBLISHED, folded, threshold_words
-from analysis.stats import CONFIDENCE, Interval, PairedDifference
+from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.operating_points import holm
+from analysis.stats.pairs import PairedDifference
 
 NAME = "equal accuracy"
 POINTS = 1.0

@@ -14,14 +14,9 @@ from analysis.figures.naming import named
 from analysis.figures.words import BASELINE_DECODER, missing
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, speed_baselines
-from analysis.stats import (
-    Interval,
-    accuracy,
-    identical_texts,
-    paired_difference,
-    tokens_per_forward,
-    tokens_per_second,
-)
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import identical_texts, paired_difference
+from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import time_gain
 
 ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"

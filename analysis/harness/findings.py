@@ -12,7 +12,7 @@ from lm_eval.api.model import hash_args
 from analysis.harness.journal import Journal
 from analysis.harness.model import GENERATE
 from analysis.harness.tasks import Planned
-from analysis.stats import wilson_interval
+from analysis.stats.intervals import wilson_interval
 from analysis.text_table import Columns, aligned, lines_of, shown
 
 _TOLD = (

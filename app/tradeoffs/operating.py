@@ -10,8 +10,9 @@ import pandas as pd
 from analysis.figures.curves import Axes, drawable
 from analysis.figures.frontiers import height
 from analysis.figures.words import PUBLISHED, Row, missing
-from analysis.stats import Candidate, Interval, OperatingPoint, PairedDifference
-from analysis.stats.operating_points import chosen_among
+from analysis.stats.intervals import Interval
+from analysis.stats.operating_points import Candidate, OperatingPoint, chosen_among
+from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
 from app.tradeoffs.together import PER_FORWARD, problems_words, references
 from mars import decoders

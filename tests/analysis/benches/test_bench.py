@@ -10,7 +10,7 @@ from analysis.benches.bench import BenchCase, BenchPlan, Result, Round, bench, r
 from analysis.benches.report import lossless_sentence, to_dict, to_text
 from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import SEED_STRIDE
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from mars.decoding.base import Prompts
 from mars.tasks import TASKS, sample
 

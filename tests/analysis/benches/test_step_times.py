@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, Qwen2Config
 from analysis.__main__ import main
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.step_times import SHAPES, Replay, StepPlan, random_model, read_replay, read_shape, step_times
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from mars.engine.engine import Clock
 from mars.engine.window import Window
 from mars.records import ForwardPass, Proposal, RowPass, to_json

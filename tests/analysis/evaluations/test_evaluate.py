@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from analysis.evaluations.evaluate import Evaluation, Plan, evaluate, to_dict, to_table
-from analysis.stats import wilson_interval
+from analysis.stats.intervals import wilson_interval
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.records import ForwardPass, Proposal, RowPass
