@@ -67,8 +67,9 @@ class Run(RunEntry):
         """True if its settings have these values."""
         return all(getattr(self.settings, name) == value for name, value in settings.items())
 
-    def same_settings(self, other: Run, *names: str) -> bool:
-        """True if two runs of one model agree in these settings."""
+    def same_window(self, other: Run) -> bool:
+        """True if two runs of one model agree in the settings that decide what a window accepts."""
+        names = ("threshold", "score", "block_size", "extra_proposal")
         return self.model == other.model and self.has(**{name: getattr(other.settings, name) for name in names})
 
 

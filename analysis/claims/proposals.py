@@ -239,9 +239,8 @@ def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
 
 def _within(runs: GreedyRuns, run: Run) -> bool:
     """True if this setting loses at most the margin, in its runs on most problems."""
-    names = ("threshold", "score", "block_size", "extra_proposal")
     same = runs.where(
-        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_settings(run, *names)
+        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_window(run)
     )
     pair = on_same_problems(same, runs.one_token(run.model))
     return pair is not None and -runs.points(pair[0], pair[1]).value <= MARGIN

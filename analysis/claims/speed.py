@@ -75,7 +75,11 @@ def _cache(evidence: Evidence) -> Finding:
         if best.batch_size == batch and not finding.judged:
             finding.headline = f"{times(gains[best.id][0])} AR at batch {batch}"
             verdict = _cache_verdict(gains, best)
-            finding.why += _other_weights(others)
+            if others:
+                finding.why.append(
+                    f"Against AR on other weights of the same size it is {', '.join(others)}; both AR runs take the "
+                    "same passes, so a gap between them is the machine's."
+                )
             if verdict is ClaimVerdict.OPEN:
                 finding.why.append(_cache_needs(gains, best))
         size = str(best.settings.cache_block_size)
@@ -107,13 +111,6 @@ def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
     fewest = min(faster, slower)
     problems = "no number of problems" if fewest == inf else f"{about(fewest)} problems"
     return f"If the speed-ups stay as measured, {problems} would decide it."
-
-
-def _other_weights(others: list[str]) -> list[str]:
-    if not others:
-        return []
-    found = f"Against AR on other weights of the same size it is {', '.join(others)}"
-    return [f"{found}; both AR runs take the same passes, so a gap between them is the machine's."]
 
 
 def _ar_of_its_size(turn: Iterable[Run], run: Run) -> list[Run]:
@@ -276,7 +273,7 @@ def _waiting(evidence: Evidence) -> Finding:
     )
     for turn in by_turn(runs.all):
         for run in turn:
-            rivals = [other for other in turn if other.decoder == "block_cached" and _same_window(run, other)]
+            rivals = [other for other in turn if other.decoder == "block_cached" and run.same_window(other)]
             if run.decoder != "sliding_window" or run.threshold is None or not rivals:
                 continue
             best = runs.fastest(rivals)
@@ -299,10 +296,6 @@ def _waiting(evidence: Evidence) -> Finding:
             )
     finding.headline = "; ".join(judged)
     return finding if judged else Finding(without=finding.without)
-
-
-def _same_window(run: Run, other: Run) -> bool:
-    return run.same_settings(other, "threshold", "score", "block_size", "extra_proposal")
 
 
 # Claim 12

@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
     checkpoint = load_source(options.checkpoint, options)
     if not checkpoint.record:
         raise ValueError(f"{options.checkpoint} has no mars.json; cards are written for checkpoints trained here")
-    rows = [_row(checkpoint, threshold, plan, options) for threshold in _thresholds(checkpoint, options.thresholds)]
+    words = options.thresholds.split(",") if checkpoint.supports_masks else ["none"]
+    rows = [_row(checkpoint, parse_threshold(word.strip()), plan, options) for word in words]
     if options.baseline:
         ar = load_source(options.baseline, options)
         rows.insert(0, (f"autoregressive on {ar.name}", _row(ar, None, plan, options)[1]))
@@ -88,10 +89,6 @@ def _write_measured(folder: Path, runs: Path) -> None:
     )
     card.write_text(with_measured(before, part), encoding="utf-8")
     sys.stdout.write(f"{part}\n")
-
-
-def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:
-    return [parse_threshold(word.strip()) for word in text.split(",")] if checkpoint.supports_masks else [None]
 
 
 def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: argparse.Namespace) -> Row:

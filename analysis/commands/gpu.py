@@ -72,7 +72,8 @@ def _run_all(steps: list[Step], setup: Setup, outcome_file: OutcomeFile, minutes
         sys.stderr.write(f"{step.name}: {step.does}\n")
         outcome_file.note(step.name, run_step(step, setup, left))
         outcome = outcome_file.outcomes[step.name]
-        sys.stderr.write(f"{step.name}: {outcome.state} in {outcome.seconds:.0f} s{_because(outcome)}\n")
+        why = f": {outcome.why}" if outcome.why else ""
+        sys.stderr.write(f"{step.name}: {outcome.state} in {outcome.seconds:.0f} s{why}\n")
 
 
 @cache
@@ -81,10 +82,6 @@ def _unavailable(source: str) -> str | None:
     from mars.checkpoint.sources import unavailable  # brings pydantic, which may be missing
 
     return unavailable(source)
-
-
-def _because(outcome: Outcome) -> str:
-    return f": {outcome.why}" if outcome.why else ""
 
 
 def _print(steps: tuple[Step, ...], setup: Setup, outcome_file: OutcomeFile) -> None:
