@@ -20,7 +20,7 @@ import pandas as pd
 
 from analysis.benchmarks.questions import Question, read_each
 from analysis.stats.intervals import Interval, share
-from analysis.stats.pairs import PairedDifference, paired_difference
+from analysis.stats.pairs import PairedDifference, contrast, paired_difference
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import FEWEST
 from analysis.text_table import Columns, aligned, lines_of
@@ -160,7 +160,7 @@ class Figures:
     """A lane on n prompts: shares of prompts and of instructions that were followed, with their counts.
 
     The interval of the instructions resamples prompts, whose instructions are no independent trials. `difference` is
-    that of the prompts to the autoregressive lane, in points, None without one.
+    that of the prompts to the autoregressive lane, `points` the same with its bootstrap interval, None without one.
     """
 
     label: str
@@ -173,6 +173,7 @@ class Figures:
     tokens_per_forward: Interval
     tokens_per_second: Interval
     difference: PairedDifference | None
+    points: Interval | None
 
 
 def figures(
@@ -201,6 +202,7 @@ def figures(
         tokens_per_forward=tokens_per_forward(rows),
         tokens_per_second=tokens_per_second(rows),
         difference=None if baseline is None else paired_difference(rows, baseline),
+        points=None if baseline is None else contrast([(1, rows), (-1, baseline)]),
     )
 
 
@@ -229,6 +231,8 @@ def to_table(found: Sequence[Figures]) -> str:
 def to_dict(found: Figures) -> dict[str, Any]:
     """The object that `--json` writes for a lane."""
     told = asdict(found)
+    points = told.pop("points")
     if found.difference is not None:
-        told["difference"] |= {"score_interval": asdict(found.difference.score_interval())}
+        score_interval = asdict(found.difference.score_interval())
+        told["difference"] |= {"points": points, "p_value": found.difference.p_value, "score_interval": score_interval}
     return told

@@ -170,7 +170,8 @@ def test_the_instructions_of_a_prompt_are_no_independent_trials() -> None:
     assert width == pytest.approx(2 * 1.96 * (0.25 / 40) ** 0.5, rel=0.1)
     assert (found.tokens_per_forward.value, found.tokens_per_second.value) == (2, 20)
     assert found.difference is not None
-    assert found.difference.points.value == 0
+    assert found.points is not None
+    assert found.points.value == found.difference.score_interval().value == 0
 
 
 @pytest.mark.parametrize(
