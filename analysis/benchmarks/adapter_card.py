@@ -9,9 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.benchmarks.ifeval import Check, Prompt
-from analysis.benchmarks.ifeval_run import TASK as IFEVAL
-from analysis.benchmarks.ifeval_run import figures
+from analysis.benchmarks.ifeval import TASK as IFEVAL
+from analysis.benchmarks.ifeval import Check, Prompt, figures
 from analysis.benchmarks.questions import CATEGORIES, OVERALL, Question
 from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points

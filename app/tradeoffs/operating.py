@@ -10,13 +10,13 @@ import pandas as pd
 from analysis.figures.curves import Axes, drawable
 from analysis.figures.frontiers import height
 from analysis.figures.words import PUBLISHED, Row, missing
-from analysis.stats import Candidate, Interval, OperatingPoint, PairedDifference
-from analysis.stats.operating_points import chosen_among
+from analysis.stats.intervals import Interval
+from analysis.stats.operating_points import Candidate, OperatingPoint, chosen_among
+from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
 from app.tradeoffs.together import PER_FORWARD, problems_words, references
 from mars import decoders
 
-_NOTHING = float("nan")
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
 _EXACT = [decoder.name for decoder in decoders.TABLE.values() if decoder.exact]
@@ -120,8 +120,7 @@ def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
     for row in tried.to_dict("records"):
         interval = Interval(row[against], row[f"{against}_low"], row[f"{against}_high"])
         counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
-        loss = Interval(-row["loss"], -row["loss_high"], -row["loss_low"])
-        measured[str(row["id"])] = (interval, PairedDifference(**counts, points=loss, p_value=_NOTHING))
+        measured[str(row["id"])] = (interval, PairedDifference(**counts))
     return chosen_among(measured, points=points)
 
 
@@ -135,7 +134,7 @@ def _tried(count: int, point: OperatingPoint, problems: int) -> str:
 
 
 def _loss(chosen: Candidate, confidence: float) -> str:
-    loss, at_most = -chosen.difference.points.value, chosen.loss_at_most
+    loss, at_most = -chosen.difference.score_interval().value, chosen.loss_at_most
     if abs(loss) < _ALIKE:
         measured = "as accurate as AR in this measurement"
     else:

@@ -380,7 +380,7 @@ def _product(
 
 
 def _add_product(
-    gate: Gate | None, layer: int, product: int, linear: Linear, sum_NO: torch.Tensor, x_NI: torch.Tensor
+    gate: Gate | None, layer: int, product: int, linear: Projection, sum_NO: torch.Tensor, x_NI: torch.Tensor
 ) -> None:
     """Add the product to the sum, in place: the end of a residual branch."""
     linear.add_to(sum_NO, x_NI)

@@ -130,10 +130,10 @@ def test_thresholds(find: Any, swept: Any, accuracy: float, gain: float, verdict
     assert row.measured["steps down in τ"].startswith("2, each" if gain < 4 else "2, not")
     name = row.compared["model"]
     reasons = {
-        (0.85, 1.7): f"At τ = 0.95 {name} surely loses more than the paper's 1.6 points.",
-        (0.9, 1.2): f"At τ = 0.95 {name} surely writes fewer tokens per forward than the paper's least, 1.46.",
-        (0.885, 1.7): f"At τ = 0.95 {name} may lose more than the paper's 1.6 points.",
-        (0.9, 4.0): f"With a lower τ {name} surely writes fewer tokens per forward at some step.",
+        (0.85, 1.7): f"τ = 0.95 surely costs more than the paper's 1.6 points in {name}.",
+        (0.9, 1.2): f"τ = 0.95 surely gives fewer tokens per forward than the paper's least, 1.46, in {name}.",
+        (0.885, 1.7): f"τ = 0.95 perhaps costs more than the paper's 1.6 points in {name}.",
+        (0.9, 4.0): f"A step down in τ surely takes tokens per forward away in {name}.",
     }
     assert list(finding.why[:1]) == [reasons[at] for at in [(accuracy, gain)] if at in reasons]
 
@@ -160,7 +160,7 @@ def test_thresholds_say_why_they_lose(find: Any, make: Any, mars: Any, agreeing:
     kept = pd.concat([proposals(agreeing), proposals({1: 0.5}, score=0.6)], ignore_index=True)
     finding = find(3, runs, {exact[0]["id"]: kept})
     reason, cost = finding.why
-    assert reason.endswith(" surely loses more than the paper's 1.6 points.")
+    assert reason.startswith("τ = 0.95 surely costs more than the paper's 1.6 points in ")
     assert cost.startswith("There it changed the text of 30 problems that one-token mode solves, and 6 of them stayed")
     assert ("is the most overconfident" in cost) == overconfident
     assert exact[0]["id"] in {run.id for run in finding.runs}
