@@ -11,12 +11,9 @@ from app.compare.difference import Differences
 from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step
-from app.compare.starting import device_lock, is_shared, prompt_ids, start
-from app.runs.run import ProblemName, Run, RunQuestion, Turn
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import USUAL_LIMITS, Limits
-from app.scheduling.race import LaneEnd, LanePass, race
-from app.scheduling.sessions import LiveRun
+from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
+from app.runs.run import Run, Turn
+from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
 from mars.decoders import BASELINE, TABLE
 from mars.records import ForwardPass
 from mars.tasks import Problem
@@ -128,15 +125,11 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     yield Step((_closing(lanes),))
 
 
-def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
-    """The run to keep, with everything that the lanes have written so far."""
-    problem = question.problem
-    kept = RunQuestion(
-        prompt=question.prompt,
-        max_new_tokens=question.max_new_tokens,
-        problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
-    )
-    return keep(identity, kept, lanes)
+def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | None:
+    """The run to keep, with everything that the lanes have written so far; None if no lane had a pass."""
+    if not any(lane.records for lane in lanes):
+        return None
+    return keep(identity, question.prompt, question.max_new_tokens, lanes, problem=question.problem)
 
 
 def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:

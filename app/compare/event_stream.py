@@ -1,4 +1,4 @@
-"""The lines that live runs write, for the pages that read them as server-sent events (`app/server/run_events.py`).
+"""The lines that live runs write, for the pages that read them as server-sent events (`app/server/routes.py`).
 
 They are kept for a while after the run has ended, so that a page that lost its connection can go on where it stopped.
 """

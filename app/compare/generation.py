@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from app.compare import stream
 from app.compare.lane import Lane
 from app.compare.runner import Runner
-from app.compare.starting import device_lock, prompt_ids, start
+from app.compare.starting import LanePass, device_lock, prompt_ids, race, start
 from app.models.sentences import failure
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import Limits
-from app.scheduling.race import LanePass, race
-from app.scheduling.sessions import LiveRun
+from app.scheduling import AdmissionQueue, Limits, LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.records import FinishReason, ForwardPass

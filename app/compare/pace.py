@@ -10,25 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from app.compare import stream
+from app.scheduling import LiveRun
 
 FRAME_SECONDS = 0.05
 HURRIED_FRAME_SECONDS = 0.2  # at full speed: every picture takes time from the models, where they share a processor
-
-
-class Pacing(Protocol):
-    """The pace of the picture, as a person sets it; a `LiveRun`."""
-
-    passes_per_second: float
-
-    @property
-    def stopped(self) -> bool:
-        """True if the remaining steps need no wait."""
-
-    def rest(self, seconds: float) -> None:
-        """Wait for so long, or until stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +56,7 @@ class Schedule:
         return self._due
 
 
-def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
+def frames(steps: Iterable[Step], live: LiveRun, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
     """The lines of `steps` in order, gathered into pictures, without lines that a later one in the picture replaces.
 
     Pictures are at least `FRAME_SECONDS` apart, at full speed `HURRIED_FRAME_SECONDS`.
@@ -77,17 +64,17 @@ def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = tim
     schedule, next_frame = Schedule(now), now()
     waiting: list[Mapping[str, object]] = []
     for step in steps:
-        due = schedule.due(step, pacing.passes_per_second)
-        while not pacing.stopped and (moment := now()) < due:
+        due = schedule.due(step, live.passes_per_second)
+        while not live.stopped and (moment := now()) < due:
             if waiting and moment >= next_frame:
                 yield _picture(waiting)
-                waiting, next_frame = [], now() + frame_seconds(pacing)
+                waiting, next_frame = [], now() + _frame_seconds(live)
             else:
-                pacing.rest((min(due, next_frame) if waiting else due) - moment)
+                live.rest((min(due, next_frame) if waiting else due) - moment)
         waiting += step.messages
         if waiting and now() >= next_frame:
             yield _picture(waiting)
-            waiting, next_frame = [], now() + frame_seconds(pacing)
+            waiting, next_frame = [], now() + _frame_seconds(live)
     if waiting:
         yield _picture(waiting)
 
@@ -96,6 +83,6 @@ def _picture(messages: Sequence[Mapping[str, object]]) -> str:
     return "".join(map(stream.line, stream.thinned(messages)))
 
 
-def frame_seconds(pacing: Pacing) -> float:
+def _frame_seconds(live: LiveRun) -> float:
     """Least seconds between two pictures."""
-    return FRAME_SECONDS if pacing.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS
+    return FRAME_SECONDS if live.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from random import SystemRandom
 
+from app.scheduling import whole
 from mars.tasks import TASKS, Problem, sample
 
 LARGEST_SEED = 999_999
@@ -71,8 +72,7 @@ def find(task: str, seed: object) -> Problem:
     Raises:
         ValueError: one sentence, for a seed that is not a whole number in range, or an unknown family.
     """
-    if isinstance(seed, float) and seed.is_integer():
-        seed = int(seed)
+    seed = whole(seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"The seed must be a whole number between 0 and {LARGEST_SEED:,}.")
     if not isinstance(task, str) or task not in TASKS:

@@ -20,9 +20,7 @@ from app.compare.pace import Step, frames
 from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence, failure
 from app.runs.run import Run
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import USUAL_LIMITS, Limits
-from app.scheduling.sessions import LiveRun, Sessions
+from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, Sessions
 from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
@@ -75,21 +73,19 @@ class Runner:
         Raises:
             BusyError: the queue is full.
         """
-        ran = list[Lane]()
-
-        def write(identity: str, live: LiveRun) -> Iterator[Step]:
-            return self._steps(identity, question, lanes, live, ran)
-
-        def keep(identity: str) -> Run | None:
-            return self._result(identity, question, ran)
-
-        return self.begin(session, LiveRun(self.queue.join(), question.threshold, passes_per_second), write, keep)
+        live, ran = LiveRun(self.queue.join(), question.threshold, passes_per_second), list[Lane]()
+        return self.begin(
+            session,
+            live,
+            lambda identity: self._steps(identity, question, lanes, live, ran),
+            lambda identity: finished(identity, question, ran),
+        )
 
     def begin(
         self,
         session: str,
         live: LiveRun,
-        write: Callable[[str, LiveRun], Iterator[Step]],
+        write: Callable[[str], Iterator[Step]],
         keep: Callable[[str], Run | None] = lambda identity: None,
     ) -> str:
         """Make `live` the run of `session` and write its steps in a thread; returns the identity of its event stream.
@@ -98,7 +94,7 @@ class Runner:
         """
         self.sessions.begin(session, live)
         event_stream = self.event_streams.open(uuid4().hex, session)
-        steps = write(event_stream.identity, live)
+        steps = _explained(write(event_stream.identity))
         threading.Thread(target=self._write, args=(event_stream, live, steps, keep), name="run", daemon=True).start()
         return event_stream.identity
 
@@ -112,18 +108,15 @@ class Runner:
     ) -> None:
         result = None
         try:
-            for text in frames(_while_followed(_explained(steps), event_stream, live), live):
+            for text in frames(_while_followed(steps, event_stream, live), live):
                 event_stream.put(text)
             live.ticket.leave()
             result = keep(event_stream.identity)
         except Exception:  # noqa: BLE001 - the page has read all lines; it gets no document
             _log.exception("a run could not be kept")
         finally:
-            self.sessions.end(session=event_stream.session, run=live)
+            self.sessions.end(event_stream.session, live)
             event_stream.close(result)
-
-    def _result(self, identity: str, question: Question, ran: list[Lane]) -> Run | None:
-        return finished(identity, question, ran) if any(lane.records for lane in ran) else None
 
     def _steps(
         self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
@@ -136,12 +129,7 @@ class Runner:
             yield Step((*([self._waiting(lanes)] if loading else []), *([told] if told else [])))
         if live.stopped:
             yield NEVER_BEGAN
-        else:
-            yield from self._race(identity, question, lanes, live, ran)
-
-    def _race(
-        self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
-    ) -> Iterator[Step]:
+            return
         with ExitStack() as stack:
             entries, cards = self._entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
             yield Step((stream.opening(identity, cards),))

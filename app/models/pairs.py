@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.models.manager import SHIPPED
-from app.scheduling.sessions import PACES
+from app.scheduling import PACES
 from mars.checkpoint.sources import unavailable
 
 REAL_BASE = "smollm2-135m"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.models import libraries
+from app.models import placement
 from app.tabs.parts import QUIET
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def readable(markdown: str) -> str:
 
 def machine() -> str:
     """Versions and hardware as a Markdown table; it imports torch, so call it after the page has started."""
-    libraries.read()
+    placement.read_libraries()
     import torch
 
     from mars.provenance import commit, hardware

@@ -13,7 +13,7 @@ import gradio as gr
 from gradio.components import Component
 
 from app.compare.lane_choice import LaneChoice, choice_of
-from app.tabs.lane_settings import LaneControls
+from app.tabs.lanes import LaneControls
 from app.tabs.parts import QUIET, drawn, refusing
 from mars.schema import STRICT, checked, shown
 
@@ -83,7 +83,7 @@ def _offered(choice: LaneChoice, lane: LaneControls) -> LaneChoice:
         raise ValueError(f"The draft {shown(choice.draft)} is not offered here: start the app with --checkpoint.")
     if choice.checkpoint in lane.names:
         return choice
-    usual = lane.ar if choice.family == "ar" else lane.mars
+    usual = lane.pair.ar if choice.family == "ar" else lane.pair.mars
     gr.Warning(
         f"There is no checkpoint {shown(choice.checkpoint)} here, so {usual} takes its place. To compare with the "
         "other one, start the app with --checkpoint NAME=FOLDER."

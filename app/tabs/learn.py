@@ -13,7 +13,7 @@ from app.runs.run import Run, RunLane, read
 from app.tabs.parts import drawn
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.records import ForwardPass, Source
-from mars.schema import StrictDict
+from mars.schema import StrictDict, as_json
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REAL, SMALL = "real-model.json", "small-model.json"
@@ -107,7 +107,7 @@ def material() -> str:
         ),
         "passTimes": pass_times(json.loads((FOLDER / TIMES).read_text(encoding="utf-8"))),
     }
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return as_json(found)
 
 
 def _problem(run: Run) -> LessonProblem:

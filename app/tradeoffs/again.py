@@ -11,11 +11,9 @@ from app.compare.generation import Answer, GenerateRequest, generate
 from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
 from app.compare.problems import is_right
 from app.compare.runner import Runner
-from app.runs.run import RunQuestion, to_json
-from app.tradeoffs.card import why_not
+from app.runs.run import to_json
+from app.tradeoffs.card import Entry, entry_of, named, problem_of, row_of, why_not
 from app.tradeoffs.run_cache import Store
-from app.tradeoffs.samples import Entry, entry_of, problem_of, row_of
-from app.tradeoffs.weights import named
 from mars.config import DecodingSettings
 from mars.tasks import Problem
 
@@ -76,6 +74,5 @@ def _document(lane: Lane, problem: Problem, stored: str) -> str:
         raise ValueError(STOPPED)
     lane.key, lane.title = "a", "Written again"
     lane.right = is_right(problem, lane.text)
-    question = RunQuestion(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
     note = SAME if lane.text == stored else OTHER
-    return to_json(keep(uuid4().hex, question, [lane], note=note))
+    return to_json(keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note))

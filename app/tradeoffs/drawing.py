@@ -11,13 +11,12 @@ import plotly.graph_objects as go
 from analysis.figures import POOLED
 from analysis.figures.words import PUBLISHED, SOURCE, task_words
 from analysis.runs import RunStore
-from app.tradeoffs import filters, sweeps, tables, together
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene
-from app.tradeoffs.filters import Chosen
+from app.tradeoffs import tables, together
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene, advice
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import PER_FORWARD, Together
-from app.tradeoffs.view import View
+from app.tradeoffs.view import Chosen, View, facets, known, options, through, words
 
 MEAN = "mean of six benchmarks"
 ALL = "all that is published"
@@ -63,10 +62,9 @@ def families(run_cache: RunCache) -> list[str]:
 
 def tasks_of(run_cache: RunCache, view: View) -> list[str]:
     """The families whose tables this view needs."""
-    known, figure = families(run_cache), FIGURES[view.figure]
-    if figure.by_family:
-        return [POOLED, *([view.task] if view.task in known else known)]
-    return [POOLED, view.task] if view.task in known else [POOLED]
+    if view.task in (every := families(run_cache)):
+        return [POOLED, view.task]
+    return [POOLED, *every] if FIGURES[view.figure].by_family else [POOLED]
 
 
 def select(run_cache: RunCache, view: View) -> Selection:
@@ -83,12 +81,12 @@ def select(run_cache: RunCache, view: View) -> Selection:
     batch = view.batch if view.batch in batches else next(iter(batches), 0)
     if batch:
         of_set = of_set[of_set["batch_size"] == batch]
-    found = filters.facets(of_set)
+    found = facets(of_set)
     drawable = pooled.loc[found.index]
     measured = drawable[drawable[figure.rests_on or against].notna()]
     start = figure.start(drawable if measured.empty else measured)
-    chosen = filters.known(found, start if view.chosen is None else view.chosen)
-    ids = set(pooled.loc[found.index[filters.through(found, chosen)], "id"])
+    chosen = known(found, start if view.chosen is None else view.chosen)
+    ids = set(pooled.loc[found.index[through(found, chosen)], "id"])
     task = view.task if view.task in tasks else POOLED
     shown = pd.concat([run_cache.table(name) for name in tasks[1:]]) if len(tasks) > 1 else drawable
     rows = shown[shown["id"].isin(ids)].reset_index(drop=True)
@@ -165,8 +163,8 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
         "batch": {"value": picked.batch, "options": list(picked.batches)},
         "more": _more(picked, view),
-        "filters": filters.options(picked.found, picked.chosen),
-        "words": filters.words(picked.chosen),
+        "filters": options(picked.found, picked.chosen),
+        "words": words(picked.chosen),
         "usual": view.chosen is None,
         "tasks": [{"value": name, "label": _task(name)} for name in (POOLED, *families(run_cache))],
         "task": picked.task,
@@ -264,10 +262,10 @@ def _why_empty(picked: Selection) -> str:
     everything = Scene(runs=picked.scene.runs, table=ours, against=picked.against, points=picked.scene.points)
     need = picked.figure.needs(picked.against)
     if ours.empty:
-        return f"{NO_RUNS} {sweeps.advice(need)}"
+        return f"{NO_RUNS} {advice(need)}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
-        return "The selection has no run that this figure can show; others have. Widen the filters."
-    return f"This figure can show none of the runs. {sweeps.advice(need)}"
+        return "The selection has no run that this figure can show; others have. Widen the "
+    return f"This figure can show none of the runs. {advice(need)}"
 
 
 def _summary(picked: Selection) -> str:
@@ -278,5 +276,5 @@ def _summary(picked: Selection) -> str:
 
 
 def _task(name: str) -> str:
-    words = task_words(name)
-    return words[:1].upper() + words[1:]
+    title = task_words(name)
+    return title[:1].upper() + title[1:]

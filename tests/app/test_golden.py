@@ -18,7 +18,7 @@ from app.compare.generation import GenerateRequest, generate
 from app.models import pairs
 from app.runs.replay import page
 from app.runs.run import Run, read, to_json
-from app.scheduling.limits import Limits
+from app.scheduling import Limits
 from app.tabs.address import DeepLink
 from app.tabs.compare import Tab
 from app.tradeoffs.again import settings_of

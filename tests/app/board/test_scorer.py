@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
+from app.board import scoring
+from app.board.lane import Plan
 from app.board.messages import Message
-from app.board.plan import Plan
-from app.board.scorer import Scorer
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.scheduling.admission import AdmissionQueue, BusyError
-from app.scheduling.sessions import LiveRun, Sessions
+from app.scheduling import AdmissionQueue, BusyError, LiveRun, Sessions
 from mars.checkpoint import Checkpoint
 from mars.schema import checked
 
@@ -45,7 +44,7 @@ def make_runner(make_scholar: Callable[..., Checkpoint]) -> MakeRunner:
 
 
 def start(runner: Runner, *choices: LaneChoice, session: str = "me") -> str:
-    return Scorer(runner).start(session, PLAN, choices, 0.8)
+    return scoring.start(runner, session, PLAN, choices, 0.8)
 
 
 def written(runner: Runner, identity: str) -> str:

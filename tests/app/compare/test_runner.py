@@ -13,7 +13,7 @@ from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.runs.run import Run
-from app.scheduling.admission import BusyError
+from app.scheduling import BusyError
 
 AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
 EXACT = LaneChoice(checkpoint="mars", decoder="self_speculative")

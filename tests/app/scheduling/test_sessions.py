@@ -1,5 +1,4 @@
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun, Sessions
+from app.scheduling import AdmissionQueue, LiveRun, Sessions
 
 
 def begin(sessions: Sessions, queue: AdmissionQueue, session: str) -> LiveRun:

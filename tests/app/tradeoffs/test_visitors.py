@@ -11,8 +11,8 @@ import pytest
 
 from app.compare.runner import Runner
 from app.models.pairs import real, tiny
-from app.tabs.models import prompts
-from app.tabs.visitors import handle
+from app.tabs.question import prompts
+from app.tabs.tradeoffs import handle
 from app.tradeoffs import visitors
 from app.tradeoffs.visitors import Arrivals, Visitors, VisitorsState
 
