@@ -27,11 +27,7 @@ _MASTHEAD = """<header class="lens-masthead"><h1>MARS Lens</h1>
 
 
 def build(
-    runner: Runner,
-    choice: dict[str, str],
-    pairs: Sequence[Pair] = (),
-    note: str = "",
-    shared: SharedRuns | None = None,
+    runner: Runner, choice: dict[str, str], pairs: Sequence[Pair] = (), note: str = "", shared: SharedRuns | None = None
 ) -> gr.Blocks:
     """The page for `runner`; `choice` is the checkpoint of each lane at the start.
 

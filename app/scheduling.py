@@ -38,11 +38,7 @@ class Limits:
     turns: int = MOST_TURNS
 
     def check_prompt(self, prompt: object) -> str:
-        """The prompt as text that can be encoded: lone surrogates become U+FFFD.
-
-        Raises:
-            ValueError: it is no text, empty, or too long.
-        """
+        """The prompt, with lone surrogates as U+FFFD; ValueError if it is no text, empty, or too long."""
         if not isinstance(prompt, str):
             raise ValueError(f"The prompt must be text, got {shown(prompt)}.")
         if not prompt.strip():
@@ -54,11 +50,7 @@ class Limits:
         return prompt.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def check_conversation(self, texts: Sequence[str], turns: int) -> None:
-        """Refuse a conversation of so many questions; `texts` are the questions and their answers.
-
-        Raises:
-            ValueError: there are too many questions, or the texts are too long.
-        """
+        """Raise ValueError if there are too many `turns`, or if `texts`, the questions and answers, are too long."""
         if turns > self.turns:
             raise ValueError(f"A conversation has at most {self.turns} questions. Press Run to start afresh.")
         written = sum(map(len, texts))
@@ -69,11 +61,7 @@ class Limits:
             )
 
     def check_length(self, tokens: object) -> int:
-        """The length limit as a whole number.
-
-        Raises:
-            ValueError: it is none, or out of range.
-        """
+        """The length limit as a whole number; ValueError if it is none, or out of range."""
         found = whole(tokens)
         if not isinstance(found, int) or isinstance(found, bool) or not FEWEST_TOKENS <= found <= self.new_tokens:
             raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {self.new_tokens} new tokens.")
@@ -113,11 +101,7 @@ class AdmissionQueue:
             return {"active": active, "waiting": len(self._line) - active, "places": self.places}
 
     def join(self) -> Ticket:
-        """Stand in line for a place.
-
-        Raises:
-            BusyError: the line is full.
-        """
+        """Stand in line for a place; BusyError if the line is full."""
         ticket = Ticket(self)
         with self._changed:
             if len(self._line) >= self.most_runs:

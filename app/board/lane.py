@@ -98,10 +98,9 @@ class BoardLane:
 
     @classmethod
     def of(cls, request: LaneRequest, live: LiveRun, max_new_tokens: int) -> BoardLane:
-        """The lane of this request in the run `live`; if the lane follows the slider, the slider of `live` acts on it.
+        """The lane of this request in the run `live`, on which the slider of `live` acts if it follows it.
 
-        Raises:
-            ValueError: one sentence why it cannot write.
+        Raises ValueError with one sentence if it cannot write.
         """
         checkpoint, choice = request.checkpoint, request.choice
         if checkpoint is None or request.problem:
@@ -132,8 +131,7 @@ class BoardLane:
     def begin(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
         """The records of the next batch, each computed when the caller asks for it; give each to `add`.
 
-        Raises:
-            ValueError: one sentence: a prompt does not fit, or the decoder cannot run so.
+        Raises ValueError with one sentence if a prompt does not fit, or the decoder cannot run so.
         """
         self._current = list(problems.items())
         self._written = [[] for _ in problems]

@@ -115,11 +115,7 @@ def score(
 
 
 def warm_up(lane: BoardLane, problems: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
-    """See `BoardLane.warm_up`; gives up when `live` is stopped.
-
-    Raises:
-        ValueError: one sentence why this lane cannot write these problems.
-    """
+    """See `BoardLane.warm_up`; gives up when `live` is stopped. ValueError if the lane cannot write these problems."""
     lane.check(problems)
     records = {lane.key: lane.warm_up(next(batches(problems)))}
     for _ in race(records, lambda _: device_lock(lane.checkpoint, queue)):

@@ -46,8 +46,7 @@ def mount(name: str) -> str:
 def script(entry: str = "page.js") -> str:
     """A module and all that it imports, once each, as one script in strict mode that defines no global names.
 
-    Raises:
-        ValueError: a module breaks one of the rules above, or imports what is not exported.
+    Raises ValueError if a module breaks one of the rules above, or imports what is not exported.
     """
     parts = "".join(_Bundle(entry).parts)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
@@ -79,10 +78,7 @@ def plotly() -> str:
 
 def routes() -> list[Route]:
     """The routes, which need no login: anybody can have these files."""
-    return [
-        route(PAGE_PATH, lambda: script().encode()),
-        route(PLOTLY_PATH, lambda: plotly_script.script().encode()),
-    ]
+    return [route(PAGE_PATH, lambda: script().encode()), route(PLOTLY_PATH, lambda: plotly_script.script().encode())]
 
 
 def route(path: str, read: Callable[[], bytes], kept: str = _FOR_GOOD, kind: str = "text/javascript") -> Route:

@@ -45,8 +45,7 @@ class Question:
     def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
         """A question that continues the conversation of `run` in the lanes of these keys.
 
-        Raises:
-            ValueError: a lane took no part in that run, or the conversation is too long.
+        Raises ValueError if a lane took no part in that run, or the conversation is too long.
         """
         earlier = {lane.key: (*lane.earlier, Turn(prompt=run.question.prompt, answer=lane.text)) for lane in run.lanes}
         if missing := next((key for key in lanes if key not in earlier), None):
@@ -77,8 +76,7 @@ class Entry:
 def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
     """Start a lane whose checkpoint is loaded; `number` counts the lanes before it on the same checkpoint.
 
-    Raises:
-        ValueError: one sentence: the prompt does not fit its context, or its decoder cannot run so.
+    Raises ValueError if the prompt does not fit its context, or its decoder cannot run so.
     """
     checkpoint, choice = request.checkpoint, request.choice
     if checkpoint is None:

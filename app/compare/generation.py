@@ -84,8 +84,7 @@ class GenerateRequest:
     def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> GenerateRequest:
         """From the parameters of the call and the further `settings`: fields of `DecodingSettings`, and `trace`.
 
-        Raises:
-            ValueError: one sentence that names what is wrong and what is allowed.
+        Raises ValueError with one sentence that names what is wrong and what is allowed.
         """
         further: dict[str, Any] = checked(dict[str, Any], {} if settings is None else settings, "settings")
         trace = checked(bool, further.pop("trace", False), "settings: trace")

@@ -82,17 +82,11 @@ def acting(decoder: str, temperature: float) -> frozenset[str]:
 
 
 def to_settings(
-    choice: LaneChoice,
-    *,
-    threshold: float | None,
-    block_size: int | None,
-    max_new_tokens: int,
-    alternatives: int = 0,
+    choice: LaneChoice, *, threshold: float | None, block_size: int | None, max_new_tokens: int, alternatives: int = 0
 ) -> DecodingSettings:
     """The settings for a decoder: `threshold` is the slider's, `block_size` the checkpoint's.
 
-    Raises:
-        ValueError: one sentence that names the setting, its value and what is allowed.
+    Raises ValueError with one sentence that names the setting, its value and what is allowed.
     """
     own = choice.threshold if choice.info.heeds_threshold else None
     chosen = {name: getattr(choice, name) for name in METHOD_FIELDS} | {

@@ -92,11 +92,7 @@ def _place(checkpoint: Checkpoint) -> str:
 
 
 def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:
-    """The lanes before their checkpoints are loaded.
-
-    Raises:
-        ValueError: there are none, or more than there is room for.
-    """
+    """The lanes before their checkpoints are loaded; ValueError if there are none, or too many."""
     if not 1 <= len(choices) <= len(LANE_KEYS):
         raise ValueError(f"There must be 1 to {len(LANE_KEYS)} lanes, got {len(choices)}.")
     titles = _titles(choices)

@@ -67,11 +67,7 @@ def new_seed() -> int:
 
 
 def find(task: str, seed: object) -> Problem:
-    """The held-out problem of this family and seed.
-
-    Raises:
-        ValueError: one sentence, for a seed that is not a whole number in range, or an unknown family.
-    """
+    """The held-out problem of this family and seed; ValueError with one sentence if there is none."""
     seed = whole(seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"The seed must be a whole number between 0 and {LARGEST_SEED:,}.")

@@ -68,11 +68,7 @@ class Runner:
         yield _value(stream.opening(uuid4().hex, cards), state)
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
-        """Start one comparison in a thread, from the queue to the closing state; returns the identity of the run.
-
-        Raises:
-            BusyError: the queue is full.
-        """
+        """Start one comparison in a thread and return its identity; BusyError if the queue is full."""
         live, ran = LiveRun(self.queue.join(), question.threshold, passes_per_second), list[Lane]()
         return self.begin(
             session,

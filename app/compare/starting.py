@@ -27,11 +27,7 @@ AHEAD = 1  # who looks on slowly decides about the pass after the next
 
 
 def prompt_ids(checkpoint: Checkpoint, prompt: str, max_new_tokens: int, earlier: Sequence[Turn] = ()) -> list[int]:
-    """Token ids of the prompt with the turns before it.
-
-    Raises:
-        ValueError: with the numbers, when prompt and answer do not fit the context.
-    """
+    """Token ids of the prompt with the turns before it; ValueError, with the numbers, if they do not fit."""
     messages = [
         message
         for turn in earlier
@@ -109,8 +105,7 @@ class LaneEnd:
 
 
 def race(
-    lanes: Mapping[str, Iterator[ForwardPass]],
-    turn: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    lanes: Mapping[str, Iterator[ForwardPass]], turn: Callable[[str], AbstractContextManager[object]] = nullcontext
 ) -> Iterator[LanePass | LaneEnd]:
     """Step the decoders of these lanes so that all lanes stay at about the same model time; ties go to the first lane.
 

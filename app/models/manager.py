@@ -92,11 +92,7 @@ class Models:
         return f"Loading {name} …" + (f" {seconds} s so far" if seconds else "")
 
     def request(self, name: str, again: bool = False) -> None:
-        """Begin to load `name` unless that has happened; `again` retries one that failed.
-
-        Raises:
-            ModelError: nothing of that name is offered.
-        """
+        """Begin to load `name` unless that has happened; `again` retries a failure. ModelError if there is none."""
         self._future(name, again)
 
     def wait(self, name: str, timeout_seconds: float | None = None) -> bool:
@@ -112,8 +108,7 @@ class Models:
     def get(self, name: str) -> Checkpoint:
         """The checkpoint; waits until it is loaded. It may be unloaded at any time, unless held by `use`.
 
-        Raises:
-            ModelError: it cannot be loaded, with the reason and what to do.
+        Raises ModelError, with the reason and what to do, if it cannot be loaded.
         """
         try:
             checkpoint = self._future(name).result()
@@ -126,11 +121,7 @@ class Models:
 
     @contextmanager
     def use(self, name: str) -> Iterator[Checkpoint]:
-        """The checkpoint, which stays loaded as long as the context is open.
-
-        Raises:
-            ModelError: it cannot be loaded, with the reason and what to do.
-        """
+        """As `get`; the checkpoint stays loaded as long as the context is open."""
         self.request(name)
         with self._lock:
             self._users[name] += 1

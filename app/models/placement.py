@@ -88,11 +88,7 @@ class Loader:
         self._engines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
     def __call__(self, source: str) -> Checkpoint:
-        """The checkpoint of this source.
-
-        Raises:
-            CheckpointError: one sentence that names the file at fault and what to do.
-        """
+        """The checkpoint of this source; CheckpointError with one sentence if it cannot be loaded."""
         read_libraries()
         import torch
 

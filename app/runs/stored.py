@@ -54,11 +54,7 @@ class SharedRuns:
         self._lock = threading.Lock()
 
     def keep(self, run: Run) -> str:
-        """Save a run, once; its name.
-
-        Raises:
-            ValueError: one sentence: the run is too large, or the folder is full or cannot be written.
-        """
+        """Save a run, once, and return its name; ValueError if it is too large, or the folder full or not writable."""
         text = to_json(run).encode()
         if len(text) > MAX_BYTES:
             raise ValueError(f"This run has {len(text):,} bytes; at most {MAX_BYTES:,} can be saved.")

@@ -84,11 +84,7 @@ class Body:
         self._began: float | None = None
 
     async def receive(self) -> Message:
-        """The next part.
-
-        Raises:
-            BodyError: the body goes beyond the size, or is too slow.
-        """
+        """The next part; BodyError if the body goes beyond the size, or is too slow."""
         if self._ready is not None:
             message, self._ready = self._ready, None
             return message
@@ -113,8 +109,7 @@ class Body:
     async def check_json(self) -> None:
         """Read it whole and check it: a JSON object. Lone surrogates become U+FFFD, since they cannot be encoded.
 
-        Raises:
-            BodyError: it is no JSON object, too large or too slow, or names an impossible session or event.
+        Raises BodyError if it is none, too large or too slow, or names an impossible session or event.
         """
         parts = []
         while (message := await self.receive())["type"] == "http.request":

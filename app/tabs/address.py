@@ -69,11 +69,7 @@ def read(text: object, components: Mapping[str, Component]) -> Found:
 
 
 def value_of(component: Component, text: str) -> Any:
-    """The value of `component` that an address writes as `text`.
-
-    Raises:
-        ValueError: its control cannot have such a value.
-    """
+    """The value of `component` that an address writes as `text`; ValueError if its control cannot have it."""
     if isinstance(component, gr.Dropdown | gr.Radio):
         choices = {written(value): value for _, value in component.choices}
         return _one_of(choices, text)

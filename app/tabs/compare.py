@@ -17,15 +17,7 @@ from app.models.pairs import Pair
 from app.runs.run import Run, to_json
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
-from app.tabs.lanes import (
-    CHOOSE_COUNT,
-    LaneControls,
-    LaneRow,
-    build_count,
-    build_slider,
-    threshold_of,
-    threshold_words,
-)
+from app.tabs.lanes import CHOOSE_COUNT, LaneControls, LaneRow, build_count, build_slider, threshold_of, threshold_words
 from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, refusal, refusing
 from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
 from mars.schema import between, checked

@@ -64,8 +64,7 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
 def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:
     """The updates of the lane's components and of the `problem` ones, for {"use": …} or {"problem": …}.
 
-    Raises:
-        ValueError: one sentence about what was asked.
+    Raises ValueError with one sentence about what was asked.
     """
     wanted: TabRequest = checked(TabRequest, data, "what was asked")
     lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem

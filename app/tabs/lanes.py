@@ -71,11 +71,7 @@ def published() -> list[float]:
 
 
 def threshold_of(value: object) -> float | None:
-    """The threshold at this value of the slider.
-
-    Raises:
-        ValueError: it has no such value.
-    """
+    """The threshold at this value of the slider; ValueError if it has no such value."""
     threshold: float = checked(between(float, LOWEST, ONE_TOKEN), value, "The threshold")
     return None if threshold == ONE_TOKEN else threshold
 

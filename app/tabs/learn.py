@@ -88,11 +88,7 @@ def build() -> None:
 
 
 def material() -> str:
-    """Everything the pages need, as JSON in which nothing looks like a tag.
-
-    Raises:
-        ValueError: a lesson's file is damaged.
-    """
+    """Everything the pages need, as JSON without a tag; ValueError if the file of a lesson is damaged."""
     small = _run(SMALL)
     lanes = {lane.decoder: lane for lane in _run(REAL).lanes}
     found: Material = {

@@ -29,8 +29,7 @@ STOPPED = "Writing was stopped before the end."
 def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
     """Yield sentences under `progress`, and last the document of the `run`, for the Step through tab.
 
-    Raises:
-        ValueError: one sentence why it cannot be generated here, or not now.
+    Raises ValueError with one sentence if it cannot be generated here, or not now.
     """
     entry = entry_of(store.runs, run)
     stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)

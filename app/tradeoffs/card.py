@@ -61,11 +61,7 @@ _PROVENANCE = (
 
 
 def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]) -> dict[str, Any]:
-    """The card of the run with this id; `sources` are the checkpoints of the app by name.
-
-    Raises:
-        ValueError: there is no such run.
-    """
+    """The card of the run with this id, or ValueError; `sources` are the checkpoints of the app by name."""
     found = table[table["id"] == run]
     if found.empty:
         raise ValueError(NO_SUCH_RUN)
@@ -209,11 +205,7 @@ class Samples(StrictDict):
 
 
 def entry_of(runs: RunStore, run: str) -> Entry:
-    """The entry of the run with this id.
-
-    Raises:
-        ValueError: there is no such run.
-    """
+    """The entry of the run with this id; ValueError if there is no such run."""
     found = next((entry for entry in runs.entries if entry["id"] == run), None)
     if found is None:
         raise ValueError(NO_SUCH_RUN)
@@ -243,11 +235,7 @@ def samples(runs: RunStore, entry: Entry, *, task: str = "", right: bool | None 
 
 
 def row_of(runs: RunStore, entry: Entry, task: str, number: int) -> dict[str, Any]:
-    """The row of one problem.
-
-    Raises:
-        ValueError: the run has no such problem.
-    """
+    """The row of one problem; ValueError if the run has no such problem."""
     rows: pd.DataFrame = runs.rows(entry["id"])
     found = rows[(rows["task"] == task) & (rows["number"] == number)]
     if found.empty:

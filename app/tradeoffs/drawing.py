@@ -249,11 +249,7 @@ def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
     else:
         panels = [place for place, size in enumerate(sorted(points["batch_size"].dropna().unique())) if size == 1]
     models = sorted(points["model"].dropna().unique()) if picked.against == PER_SECOND else None
-    return {
-        "measure": picked.against,
-        "axes": [f"{place + 1}" if place else "" for place in panels],
-        "models": models,
-    }
+    return {"measure": picked.against, "axes": [f"{place + 1}" if place else "" for place in panels], "models": models}
 
 
 def _why_empty(picked: Selection) -> str:

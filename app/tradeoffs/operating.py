@@ -51,9 +51,7 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
     else:
         found = _unjudged(tried, reference, against)
     return Finding(
-        sentence=found.sentence,
-        how=f"{found.how} {_UNCOUNTED}" if drafted.any() else found.how,
-        chosen=found.chosen,
+        sentence=found.sentence, how=f"{found.how} {_UNCOUNTED}" if drafted.any() else found.how, chosen=found.chosen
     )
 
 

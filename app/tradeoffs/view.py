@@ -146,11 +146,7 @@ class View:
 
     @classmethod
     def of(cls, question: object, figures: Collection[str], measures: Collection[str]) -> View:
-        """From what the page sent.
-
-        Raises:
-            ValueError: one sentence that names the value and what is allowed.
-        """
+        """A view from what the page sent; ValueError with one sentence that names the value and what is allowed."""
         view: View = checked(cls, question, "the view")
         checked(one_of(figures), view.figure, "figure")
         checked(one_of(measures), view.against, "against")

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 import pytest
-from app.compare.lane_request import why_not
 
 from app import api
 from app.compare.generation import GenerateRequest, generate
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_request import requested
+from app.compare.lane_request import requested, why_not
 from app.models.pairs import given
 from app.tabs.lanes import LaneControls
 
