@@ -149,7 +149,7 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
 def _end_step(lane: Lane, event: LaneEnd, baseline: Lane, differences: Differences) -> Step:
     messages: list[stream.Message] = [lane.end()]
     if lane.finish_reason == "stop":
-        messages += _parted(differences.end(event.lane), baseline)
+        messages += _parted(differences.add(event.lane, ends=True), baseline)
     return Step(tuple(messages))
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD, DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings
 from mars.decoders import DecoderInfo, FamilyName
-from mars.schema import checked, shown
+from mars.schema import shown
 
 LANE_KEYS = ("a", "b", "c")
 """The lanes of a run by their places; there are no more."""
@@ -96,16 +96,6 @@ def to_settings(
         "alternatives": alternatives,
     }
     return DecodingSettings(**chosen)
-
-
-def choice_of(value: object, name: str) -> LaneChoice:
-    """Read a choice from an object with its fields, as the page or an address sends it.
-
-    Raises:
-        ValueError: one sentence that names what is wrong in `name` and what is allowed.
-    """
-    choice: LaneChoice = checked(LaneChoice, value, name)
-    return choice
 
 
 PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {

@@ -352,23 +352,16 @@ def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:
 def thinned(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
     """The messages of one picture without those that later ones replace: counters, agreements of a lane, speed-ups."""
     kept: list[Mapping[str, object]] = []
-    counted, agreed, compared = set[object](), set[object](), False
+    replaced = set[tuple[object, object]]()
     for message in reversed(messages):
-        if message["kind"] == "speedup":
-            if compared:
-                continue
-            compared = True
-        elif message["kind"] == "agreement":
-            if message["lane"] in agreed:
-                continue
-            agreed.add(message["lane"])
-        elif message["kind"] == "open":
-            counted, agreed, compared = set(), set(), False
-        elif "counts" in message and message["lane"] in counted:
-            if message["kind"] == "pass":
-                kept.append({key: value for key, value in message.items() if key != "counts"})
-            continue
-        elif "counts" in message:
-            counted.add(message["lane"])
-        kept.append(message)
+        kind = message["kind"]
+        what = "counts" if "counts" in message else kind, message.get("lane")
+        if kind == "open":
+            replaced.clear()
+        if what not in replaced:
+            kept.append(message)
+        elif kind == "pass":
+            kept.append({key: value for key, value in message.items() if key != "counts"})
+        if "counts" in message or kind in ("agreement", "speedup"):
+            replaced.add(what)
     return kept[::-1]

@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
-from app.compare.lane_choice import LaneChoice, choice_of
+from app.compare.lane_choice import LaneChoice
 from app.tabs.lanes import LaneControls
 from app.tabs.parts import QUIET, drawn, refusing
 from mars.schema import STRICT, checked, shown
@@ -70,7 +70,7 @@ def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[A
     lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem
     place = wanted.use or wanted.problem
     if wanted.use is not None:
-        lane_updates = lane.updates(_offered(choice_of(wanted.use.choice, lane.name), lane))
+        lane_updates = lane.updates(_offered(checked(LaneChoice, wanted.use.choice, lane.name), lane))
     if place is not None and place.task is not None:
         problem_updates = list(pick(place.task, place.seed))
     return [*lane_updates, *problem_updates]

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import gradio as gr
 from gradio.components import Component
 
-from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice, acting, choice_of, preset_of
+from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice, acting, preset_of
 from app.models.pairs import Pair
 from app.tabs.parts import HIDDEN, LATEST, QUIET, drawn, plain
 from app.tabs.question import ModelsControl
@@ -142,7 +142,8 @@ class LaneControls:
             wanted["threshold"] = given["threshold"] if mode == "own" else None
             if mode == "own" and given["threshold"] is None:
                 raise ValueError(f"{self.name}: give its own τ a value, or choose the slider")
-        return choice_of(wanted, self.name).relevant()
+        choice: LaneChoice = checked(LaneChoice, wanted, self.name)
+        return choice.relevant()
 
     def updates(self, choice: LaneChoice, pair: Pair | None = None) -> list[Any]:
         """Updates that set every component to `choice` and hide those without effect; the presets are of `pair`."""

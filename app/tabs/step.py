@@ -52,7 +52,7 @@ def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]
         "read": lambda text: _run(read(text)),
         "shipped": lambda name: _run(shipped().get(name)),
         "shared": lambda name: _run(shared.find(name) if shared else None, _gone(shared)),
-        "replay": lambda text: {"page": replays.page(read(text), replays.Place.of(lane, number))},
+        "replay": lambda text: {"page": replays.page(read(text), lane, number)},
     }
     reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
     if isinstance(ask, str) and isinstance(text, str) and ask in asks:
