@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -92,12 +91,15 @@ def _place(checkpoint: Checkpoint) -> str:
 
 
 def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:
-    """The lanes before their checkpoints are loaded; ValueError if there are none, or too many."""
+    """The lanes before their checkpoints are loaded; ValueError if there are none, or too many.
+
+    Lanes with the same title get their letter.
+    """
     if not 1 <= len(choices) <= len(LANE_KEYS):
         raise ValueError(f"There must be 1 to {len(LANE_KEYS)} lanes, got {len(choices)}.")
-    titles = _titles(choices)
+    titles = [_title(choice) for choice in choices]
     return [
-        LaneRequest(key=key, title=title, choice=choice)
+        LaneRequest(key=key, title=f"{title} ({key.upper()})" if titles.count(title) > 1 else title, choice=choice)
         for key, title, choice in zip(LANE_KEYS, titles, choices, strict=False)
     ]
 
@@ -125,16 +127,6 @@ def _with_checkpoint(request: LaneRequest, models: Models, stack: ExitStack) -> 
     except ValueError as error:
         return replace(request, problem=error_sentence(error))
     return replace(request, checkpoint=checkpoint, problem=why_not(choice, checkpoint))
-
-
-def _titles(choices: Sequence[LaneChoice]) -> list[str]:
-    """The title of each lane; lanes with the same title get their letter."""
-    titles = [_title(choice) for choice in choices]
-    counts = Counter(titles)
-    return [
-        f"{title} ({key.upper()})" if counts[title] > 1 else title
-        for key, title in zip(LANE_KEYS, titles, strict=False)
-    ]
 
 
 def _title(choice: LaneChoice) -> str:

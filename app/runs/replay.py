@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.browser import bundle
 from app.runs.run import Run, RunFileError, RunLane, read, to_json, token_ids
-from mars.records import Proposal, RowPass
+from mars.records import RowPass
 
 LARGEST = 850_000
 """Bytes of the run in a replay: with scripts and styles the page stays below a megabyte."""
@@ -78,15 +78,13 @@ def _fitting(run: Run) -> str:
 
 
 def _with_alternatives(lane: RunLane, most: int) -> RunLane:
-    records = tuple(
-        replace(record, rows=tuple(replace(row, proposals=_thinned(row, most)) for row in record.rows))
-        for record in lane.records
-    )
+    def cut(row: RowPass) -> RowPass:
+        return replace(
+            row, proposals=tuple(replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
+        )
+
+    records = tuple(replace(record, rows=tuple(map(cut, record.rows))) for record in lane.records)
     return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})
-
-
-def _thinned(row: RowPass, most: int) -> tuple[Proposal, ...]:
-    return tuple(replace(each, alternatives=each.alternatives[:most]) for each in row.proposals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -193,20 +193,16 @@ class Tab:
             return
         self._introducing[session] = mine
         try:
-            for value in self._introduced(slider, lanes):
+            for value in self.runner.introduce(self.row.read(*lanes), threshold_of(slider)):
                 if self._introducing.get(session) is not mine:
                     yield gr.skip()
                     return
                 yield value
+        except ValueError as error:
+            yield refusal(error)
         finally:
             if self._introducing.get(session) is mine:
                 del self._introducing[session]
-
-    def _introduced(self, slider: float, lanes: Sequence[Any]) -> Iterator[Any]:
-        try:
-            yield from self.runner.introduce(self.row.read(*lanes), threshold_of(slider))
-        except ValueError as error:
-            yield refusal(error)
 
     def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
         return self._start(request, False, *inputs)

@@ -90,10 +90,13 @@ def build() -> None:
 def material() -> str:
     """Everything the pages need, as JSON without a tag; ValueError if the file of a lesson is damaged."""
     small = _run(SMALL)
+    problem = small.question.problem
+    if problem is None:
+        raise ValueError(f"{SMALL} must name its problem")
     lanes = {lane.decoder: lane for lane in _run(REAL).lanes}
     found: Material = {
         "prompt": small.question.prompt,
-        "problem": _problem(small),
+        "problem": {"task": problem.task, "seed": problem.seed},
         "ar": _lane(lanes[BASELINE]),
         "mars": _lane(lanes[USUAL]),
         "exact": _lane(lanes[EXACT]),
@@ -104,13 +107,6 @@ def material() -> str:
         "passTimes": pass_times(json.loads((FOLDER / TIMES).read_text(encoding="utf-8"))),
     }
     return as_json(found)
-
-
-def _problem(run: Run) -> LessonProblem:
-    problem = run.question.problem
-    if problem is None:
-        raise ValueError(f"{SMALL} must name its problem")
-    return {"task": problem.task, "seed": problem.seed}
 
 
 def pass_times(measured: dict[str, Any]) -> PassTimes:

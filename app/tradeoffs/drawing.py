@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -36,7 +36,6 @@ class Selection:
     """
 
     figure: Figure
-    against: str
     task: str
     table: pd.DataFrame
     found: pd.DataFrame
@@ -106,7 +105,6 @@ def select(run_cache: RunCache, view: View) -> Selection:
     table = pd.concat([rows, offered[layer]], ignore_index=True) if layer else rows
     return Selection(
         figure=figure,
-        against=against,
         task=task,
         table=pooled,
         found=found,
@@ -149,7 +147,8 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     points = picked.figure.points(picked.scene)
     figure = picked.figure.draw(picked.scene)
     _shorten(figure, picked.layer)
-    chosen = picked.answer.chosen if picked.answer else None
+    answer = picked.answer
+    chosen = answer.chosen if answer else None
     if chosen and (not picked.figure.by_family or picked.task != POOLED):
         _mark(figure, chosen, view.points)
     drawn = figure.to_plotly_json()
@@ -159,7 +158,7 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "caption": picked.figure.caption,
         "empty": "" if len(points) else _why_empty(picked),
         "axes": [{"value": name, "label": AXES[name]} for name in picked.figure.axes],
-        "against": picked.against,
+        "against": picked.scene.against,
         "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
         "batch": {"value": picked.batch, "options": list(picked.batches)},
         "more": _more(picked, view),
@@ -171,14 +170,10 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "layers": list(picked.layers),
         "layer": picked.layer,
         "summary": _summary(picked),
-        "answer": _answer(picked.answer),
+        "answer": answer and {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
         "live": _live(picked, points),
         "table": tables.table(listed(picked, points), picked.figure.name),
     }
-
-
-def _answer(found: Finding | None) -> dict[str, Any] | None:
-    return None if found is None else {"sentence": found.sentence, "how": found.how, "run": found.chosen}
 
 
 def _more(picked: Selection, view: View) -> dict[str, Any] | None:
@@ -201,7 +196,21 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
     for trace in list(figure.data):
         ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
         if chosen in ids:
-            figure.add_trace(_star(trace, ids.index(chosen), points))
+            place = ids.index(chosen)
+            figure.add_scatter(
+                name=_PICKED.format(points=points),
+                legendgroup="operating point",
+                showlegend=True,
+                x=[trace.x[place]],
+                y=[trace.y[place]],
+                xaxis=trace.xaxis,
+                yaxis=trace.yaxis,
+                mode="markers+text",
+                text=[trace.name],
+                textposition="top center",
+                marker={"symbol": "star", "size": 20, "color": "#E69F00", "line": {"width": 1.5, "color": "#1d1a17"}},
+                hoverinfo="skip",
+            )
             return
 
 
@@ -210,26 +219,8 @@ def _shorten(figure: go.Figure, layer: str) -> None:
     for trace in figure.data:
         name = trace.name or ""
         if name.startswith(_THEIRS):
-            trace.name = (
-                name.replace(_THEIRS, "published: ").removesuffix(layer).removesuffix("<br>").removesuffix(" · ")
-            )
-
-
-def _star(trace: go.Scatter, place: int, points: float) -> go.Scatter:
-    return go.Scatter(
-        name=_PICKED.format(points=points),
-        legendgroup="operating point",
-        showlegend=True,
-        x=[trace.x[place]],
-        y=[trace.y[place]],
-        xaxis=trace.xaxis,
-        yaxis=trace.yaxis,
-        mode="markers+text",
-        text=[trace.name],
-        textposition="top center",
-        marker={"symbol": "star", "size": 20, "color": "#E69F00", "line": {"width": 1.5, "color": "#1d1a17"}},
-        hoverinfo="skip",
-    )
+            short = name.removeprefix(_THEIRS).removesuffix(layer).removesuffix("<br>").removesuffix(" · ")
+            trace.name = f"published: {short}"
 
 
 def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
@@ -244,19 +235,23 @@ def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
         panels = list(range(points["setting"].nunique()))
     elif figure.by_family:
         panels = list(range(points["task"].nunique()))
-    elif figure.name == "frontier" and picked.against == PER_FORWARD:
+    elif figure.name == "frontier" and picked.scene.against == PER_FORWARD:
         panels = [0]
     else:
         panels = [place for place, size in enumerate(sorted(points["batch_size"].dropna().unique())) if size == 1]
-    models = sorted(points["model"].dropna().unique()) if picked.against == PER_SECOND else None
-    return {"measure": picked.against, "axes": [f"{place + 1}" if place else "" for place in panels], "models": models}
+    models = sorted(points["model"].dropna().unique()) if picked.scene.against == PER_SECOND else None
+    return {
+        "measure": picked.scene.against,
+        "axes": [f"{place + 1}" if place else "" for place in panels],
+        "models": models,
+    }
 
 
 def _why_empty(picked: Selection) -> str:
     """The reason for an empty figure: a filter hides the runs, or a sweep must make them first."""
     ours = picked.table[picked.table["source"] != PUBLISHED]
-    everything = Scene(runs=picked.scene.runs, table=ours, against=picked.against, points=picked.scene.points)
-    need = picked.figure.needs(picked.against)
+    everything = replace(picked.scene, table=ours)
+    need = picked.figure.needs(picked.scene.against)
     if ours.empty:
         return f"{NO_RUNS} {advice(need)}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
