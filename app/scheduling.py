@@ -226,9 +226,6 @@ class Sessions:
         self._lock = threading.Lock()
         self._runs: dict[str, LiveRun] = {}
 
-    def __len__(self) -> int:
-        return len(self._runs)
-
     def running(self, session: str) -> bool:
         """Whether `session` has a live run."""
         return session in self._runs

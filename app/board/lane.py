@@ -98,16 +98,9 @@ class BoardLane:
 
     @classmethod
     def of(cls, request: LaneRequest, live: LiveRun, max_new_tokens: int) -> BoardLane:
-        """The lane of this request in the run `live`, on which the slider of `live` acts if it follows it.
-
-        Raises ValueError with one sentence if it cannot write.
-        """
-        checkpoint, choice = request.checkpoint, request.choice
-        if checkpoint is None or request.problem:
-            raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
-        settings = request.settings(live.threshold, max_new_tokens, alternatives=0)
-        control = live.control(settings.threshold, settings.score, follows=choice.steered)
-        return cls(request.key, request.title, checkpoint, choice.decoder, settings, control, request.inactive)
+        """The lane of this request, steered by the run `live`; ValueError with one sentence if it cannot write."""
+        checkpoint, settings, control = request.prepared(live, max_new_tokens)
+        return cls(request.key, request.title, checkpoint, request.choice.decoder, settings, control, request.inactive)
 
     @property
     def threshold(self) -> float | None:
@@ -129,10 +122,7 @@ class BoardLane:
         return self._decode(problems, replace(self.settings, max_new_tokens=WARM_UP_TOKENS))
 
     def begin(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
-        """The records of the next batch, each computed when the caller asks for it; give each to `add`.
-
-        Raises ValueError with one sentence if a prompt does not fit, or the decoder cannot run so.
-        """
+        """The records of the next batch, computed one by one, for `add`; ValueError if a prompt does not fit."""
         self._current = list(problems.items())
         self._written = [[] for _ in problems]
         self._batch = Tally()

@@ -1,7 +1,4 @@
-"""The messages of a score board to its page: lines of JSON, as in `app.compare.stream`, which `board.js` draws.
-
-The row of a lane has shares with intervals, rates, and the baseline beside it on the same problems.
-"""
+"""The messages of a score board to its page: lines of JSON, as in `app.compare.stream`, which `board.js` draws."""
 
 from __future__ import annotations
 
@@ -76,10 +73,7 @@ class ProblemDone(StrictDict):
 
 
 class Pairs(StrictDict):
-    """Counts of the `n` problems that a lane and the baseline have both finished, by which of the two has them right.
-
-    `p` is that of the exact McNemar test, two-sided.
-    """
+    """The `n` problems that a lane and the baseline have finished, by who is right; `p` is exact McNemar's."""
 
     n: int
     both: int

@@ -1,7 +1,4 @@
-"""Runs a score board: waits for device and checkpoints, then lets the lanes answer all problems batch by batch.
-
-No lane begins the next batch before all have finished this one.
-"""
+"""Runs a score board batch by batch: no lane begins the next batch before all have finished this one."""
 
 from __future__ import annotations
 
@@ -29,13 +26,10 @@ NEWS_SECONDS = 1.0
 
 
 def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
-    """Start one board in a thread; returns its identity, as `Runner.start` does for a run.
+    """Start one board in a thread and return its identity; BusyError if the queue is full.
 
     It becomes the live run of `session` and stops the one before. The slider, which stands at `threshold`, acts on the
     lanes that follow it.
-
-    Raises:
-        BusyError: the queue is full.
     """
     live = LiveRun(runner.queue.join(), threshold)
     return runner.begin(session, live, lambda identity: _steps(identity, runner, plan, choices, live))

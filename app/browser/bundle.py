@@ -44,10 +44,7 @@ def mount(name: str) -> str:
 
 @cache
 def script(entry: str = "page.js") -> str:
-    """A module and all that it imports, once each, as one script in strict mode that defines no global names.
-
-    Raises ValueError if a module breaks one of the rules above, or imports what is not exported.
-    """
+    """A module with all that it imports as one script without global names; ValueError if one breaks a rule above."""
     parts = "".join(_Bundle(entry).parts)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 

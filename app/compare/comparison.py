@@ -43,10 +43,7 @@ class Question:
 
     @classmethod
     def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
-        """A question that continues the conversation of `run` in the lanes of these keys.
-
-        Raises ValueError if a lane took no part in that run, or the conversation is too long.
-        """
+        """A question that goes on with `run` in these lanes; ValueError if one took no part, or it gets too long."""
         earlier = {lane.key: (*lane.earlier, Turn(prompt=run.question.prompt, answer=lane.text)) for lane in run.lanes}
         if missing := next((key for key in lanes if key not in earlier), None):
             raise ValueError(f"Lane {missing.upper()} wrote nothing in the last run. Press Run to start afresh.")
@@ -78,24 +75,20 @@ def enter(request: LaneRequest, question: Question, live: LiveRun, queue: Admiss
 
     Raises ValueError if the prompt does not fit its context, or its decoder cannot run so.
     """
-    checkpoint, choice = request.checkpoint, request.choice
-    if checkpoint is None:
-        raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
-    earlier = question.earlier.get(request.key, ())
-    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
-    settings = request.settings(live.threshold, question.max_new_tokens, MOST_ALTERNATIVES)
-    control = live.control(settings.threshold, settings.score, follows=choice.steered)
+    checkpoint, settings, control = request.prepared(live, question.max_new_tokens, MOST_ALTERNATIVES)
     control.trace = True  # for Step through
+    decoder, earlier = request.choice.decoder, question.earlier.get(request.key, ())
+    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
     lane = Lane(
         request.key,
         request.title,
-        choice.decoder,
+        decoder,
         checkpoint,
         settings=settings,
         prompt_tokens=len(ids),
         earlier=earlier,
     )
-    return Entry(request, lane, start(checkpoint, choice.decoder, ids, settings, control, queue.places, number))
+    return Entry(request, lane, start(checkpoint, decoder, ids, settings, control, queue.places, number))
 
 
 def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: AdmissionQueue) -> Iterator[Step]:

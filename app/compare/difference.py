@@ -73,10 +73,7 @@ class Differences:
         return [pair.tokens for pair in pairs if pair.add(lane, pieces, ends=ends) and pair.tokens]
 
     def agreeing(self, lane: str) -> dict[str, int]:
-        """How many tokens each lane has in common with the baseline, while they have no difference.
-
-        For the baseline all other lanes, for another lane only itself.
-        """
+        """How many tokens `lane` (for the baseline, each lane) and the baseline have in common, until they differ."""
         others = list(self._pairs) if lane == self._baseline else [lane]
         return {other: self._pairs[other].agreed(other) for other in others if self._pairs[other].tokens is None}
 

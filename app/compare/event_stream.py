@@ -38,12 +38,6 @@ class EventStream:
         self._left = now()
 
     @property
-    def text(self) -> str:
-        """All lines so far."""
-        with self._changed:
-            return "".join(self._texts)
-
-    @property
     def lines(self) -> int:
         """The number of lines so far."""
         return self._ends[-1] if self._ends else 0
@@ -128,9 +122,6 @@ class EventStreams:
         self._now = now
         self._lock = threading.Lock()
         self._streams: dict[str, EventStream] = {}
-
-    def __len__(self) -> int:
-        return len(self._streams)
 
     def open(self, identity: str, session: str) -> EventStream:
         """A new event stream for a run; drops those of runs that ended long ago."""

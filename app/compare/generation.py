@@ -67,10 +67,7 @@ class FinalAnswer(StrictDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateRequest:
-    """A program's request, checked. Without `own_block_size` the block size is the one of the checkpoint.
-
-    With `trace` the records say what each pass did (`mars.records.Trace`).
-    """
+    """A program's request, checked. Without `own_block_size` the checkpoint's is used; `trace` asks for traces."""
 
     prompt: str
     checkpoint: str
@@ -113,10 +110,8 @@ def generate(
 ) -> Iterator[Answer]:
     """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
 
-    With `finish`, the last value is what `finish` makes of the finished lane instead.
-
-    Raises:
-        ValueError: one sentence: the queue is full, the session has a run already, or the run cannot be made.
+    With `finish`, the last value is what `finish` makes of the finished lane instead. ValueError if the queue is full,
+    the session has a run already, or the run cannot be made.
     """
     settings = wanted.settings
     live = LiveRun(runner.queue.join(), settings.threshold)

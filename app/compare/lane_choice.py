@@ -84,10 +84,7 @@ def acting(decoder: str, temperature: float) -> frozenset[str]:
 def to_settings(
     choice: LaneChoice, *, threshold: float | None, block_size: int | None, max_new_tokens: int, alternatives: int = 0
 ) -> DecodingSettings:
-    """The settings for a decoder: `threshold` is the slider's, `block_size` the checkpoint's.
-
-    Raises ValueError with one sentence that names the setting, its value and what is allowed.
-    """
+    """The settings for a decoder, from the slider's `threshold` and the checkpoint's `block_size`, or ValueError."""
     own = choice.threshold if choice.info.heeds_threshold else None
     chosen = {name: getattr(choice, name) for name in METHOD_FIELDS} | {
         "threshold": threshold if choice.steered else own,

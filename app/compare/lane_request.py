@@ -12,7 +12,9 @@ from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
 from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence
 from app.runs.run import Turn
+from app.scheduling import LiveRun
 from mars.config import DEFAULTS, SETTINGS, DecodingSettings
+from mars.control import Control
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -26,10 +28,7 @@ _ALWAYS_NOTED = {"draft_tokens", "draft"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRequest:
-    """One lane; `checkpoint` is loaded, and paired with its draft. `problem` is a sentence why it cannot write.
-
-    Until its checkpoint is loaded, both are None.
-    """
+    """One lane; once loaded, it has its `checkpoint`, paired with its draft, or the `problem` why it cannot write."""
 
     key: str
     title: str
@@ -46,6 +45,16 @@ class LaneRequest:
             max_new_tokens=max_new_tokens,
             alternatives=alternatives,
         )
+
+    def prepared(
+        self, live: LiveRun, max_new_tokens: int, alternatives: int = 0
+    ) -> tuple[Checkpoint, DecodingSettings, Control]:
+        """Its checkpoint, its settings, and what steers it in the run `live`; ValueError if it cannot write."""
+        if self.checkpoint is None or self.problem:
+            raise ValueError(self.problem or f"The checkpoint of {self.title} is not loaded.")
+        settings = self.settings(live.threshold, max_new_tokens, alternatives)
+        control = live.control(settings.threshold, settings.score, follows=self.choice.steered)
+        return self.checkpoint, settings, control
 
     def inactive(self, threshold: float | None) -> str | None:
         """Why it writes one token per pass at the threshold in force, although it could write more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.compare import stream
@@ -30,10 +30,7 @@ class Step:
 
 @dataclass(slots=True)
 class Schedule:
-    """Converts model time to times on the wall clock.
-
-    A mean pass of the lane with the most passes, which takes longest to watch, takes 1 / passes_per_second.
-    """
+    """Converts model time to wall-clock time: a mean pass of the lane with most passes takes 1 / passes_per_second."""
 
     now: Callable[[], float]
     _due: float = 0.0
@@ -67,20 +64,16 @@ def frames(steps: Iterable[Step], live: LiveRun, now: Callable[[], float] = time
         due = schedule.due(step, live.passes_per_second)
         while not live.stopped and (moment := now()) < due:
             if waiting and moment >= next_frame:
-                yield _picture(waiting)
+                yield stream.lines(stream.thinned(waiting))
                 waiting, next_frame = [], now() + _frame_seconds(live)
             else:
                 live.rest((min(due, next_frame) if waiting else due) - moment)
         waiting += step.messages
         if waiting and now() >= next_frame:
-            yield _picture(waiting)
+            yield stream.lines(stream.thinned(waiting))
             waiting, next_frame = [], now() + _frame_seconds(live)
     if waiting:
-        yield _picture(waiting)
-
-
-def _picture(messages: Sequence[Mapping[str, object]]) -> str:
-    return "".join(map(stream.line, stream.thinned(messages)))
+        yield stream.lines(stream.thinned(waiting))
 
 
 def _frame_seconds(live: LiveRun) -> float:

@@ -28,7 +28,7 @@ RECORDED = "static/recorded.txt"
 def lines() -> bytes:
     """All lines, the lanes side by side in the order of their clocks; nothing where the run is missing."""
     run = shipped().get(NAME)
-    return "".join(map(stream.line, _messages(run))).encode() if run else b""
+    return stream.lines(_messages(run)).encode() if run else b""
 
 
 def _messages(run: Run) -> Iterator[Mapping[str, object]]:

@@ -31,10 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs comparisons for any number of sessions on one device, each in a thread of its own.
-
-    `event_streams` has the lines that they write.
-    """
+    """Runs comparisons for any number of sessions on one device, each in a thread that writes an event stream."""
 
     def __init__(
         self, models: Models, queue: AdmissionQueue, sessions: Sessions, limits: Limits = USUAL_LIMITS
@@ -46,26 +43,23 @@ class Runner:
         self.event_streams = EventStreams()
 
     def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
-        """Yield the idle stage: with the progress while the chosen checkpoints load, and last when they are loaded.
-
-        `threshold` is where the slider stands.
-        """
+        """Yield the idle stage, with the slider at `threshold`, while the chosen checkpoints load, and then."""
         cards = [request.card(threshold) for request in lane_request.requested(lanes)]
         opening = stream.opening(uuid4().hex, cards)
         try:
             for sentence in self._loaded(lane_request.checkpoint_names(lanes)):
                 if sentence:
-                    yield _value(opening, self._waiting(lanes), stream.state("loading", sentence))
+                    yield stream.lines((opening, self._waiting(lanes), stream.state("loading", sentence)))
             with ExitStack() as stack:
                 cards = [
                     request.card(threshold) for request in lane_request.with_checkpoints(lanes, self.models, stack)
                 ]
         except ModelError as error:
-            yield _value(opening, stream.state("failed", str(error)))
+            yield stream.lines((opening, stream.state("failed", str(error))))
             return
         problem = _problem(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
-        yield _value(stream.opening(uuid4().hex, cards), state)
+        yield stream.lines((stream.opening(uuid4().hex, cards), state))
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
         """Start one comparison in a thread and return its identity; BusyError if the queue is full."""
@@ -214,7 +208,3 @@ def _problem(cards: list[stream.Card]) -> str:
 def _running(cards: list[stream.Card]) -> str:
     *others, last = [card["title"] for card in cards if not card["problem"]]
     return f"{', '.join(others)} and {last} write side by side." if others else f"{last} writes alone."
-
-
-def _value(*messages: stream.Message) -> str:
-    return "".join(map(stream.line, messages))

@@ -53,13 +53,10 @@ def start(
     places: int,
     number: int = 0,
 ) -> Iterator[ForwardPass]:
-    """The records of this run, each computed when the caller asks for it, or one pass earlier.
+    """The records of this run, each computed on demand or one pass earlier; ValueError if the decoder cannot run so.
 
     Runs on the same checkpoint share their passes where the decoder can; `places` is the most runs at once. `number`
     counts the lanes of one run on this checkpoint: these share its weights but no pass, since each has its own clock.
-
-    Raises:
-        ValueError: one sentence: there is no such decoder, or it cannot run so.
     """
     from mars.decoding import DECODERS, METHODS  # late: they read torch, and the page is up before that
     from mars.decoding.service import LONGEST, service_of

@@ -7,7 +7,7 @@ types are the schema: the code that makes a message is checked against them, and
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -226,6 +226,11 @@ def line(message: Mapping[str, object]) -> str:
     """One message as a line. `<` is written as an escape, so that the value never looks like a tag to anybody."""
     text = json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c") + "\n"
+
+
+def lines(messages: Iterable[Mapping[str, object]]) -> str:
+    """Several messages, each as a line."""
+    return "".join(map(line, messages))
 
 
 def follow(identity: str) -> Follow:

@@ -62,11 +62,6 @@ class Models:
         self._order: list[str] = []  # what was used, the latest last
 
     @property
-    def names(self) -> list[str]:
-        """The names that can be chosen."""
-        return list(self._sources)
-
-    @property
     def sources(self) -> Mapping[str, str]:
         """The source behind each name; not for people's eyes."""
         return dict(self._sources)
@@ -106,10 +101,7 @@ class Models:
         return True
 
     def get(self, name: str) -> Checkpoint:
-        """The checkpoint; waits until it is loaded. It may be unloaded at any time, unless held by `use`.
-
-        Raises ModelError, with the reason and what to do, if it cannot be loaded.
-        """
+        """The checkpoint, once it is loaded; ModelError if it cannot be. Only `use` keeps it from being unloaded."""
         try:
             checkpoint = self._future(name).result()
         except ModelError:

@@ -1,7 +1,4 @@
-"""Loads checkpoints: after the libraries that take seconds to import, each on a device that it chooses.
-
-They are spread out, so that with two GPUs each lane has its own.
-"""
+"""Loads each checkpoint on a device that it chooses; they are spread out: with two GPUs each lane has its own."""
 
 from __future__ import annotations
 

@@ -337,15 +337,13 @@ def _port(text: str) -> int:
 
 
 def _root_path(text: str) -> str:
-    path = text.rstrip("/")
-    parts = urlsplit(path)
-    if parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment:
-        path = parts.path
-        if not path or _ROOT_PATH.fullmatch(path):
-            return text.rstrip("/")
-    elif not path or _ROOT_PATH.fullmatch(path):
-        return path
-    raise argparse.ArgumentTypeError(f"must be a path such as /lens or a whole address, got {text!r}")
+    given = text.rstrip("/")
+    parts = urlsplit(given)
+    whole_address = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    path = parts.path if whole_address else given
+    if path and not _ROOT_PATH.fullmatch(path):
+        raise argparse.ArgumentTypeError(f"must be a path such as /lens or a whole address, got {text!r}")
+    return given
 
 
 def _host_name(text: str) -> str:

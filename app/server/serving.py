@@ -94,10 +94,7 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
 
 
 def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], more: Sequence[BaseRoute] = ()) -> str:
-    """Serve `blocks` in a thread; returns the address on this machine.
-
-    `looks` are Gradio's theme and style sheet, `more` further routes, which the gate must know.
-    """
+    """Serve `blocks` in a thread, with Gradio's `looks` and `more` routes; returns the address on this machine."""
     from starlette.middleware import Middleware
 
     from app.server.gate import Gate

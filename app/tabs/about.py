@@ -1,7 +1,4 @@
-"""About: the checkpoints, the findings, the meaning of the figures, and the hardware of this machine.
-
-The text comes from the repository's own documents, so that each fact is written once.
-"""
+"""About: checkpoints, findings, the meaning of the figures, this machine; the text is that of our own documents."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Tab:
                 first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
             )
         self.form.choose()
-        self.row = LaneRow(self.count, self.runner.models.names, first)
+        self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 
     def wire(self, page: gr.Blocks) -> None:
         """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
@@ -116,8 +116,8 @@ class Tab:
 
     def keep(self, kept: Component) -> None:
         """Write each finished run to the component `kept`, as a document."""
-        ended = [self.run, self.stop, self.history, kept]
-        self.stage.submit(self._ended, self.history, ended, queue=False, **QUIET)
+        outputs = [self.run, self.stop, self.history, kept]
+        self.stage.submit(self._ended, self.history, outputs, queue=False, **QUIET)
 
     def offer(self, board: Component) -> None:
         """Connect the choice of models with the whole tab; `board` is its section for scores."""

@@ -62,10 +62,7 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
 
 
 def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:
-    """The updates of the lane's components and of the `problem` ones, for {"use": …} or {"problem": …}.
-
-    Raises ValueError with one sentence about what was asked.
-    """
+    """The updates of the lane's and the `problem` components, for {"use": …} or {"problem": …}; ValueError if wrong."""
     wanted: TabRequest = checked(TabRequest, data, "what was asked")
     lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem
     place = wanted.use or wanted.problem

@@ -125,11 +125,7 @@ class LaneControls:
         return self.named["preset"]
 
     def read(self, *values: Any) -> LaneChoice:
-        """Make a choice of these values of the components.
-
-        Raises:
-            ValueError: one sentence that names the lane, the control and what is allowed.
-        """
+        """The choice that these values of the components make; ValueError names the control and what is allowed."""
         given = dict(zip(self.named, values, strict=True))
         mode = given.pop("mode")
         if mode not in get_args(Mode):
@@ -155,11 +151,10 @@ class LaneControls:
         seen = self._seen(choice.decoder, mode, choice.temperature)
         return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
 
-    def preset_updates(self, preset: str, pair: Pair | None = None) -> list[Any]:
-        """Updates that set every component to a preset, of `pair` where there are several."""
+    def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
+        """Updates that set every component to a preset of `pair`."""
         if not isinstance(preset, str) or preset not in PRESETS:
             return [gr.skip()] * len(self.named)
-        pair = pair or self.pair
         return self.updates(PRESETS[preset](pair.ar, pair.mars), pair)
 
     def changed(self, *values: Any) -> list[Any]:
@@ -248,11 +243,7 @@ class LaneRow:
         return [self.count, *(component for lane in self.lanes for component in lane.components)]
 
     def read(self, *values: Any) -> list[LaneChoice]:
-        """The lanes that take part.
-
-        Raises:
-            ValueError: one sentence that names the lane, the control and what is allowed.
-        """
+        """The lanes that take part; ValueError names the lane, the control and what is allowed."""
         count, *rest = values
         if count not in range(FEWEST, len(LANE_KEYS) + 1):
             raise ValueError(f"The number of lanes must be from {FEWEST} to {len(LANE_KEYS)}, got {shown(count)}.")

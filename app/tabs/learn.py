@@ -1,7 +1,4 @@
-"""Learn: nine short pages on multi-token decoding, each with something to do.
-
-Its data are recorded runs and measured times, shortened for the pages that the browser draws. No model is loaded.
-"""
+"""Learn: nine short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
 
 from __future__ import annotations
 

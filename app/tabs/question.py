@@ -100,10 +100,7 @@ def _new(task: str) -> tuple[Any, ...]:
 
 
 class ModelsControl:
-    """The control, laid out in the current Blocks and shown where there is a choice; `pairs[0]` is chosen at first.
-
-    `note` is a sentence for the person; without one there is none.
-    """
+    """The choice of a pair, shown where there is one; `pairs[0]` is chosen at first, `note` is a sentence about it."""
 
     def __init__(self, pairs: Sequence[Pair], note: str = "") -> None:
         self.pairs = tuple(pairs)

@@ -29,10 +29,7 @@ _AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "multiple
 
 
 def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) -> None:
-    """Lay out the tab inside `page`; the runs are those of `assets/runs` unless others are given.
-
-    Its first figure is drawn in the background once a browser has the page.
-    """
+    """Lay out the tab inside `page`, for the runs of `assets/runs` or others; its first figure is drawn in advance."""
     handler = RequestHandler(run_cache or RunCache(), runner)
     view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=bundle.plotly())
 

@@ -15,7 +15,6 @@ from app.runs.run import to_json
 from app.tradeoffs.card import Entry, entry_of, named, problem_of, row_of, why_not
 from app.tradeoffs.run_cache import Store
 from mars.config import DecodingSettings
-from mars.tasks import Problem
 
 BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
 SAME = "Written again here: the same text as in the measured run."
@@ -27,10 +26,7 @@ STOPPED = "Writing was stopped before the end."
 
 
 def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
-    """Yield sentences under `progress`, and last the document of the `run`, for the Step through tab.
-
-    Raises ValueError with one sentence if it cannot be generated here, or not now.
-    """
+    """Yield sentences under `progress`, last the document of the `run` for Step through; ValueError if it cannot be."""
     entry = entry_of(store.runs, run)
     stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)
     checkpoint, draft = (named(entry[part], runner.models.sources) for part in ("model", "draft"))
@@ -50,7 +46,12 @@ def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, num
     )
 
     def finish(lane: Lane) -> Answer:
-        return {"run": _document(lane, problem, stored["text"])}
+        if lane.finish_reason == "cancelled":
+            raise ValueError(STOPPED)
+        lane.key, lane.title, lane.right = "a", "Written again", is_right(problem, lane.text)
+        note = SAME if lane.text == stored["text"] else OTHER
+        run = keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note)
+        return {"run": to_json(run)}
 
     for answer in generate(runner, session, wanted, finish=finish):
         if "run" in answer:
@@ -66,12 +67,3 @@ def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
     given = {name: value for name, value in entry["settings"].items() if name in known}
     given |= {"alternatives": MOST_ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
     return DecodingSettings(**{"threshold": None, **given})
-
-
-def _document(lane: Lane, problem: Problem, stored: str) -> str:
-    if lane.finish_reason == "cancelled":
-        raise ValueError(STOPPED)
-    lane.key, lane.title = "a", "Written again"
-    lane.right = is_right(problem, lane.text)
-    note = SAME if lane.text == stored else OTHER
-    return to_json(keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note))

@@ -75,10 +75,7 @@ class RequestHandler:
         }
 
     def answer(self, question: object, session: str) -> Iterator[str]:
-        """Yield JSON with the ticket of the question: sentences under `progress`, and last the answer.
-
-        The answer has what was asked for, or the reason why not under `problem`.
-        """
+        """Yield JSON with the question's ticket: sentences under `progress`, last the answer or the `problem`."""
         found = question if isinstance(question, dict) else {}
         ticket = found.get("ticket")
         ticket = ticket if isinstance(ticket, int) and not isinstance(ticket, bool) else None

@@ -1,7 +1,4 @@
-"""A checked view: a figure, its axis, a selection of runs by filters, and the accuracy budget in points.
-
-A filter has the values to choose from, the number of runs with each, and the runs that pass a choice.
-"""
+"""A checked view: a figure, its axis, a selection of runs by filters, and the accuracy budget in points."""
 
 from __future__ import annotations
 

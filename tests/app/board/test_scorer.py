@@ -51,7 +51,7 @@ def written(runner: Runner, identity: str) -> str:
     """What a board has written so far."""
     found = runner.event_streams.find(identity)
     assert found is not None
-    return found.text
+    return found.behind(0)
 
 
 def over(runner: Runner, identity: str) -> str:
@@ -60,7 +60,7 @@ def over(runner: Runner, identity: str) -> str:
     assert found is not None
     assert found.result(PATIENCE_SECONDS) is None
     assert found.closed is not None
-    return found.text
+    return found.behind(0)
 
 
 def score(runner: Runner, *choices: LaneChoice) -> str:

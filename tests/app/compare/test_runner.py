@@ -39,7 +39,7 @@ def start(runner: Runner, session: str = "me", lanes: Sequence[LaneChoice] = PAI
 def lines(runner: Runner, identity: str) -> str:
     found = runner.event_streams.find(identity)
     assert found is not None
-    return found.text
+    return found.behind(0)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ def over(runner: Runner, identity: str) -> Written:
     assert found is not None
     result = found.result(PATIENCE_SECONDS)
     assert found.closed is not None
-    return Written(found.text, result)
+    return Written(found.behind(0), result)
 
 
 def written(runner: Runner, lanes: Sequence[LaneChoice] = PAIR, question: Question | None = None) -> Written:

@@ -96,8 +96,8 @@ def test_a_score_that_is_no_probability_gets_a_threshold_of_its_own(lane: LaneCo
 
 def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:
     for name, make in PRESETS.items():
-        assert lane.read(*values(lane, lane.preset_updates(name))) == make("ar", "mars").relevant()
-    assert lane.preset_updates(OWN) == [gr.skip()] * len(lane.components)
+        assert lane.read(*values(lane, lane.preset_updates(name, lane.pair))) == make("ar", "mars").relevant()
+    assert lane.preset_updates(OWN, lane.pair) == [gr.skip()] * len(lane.components)
 
 
 @pytest.mark.parametrize(
