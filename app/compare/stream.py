@@ -66,7 +66,7 @@ class Card(StrictDict):
 
 
 class Follow(StrictDict):
-    """A run has begun; the page reads its lines by this id (`app.server.run_events`)."""
+    """A run has begun; the page reads its lines by this id (`app.server.routes`)."""
 
     kind: Literal["follow"]
     id: str
