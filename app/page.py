@@ -52,9 +52,8 @@ def build(
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
         step.build_sharing(comparing.history, shared)
-        masthead.props["tabs"] = [
-            tab.id for tab in tabs.children if isinstance(tab, gr.Tab)
-        ]  # that an address may name
+        # Those that an address may name:
+        masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)
         comparing.keep(kept)
         api.register(runner, choice["mars"])

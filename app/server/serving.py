@@ -14,7 +14,10 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.models.placement import gc_frozen
+from app.models.manager import Models
+from app.models.placement import Loader, gc_frozen
+from app.runs.stored import SharedRuns
+from app.scheduling import AdmissionQueue, Sessions
 from app.server.options import Options, Site
 
 if TYPE_CHECKING:
@@ -67,10 +70,6 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
     with gc_frozen():
         from app import page
         from app.compare.runner import Runner
-        from app.models.manager import Models
-        from app.models.placement import Loader
-        from app.runs.stored import SharedRuns
-        from app.scheduling import AdmissionQueue, Sessions
 
         pinned = chosen.choice.values()
         loader = Loader(chosen.device, chosen.threads, base=chosen.base, allow_other_base=chosen.allow_other_base)
