@@ -1,5 +1,4 @@
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +13,13 @@ from app.models.manager import Models
 from app.scheduling import AdmissionQueue, BusyError, LiveRun, Sessions
 from mars.checkpoint import Checkpoint
 from mars.schema import checked
+from tests.app.live_runs import PATIENCE_SECONDS, event_stream, until
 
 PLAN = Plan(count=5, task="logic", first=0, max_new_tokens=96)
 AR = LaneChoice(checkpoint="ar", decoder="autoregressive")
 MARS = LaneChoice(checkpoint="mars")
 BROKEN = LaneChoice(checkpoint="broken")
 MakeRunner = Callable[..., Runner]
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -49,15 +48,12 @@ def start(runner: Runner, *choices: LaneChoice, session: str = "me") -> str:
 
 def written(runner: Runner, identity: str) -> str:
     """What a board has written so far."""
-    found = runner.event_streams.find(identity)
-    assert found is not None
-    return found.behind(0)
+    return event_stream(runner, identity).behind(0)
 
 
 def over(runner: Runner, identity: str) -> str:
     """A board, once it is over."""
-    found = runner.event_streams.find(identity)
-    assert found is not None
+    found = event_stream(runner, identity)
     assert found.result(PATIENCE_SECONDS) is None
     assert found.closed is not None
     return found.behind(0)
@@ -65,13 +61,6 @@ def over(runner: Runner, identity: str) -> str:
 
 def score(runner: Runner, *choices: LaneChoice) -> str:
     return over(runner, start(runner, *choices))
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def read(value: str) -> list[dict[str, Any]]:
