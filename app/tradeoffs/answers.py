@@ -18,8 +18,7 @@ from analysis.figures.under_load import NAME as LOAD
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables, under_load
-from app.tradeoffs.again import rewrite
-from app.tradeoffs.card import card, entry_of, samples
+from app.tradeoffs.card import card, entry_of, rewrite, samples
 from app.tradeoffs.catalogue import AXES, FIGURES
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View

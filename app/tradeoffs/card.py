@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 
@@ -25,10 +27,14 @@ from analysis.figures.words import (
 from analysis.runs import RunStore
 from analysis.runs.schema import is_judged
 from app.compare import problems
+from app.compare.generation import Answer, GenerateRequest, generate
+from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
+from app.compare.runner import Runner
+from app.runs.run import to_json
 from app.tradeoffs.run_cache import Store
 from mars import decoders
 from mars.checkpoint.sources import weights_digest
-from mars.config import DEFAULTS, METHOD_FIELDS
+from mars.config import DEFAULTS, METHOD_FIELDS, DecodingSettings
 from mars.schema import StrictDict
 from mars.tasks import TASKS, Problem, numbered
 
@@ -37,6 +43,13 @@ NO_SUCH_RUN = "There is no such run any more: reload the runs."
 Entry = Mapping[str, Any]
 MOST_BYTES = 4 * 2**30
 """Weights beyond this size are not read to compare them; their name has to do."""
+BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
+SAME = "Written again here: the same text as in the measured run."
+OTHER = (
+    "Written again here. The text differs from the measured run, which used other hardware, another number format, "
+    "another version or a longer limit."
+)
+STOPPED = "Writing was stopped before the end."
 NO_ROWS = (
     f"Published ({SOURCE}): only this number is known. It has no interval, no texts, and was measured on other models "
     "and tasks."
@@ -288,3 +301,46 @@ def _digest(files: tuple[tuple[Path, int], ...]) -> str:
 
 def _called(name: str, source: str, wanted: str) -> bool:
     return wanted in (name, source) or Path(source).name == wanted.rsplit("/", 1)[-1]
+
+
+def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
+    """Yield sentences under `progress`, last the document of the `run` for Step through; ValueError if it cannot be."""
+    entry = entry_of(store.runs, run)
+    stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)
+    checkpoint, draft = (named(entry[part], runner.models.sources) for part in ("model", "draft"))
+    lacking = why_not(entry, checkpoint, draft)
+    if lacking or problem is None or checkpoint is None:
+        raise ValueError(lacking or "The app does not have this problem.")
+    if runner.sessions.running(session):
+        raise ValueError(BUSY)
+    wanted = GenerateRequest(
+        prompt=runner.limits.check_prompt(problem.prompt),
+        checkpoint=checkpoint,
+        decoder=entry["decoder"],
+        settings=settings_of(entry, runner.limits.new_tokens),
+        draft=draft,
+        own_block_size=True,
+        trace=True,
+    )
+
+    def finish(lane: Lane) -> Answer:
+        if lane.finish_reason == "cancelled":
+            raise ValueError(STOPPED)
+        lane.key, lane.title, lane.right = "a", "Written again", problems.is_right(problem, lane.text)
+        note = SAME if lane.text == stored["text"] else OTHER
+        return {"run": to_json(keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note))}
+
+    for answer in generate(runner, session, wanted, finish=finish):
+        if "run" in answer:
+            yield answer
+        else:
+            tokens = answer.get("counts", {}).get("tokens", 0)
+            yield {"progress": f"Writing: {tokens} tokens so far …" if tokens else answer["sentence"]}
+
+
+def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
+    """The settings of the run, with the alternatives that Step through shows, and within the app's limit of length."""
+    known = {each.name for each in fields(DecodingSettings)}
+    given = {name: value for name, value in entry["settings"].items() if name in known}
+    given |= {"alternatives": MOST_ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
+    return DecodingSettings(**{"threshold": None, **given})

@@ -21,7 +21,7 @@ from app.runs.run import Run, read, to_json
 from app.scheduling import Limits
 from app.tabs.address import DeepLink
 from app.tabs.compare import Tab
-from app.tradeoffs.again import settings_of
+from app.tradeoffs.card import settings_of
 from mars.records import from_object, read_jsonl
 from mars.records import to_json as record_to_json
 

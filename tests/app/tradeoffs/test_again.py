@@ -9,8 +9,7 @@ import pytest
 from app.compare.runner import Runner
 from app.runs.run import read
 from app.scheduling import AdmissionQueue, LiveRun
-from app.tradeoffs.again import BUSY, OTHER, rewrite, settings_of
-from app.tradeoffs.card import entry_of
+from app.tradeoffs.card import BUSY, OTHER, entry_of, rewrite, settings_of
 from app.tradeoffs.run_cache import RunCache
 
 RunOf = Callable[..., str]
