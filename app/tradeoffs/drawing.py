@@ -255,7 +255,7 @@ def _why_empty(picked: Selection) -> str:
     if ours.empty:
         return f"{NO_RUNS} {advice(need)}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
-        return "The selection has no run that this figure can show; others have. Widen the "
+        return "The selection has no run that this figure can show; others have. Widen the filters."
     return f"This figure can show none of the runs. {advice(need)}"
 
 
