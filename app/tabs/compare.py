@@ -227,7 +227,7 @@ class Tab:
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.row.read(*lanes)
-            fields = {
+            fields: dict[str, Any] = {
                 "prompt": prompt,
                 "threshold": threshold_of(slider),
                 "max_new_tokens": limit or 0,
