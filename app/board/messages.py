@@ -73,7 +73,7 @@ class ProblemDone(StrictDict):
 
 
 class Pairs(StrictDict):
-    """The `n` problems that a lane and the baseline have finished, by who is right; `p` is exact McNemar's."""
+    """The `n` problems that a lane and the baseline have finished, by who is right; `p` is exact McNemar, two-sided."""
 
     n: int
     both: int
