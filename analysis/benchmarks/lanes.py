@@ -131,6 +131,14 @@ def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
+def training_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The field `training` of a run's entry: how the model was trained, without the log; no field without a record."""
+    record = {name: value for name, value in checkpoint.record.items() if name != "started_from"}
+    if "measured" in record:
+        record["measured"] = {name: value for name, value in record["measured"].items() if name != "log"}
+    return {"training": record} if record else {}
+
+
 def digest(lanes: Sequence[BenchmarkLane], setup: BenchmarkSetup, problems: int, batch_size: int) -> str:
     """10 hex digits: the same for a run that measures the same on the same kind of machine.
 

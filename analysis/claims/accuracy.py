@@ -369,7 +369,7 @@ CLAIMS = (
             for.""",
         find=_one_token,
         recipes=("ablations", "shipped"),
-        on_real=("real-one-token", "real-merged"),
+        on_real=("real-one-token", "real-merged", "real-ablations"),
     ),
     Claim(
         number=2,
@@ -380,7 +380,7 @@ CLAIMS = (
             {MARGIN:g} point.""",
         find=_sft_loss,
         recipes=("ablations",),
-        first="merged adapters of two block sizes, with and without the SFT loss",
+        on_real=("real-ablations",),
     ),
     Claim(
         number=3,

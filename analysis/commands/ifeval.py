@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers, read_prompts
 from analysis.benchmarks.ifeval_run import METRIC, TASK, Figures, IFEval, figures, rows_of, to_dict, to_table
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, training_of
 from analysis.commands.lanes import add_lane_options, load_lanes, setup_of
 from analysis.commands.shared import described_run, drift_note, machine, run_provenance
 from analysis.decoding.decoder_specs import BASELINE
@@ -107,7 +107,8 @@ def _measure(ifeval: IFEval, checkers: Checkers, folder: Path, provenance: Mappi
                 if ifeval.timed:
                     rows[lane.label]["turn"] = [ifeval.turn(place) for place in range(len(ifeval.prompts))]
                     notes += drift_note(lane.label, rows[lane.label])
-                write_run(folder, {**entries[lane.label], **provenance}, rows[lane.label])
+                entry = {**entries[lane.label], **provenance, **training_of(lane.checkpoint)}
+                write_run(folder, entry, rows[lane.label])
         journal.remove()
     return Measured(rows=rows, ids=[str(entry["id"]) for entry in entries.values()], notes=notes)
 

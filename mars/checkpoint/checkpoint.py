@@ -182,7 +182,7 @@ def _load_adapted(
     if not adapter.gated:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
-        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN]
+        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN] if adapter.fills_masks else None
         model = model.to(place, kind)
         return _engine(model, **known, mask_token_id=mask_token_id, invariant=invariant), tokenizer
     model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
