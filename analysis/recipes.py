@@ -150,6 +150,13 @@ _ALL = (
         0.2,
         "--limit 4 --max-new-tokens 96 --decoders autoregressive,self_speculative/tree",
     ),
+    Recipe(
+        name="real-breakdown",
+        makes="exact decoding of the pretrained model by position, entropy and number of masks",
+        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 3 --output {{runs}}/breakdown-135m.json",
+        hours=0.15,
+        machine=_CORES,
+    ),
     _spec_bench(
         "real-sample",
         "exact decoding and τ = 0.95 on one question of each category, in 96 tokens, on the clock",

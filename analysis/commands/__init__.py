@@ -9,8 +9,8 @@ from importlib import import_module
 from types import ModuleType
 
 COMMANDS = (
-    *("evaluate", "bench", "agree", "card", "columns", "claims", "gpu", "ifeval", "lm-eval", "measured", "report"),
-    *("reproduce", "spec-bench", "sweep"),
+    *("evaluate", "bench", "agree", "breakdown", "card", "columns", "claims", "gpu", "ifeval", "lm-eval", "measured"),
+    *("report", "reproduce", "spec-bench", "sweep"),
 )
 
 
