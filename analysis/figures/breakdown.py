@@ -38,7 +38,7 @@ def breakdown_points(measured: Mapping[str, Any] | None) -> pd.DataFrame:
         return pd.DataFrame()
     counts = {each["block_size"]: each["questions"] for each in measured["results"]}
     usual = counts.get(measured["block_size"]) or next(iter(counts.values()))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for by, edges in (("position", measured["positions"]), ("entropy", measured["entropies"])):
         for place, label in enumerate(_labels(edges, whole=by == "position")):
             rows.append({"by": by, "label": label, **_rate([question[by][place] for question in usual])})

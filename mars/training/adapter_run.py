@@ -184,7 +184,7 @@ def save_adapter(
     model.peft.save_pretrained(output, save_embedding_layers=False)  # or PEFT asks the Hub
     weights = output / WEIGHTS_FILE
     save_file({name: value.bfloat16() for name, value in load_file(weights).items()}, weights, {"format": "pt"})
-    extra = {"mask_embeddings": model.mask_embeddings}
+    extra: dict[str, torch.Tensor] = {"mask_embeddings": model.mask_embeddings}
     if model.head is not None:
         extra |= {"head.up": model.head.up.weight, "head.down": model.head.down.weight}
     if model.masks:
