@@ -96,6 +96,14 @@ def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
+def training_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The field `training` of a run's entry: how the model was trained, without the log; no field without a record."""
+    record = {name: value for name, value in checkpoint.record.items() if name != "started_from"}
+    if "measured" in record:
+        record["measured"] = {name: value for name, value in record["measured"].items() if name != "log"}
+    return {"training": record} if record else {}
+
+
 def _stage(stage: object, checkpoint: Checkpoint) -> object:
     """The stage as the run store has it: an adapter that fills masks counts as MARS."""
     return stage if stage in STAGES else "mars" if checkpoint.supports_masks else None

@@ -327,7 +327,7 @@ CLAIMS = (
             no interval wider.""",
         find=_one_token,
         recipes=("ablations", "shipped"),
-        on_real=("real-one-token", "real-merged"),
+        on_real=("real-one-token", "real-merged", "real-ablations"),
     ),
     Claim(
         number=2,
@@ -338,7 +338,7 @@ CLAIMS = (
             {MARGIN:g} point.""",
         find=_sft_loss,
         recipes=("ablations",),
-        first="merged adapters of two block sizes, with and without the SFT loss",
+        on_real=("real-ablations",),
     ),
     Claim(
         number=3,

@@ -23,6 +23,7 @@ from analysis.benchmarks.ifeval import (
     to_dict,
     to_table,
 )
+from analysis.benchmarks.lanes import training_of
 from analysis.commands import print_json
 from analysis.commands.lanes import add_lane_options, described_benchmark, load_lanes, setup_of
 from analysis.commands.shared import described_run, drift_note, machine, run_provenance
@@ -119,7 +120,7 @@ def _measured(
             if benchmark.timed:
                 found["turn"] = [place // benchmark.turn_size for place in range(len(found))]
                 notes += drift_note(lane.label, found)
-            write_run(folder, {**entries[lane.label], **provenance}, found)
+            write_run(folder, {**entries[lane.label], **provenance, **training_of(lane.checkpoint)}, found)
             rows[lane.label] = found
         journal.remove()
     return rows, notes

@@ -50,12 +50,24 @@ def run(options: argparse.Namespace) -> None:
             runs=runs,
             table=measure(runs, read_published(), progress=bar.update),
             pass_times=pass_times,
+            breakdown=_breakdown(folder),
             categories=categories,
         )
     for sentence in runs.problems:
         sys.stderr.write(f"left out: {sentence}\n")
     page, *tables = write_report(out, evidence, sections(evidence))
     sys.stdout.write(f"{page}: {len(runs.entries)} runs, {len(tables)} figures with numbers\n")
+
+
+def _breakdown(folder: Path) -> dict[str, Any] | None:
+    """The first file of `analysis breakdown` in the run store."""
+    for path in sorted(folder.glob("breakdown-*.json")):
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} must be a file that analysis breakdown wrote: {error}") from error
+        return found
+    return None
 
 
 def _pass_times(given: Path | None) -> dict[str, Any] | None:

@@ -132,11 +132,12 @@ class RunProvenance:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunEntry(RunSetting, RunProvenance):
-    """One run of the index."""
+    """One run of the index. `training` is the training record of its model without the log, where a run keeps it."""
 
     __pydantic_config__ = _OPEN
 
     id: Annotated[str, AfterValidator(_plain_name)]
+    training: dict[str, Any] | None = None
 
 
 OPTIONAL = ("harness", "judged")

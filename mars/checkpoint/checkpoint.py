@@ -185,7 +185,7 @@ def _load_adapted(
     if not adapter.gated:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
-        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN]
+        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN] if adapter.fills_masks else None
         known |= {"mask_token_id": mask_token_id}
         model = model.to(place, _held(kind))
     else:

@@ -210,6 +210,7 @@ def test_the_command(
     exact = entries[found["ids"][2]]
     assert (exact["tasks"], exact["problems"], exact["timed"]) == (["ifeval"], 3, False)
     assert exact["harness"]["checked_by"] == checkers.by
+    assert exact["training"] == {"stage": "mars", "block_size": 4, "sft_loss": True}
     rows = store.rows(exact["id"])
     asked_for = prompt(instruction_id_list=["punctuation:no_comma"], kwargs=[{}])
     assert [(right,) for right in rows["correct"]] == [checkers.followed(asked_for, text) for text in rows["text"]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.claims import ClaimVerdict
+from analysis.claims import CLAIMS, ClaimVerdict, read_evidence
 
 
 def proposals(agreeing: dict[int, float], score: float = 0.97, each: int = 400) -> pd.DataFrame:
@@ -107,6 +108,27 @@ def test_sft_loss_compares_models_that_saw_equally_much(find: Any, make: Any, ma
     runs = [make(mars(size, loss=loss)) for loss in (True, False) for size in (4, 8, 16)]
     finding = find(2, [shipped, *runs])
     assert {run.model.examples for run in finding.runs} == {100}
+
+
+def test_adapters_of_a_real_model_are_compared_like_tiny_models(fabricate: Any, make: Any) -> None:
+    """Merged adapters that saw equally much, beside a shipped one that does not say; AR by twice as much plain SFT."""
+    real = {"parameters": 140_000_000, "base": "b" * 16}
+    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16, "parameters": 135_000_000}
+    shipped = {**fabricate.model("shipped", "mars", 4, None), **real, "examples": None}
+    double = {**fabricate.model("double", "sft", None, None), **real, "examples": 576}
+    runs = [make({**base, "examples": None}), make(double), make(shipped, "sliding_window", accuracy=0.85)]
+    for size, loss, accuracy in ((4, True, 0.9), (8, True, 0.9), (4, False, 0.8), (8, False, 0.6)):
+        adapter = {**fabricate.model(f"{size}{loss}", "mars", size, loss), **real, "examples": 288}
+        runs.append(make(adapter, "sliding_window", accuracy=accuracy))
+    evidence = read_evidence(fabricate.store(runs), Path("nowhere"), real=True)
+    first, second = (next(claim for claim in CLAIMS if claim.number == number).find(evidence) for number in (1, 2))
+    assert second.verdict is ClaimVerdict.HOLDS
+    assert {run.model.examples for run in second.runs} == {288}
+    against = [row.compared["AR"].split(",")[0] for row in first.comparisons]
+    assert against.count("double (compute-matched)") == 2
+    assert against.count("base (start)") == 3
+    assert first.verdict is ClaimVerdict.FAILS, "the shipped one is behind"
+    assert not first.needs
 
 
 # Claim 3

@@ -147,4 +147,4 @@ def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, 
     assert "On the real model: holds." in page
     row = next(line for line in page.splitlines() if line.startswith("| 1 | "))
     assert row.count("**") == 4
-    assert "- 2: first, merged adapters" in page
+    assert "- 2: `python -m analysis ifeval --checkpoint runs/real-ablations/merged-b4 " in page
