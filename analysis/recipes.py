@@ -153,7 +153,7 @@ _ALL = (
     Recipe(
         name="real-breakdown",
         makes="exact decoding of the pretrained model by position, entropy and number of masks",
-        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 3 --output {{runs}}/breakdown-135m.json",
+        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 2 --output {{runs}}/breakdown-135m.json",
         hours=0.15,
         machine=_CORES,
     ),

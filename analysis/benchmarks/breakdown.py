@@ -1,8 +1,8 @@
 """Where exact decoding gains its tokens: by position in the answer, by entropy of the model, by number of masks.
 
 The first turn of each question is answered by AR, whose passes tell the entropy of each prediction, and exactly with
-several block sizes. These write AR's text and differ in where their passes begin. Tokens of one kind over the passes
-that begin with one of them are the tokens per forward of that kind.
+several block sizes. These write AR's text and differ in where their passes end: at the token whose draft was wrong, or
+that had none. Tokens of one kind over the passes that end with one of them are the tokens per forward of that kind.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mars.decoding.method import Row
 from mars.decoding.pool import Pool
 from mars.metrics import COUNTED
 
-LAYOUT = "tree"
-"""Masks alone: nothing is copied from the text."""
+LAYOUT = "quadratic"
+"""Masks alone, and all of them in every pass: nothing is copied from the text, and no price of columns decides."""
 POSITIONS = (0, 8, 16, 32, 64, 128)
 ENTROPIES = (0.0, 0.01, 0.1, 0.5, 1.0, 2.0)
 """The least of each bin, in tokens and in nats."""
@@ -33,10 +33,10 @@ PLACES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """The ids of an answer, the positions in it at which passes begin, and the score of what was accepted first."""
+    """The ids of an answer, the places of the last tokens of its passes, and the score of their first."""
 
     ids: tuple[int, ...]
-    starts: tuple[int, ...]
+    ends: tuple[int, ...]
     scores: tuple[float, ...]
 
 
@@ -99,14 +99,14 @@ def walks(
     found: list[tuple[list[int], list[int], list[float]]] = [([], [], []) for _ in prompts]
     while (record := pool.step()) is not None:
         for part in record.rows:
-            ids, starts, scores = found[part.row]
+            ids, ends, scores = found[part.row]
             if record.phase in COUNTED:
-                starts.append(part.start)
+                ends.append(part.start + part.accepted - 1)
                 scores.append(part.proposals[0].score)
                 ids += part.accepted_ids
             if progress is not None and part.finish_reason is not None:
                 progress(1)
-    return [Walk(ids=tuple(ids), starts=tuple(starts), scores=tuple(scores)) for ids, starts, scores in found]
+    return [Walk(ids=tuple(ids), ends=tuple(ends), scores=tuple(scores)) for ids, ends, scores in found]
 
 
 def _counts(question: Question, walk: Walk, ids: Sequence[int], entropies: Sequence[float]) -> dict[str, Any]:
@@ -117,18 +117,18 @@ def _counts(question: Question, walk: Walk, ids: Sequence[int], entropies: Seque
         "number": question.number,
         "category": question.category,
         "tokens": len(walk.ids),
-        "passes": len(walk.starts),
+        "passes": len(walk.ends),
         "same": walk.ids == tuple(ids),
-        "position": _binned(POSITIONS, range(len(walk.ids)), walk.starts),
-        "entropy": _binned(ENTROPIES, entropies[:known], [start for start in walk.starts if start < known]),
+        "position": _binned(POSITIONS, range(len(walk.ids)), walk.ends),
+        "entropy": _binned(ENTROPIES, entropies[:known], [end for end in walk.ends if end < known]),
     }
 
 
-def _binned(edges: Sequence[float], values: Sequence[float], starts: Sequence[int]) -> list[tuple[int, int]]:
-    """Tokens and passes of each bin; `values` are those of the tokens, and `starts` the tokens that begin a pass."""
+def _binned(edges: Sequence[float], values: Sequence[float], ends: Sequence[int]) -> list[tuple[int, int]]:
+    """Tokens and passes of each bin; `values` are those of the tokens, and `ends` the tokens that end a pass."""
     tokens, passes = [0] * len(edges), [0] * len(edges)
     for value in values:
         tokens[bisect_right(edges, max(value, edges[0])) - 1] += 1
-    for start in starts:
-        passes[bisect_right(edges, max(values[start], edges[0])) - 1] += 1
+    for end in ends:
+        passes[bisect_right(edges, max(values[end], edges[0])) - 1] += 1
     return list(zip(tokens, passes, strict=True))

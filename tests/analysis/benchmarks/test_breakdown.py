@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.benchmarks.breakdown import ENTROPIES, POSITIONS, breakdown
+from analysis.benchmarks.breakdown import ENTROPIES, LAYOUT, POSITIONS, breakdown
 from analysis.benchmarks.questions import Question
 from analysis.figures import breakdown_points
 from mars.checkpoint import Checkpoint
@@ -36,6 +36,11 @@ def test_the_counts_are_those_of_each_answer_alone(tiny: Checkpoint, questions: 
             unsure = sum(entropy >= ENTROPIES[-1] for entropy in entropies)
             assert counts["entropy"][-1][0] == unsure
             assert sum(tokens for tokens, _ in counts["entropy"]) == len(ids)
+            drafted = DecodingSettings(max_new_tokens=20, layout=LAYOUT, block_size=result["block_size"])
+            passes = list(DECODERS["self_speculative"](tiny.engine, [prompt], drafted))
+            parts = [record.rows[0] for record in passes if record.phase in COUNTED]
+            ends = [entropies[part.start + part.accepted - 1] for part in parts]
+            assert counts["entropy"][-1][1] == sum(entropy >= ENTROPIES[-1] for entropy in ends)
             assert sum(passes for _, passes in counts["entropy"]) == counts["passes"]
 
 

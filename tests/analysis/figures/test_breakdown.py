@@ -22,7 +22,7 @@ MEASURED: dict[str, Any] = {
 }
 
 
-def test_each_bin_has_its_tokens_over_the_passes_that_begin_in_it() -> None:
+def test_each_bin_has_its_tokens_over_the_passes_that_end_in_it() -> None:
     points = figures.breakdown_points(MEASURED).set_index(["by", "label"])
     assert points["tokens_per_forward"].to_dict() == {
         ("position", "1–8"): 2.0,
