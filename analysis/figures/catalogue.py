@@ -110,6 +110,16 @@ DESCRIPTIONS = {
         recipes=("real-batches",),
         in_tradeoffs=False,
     ),
+    "breakdown": Description(
+        title="Where masks gain, on a real model",
+        question="Which tokens do masks write, and with how many masks and how much training?",
+        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench, with a draft from every mask in every "
+        "pass (layout quadratic), whatever that costs: tokens of a kind over the passes that end with one of them, for "
+        "a pass ends where a draft is wrong. The dashed line is AR. The adapter was trained with 6 masks. Intervals "
+        "resample the questions.",
+        recipes=("real-breakdown",),
+        in_tradeoffs=False,
+    ),
     "reliability": Description(
         title="Do the scores mean what they say?",
         question="How often is a proposal right, given its score?",
