@@ -13,8 +13,8 @@ from pathlib import Path
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.decoding.controller import NOTHING, Choice, Controller, Goodput
-from mars.decoding.layouts import Layout
 from mars.decoding.method import Row
+from mars.decoding.trees import Layout
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
 from mars.serve.metrics import Metrics
