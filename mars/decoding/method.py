@@ -391,7 +391,7 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
     """The window of so many drafts, with a group of masks behind each of their prefixes (`masks.verification_tree`)."""
     window = window_of(batch, drafts + (drafts + 1) * masks)
     window.ids_RQ[:, batch.pending + drafts :] = mask_token_id
-    depths_Q, sees_QQ = verification_tree(batch.pending, drafts, masks, window.ids_RQ.device)
+    depths_Q, sees_QQ = verification_tree(batch.pending, (masks,) * (drafts + 1), window.ids_RQ.device)
     positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
     return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
 

@@ -64,7 +64,7 @@ from mars.decoding.trees import (
     reach_of,
 )
 from mars.engine import Engine
-from mars.engine.masks import tree_of
+from mars.engine.masks import verification_tree
 from mars.engine.window import Window
 from mars.records import Phase, Source
 
@@ -156,7 +156,7 @@ class SelfSpeculative(Method):
             window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
         if not any(any(plan.masks) for plan in plans):
             return window
-        trees = [tree_of(batch.pending, plan.masks, device) for plan in plans]
+        trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
         missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
         pairs = list(zip(trees, missing, strict=True))
         depths_RQ = torch.stack([functional.pad(depths_Q, (left, 0)) for (depths_Q, _), left in pairs])

@@ -58,26 +58,18 @@ def _streams(length: int, block_size: int, noisy_start: int, device: torch.devic
     return position, torch.arange(len(position), device=device) >= length
 
 
+@lru_cache(maxsize=512)
 def verification_tree(
-    pending: int, drafts: int, masks: int, device: torch.device | None = None
+    pending: int, masks: tuple[int, ...], device: torch.device | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Columns of a pass that verifies K drafts and goes on with M masks behind each of their K + 1 prefixes.
+    """Columns of a pass that verifies K drafts and goes on with `masks[j]` masks behind the first j of them, j = 0 … K.
 
     Section 4.6: first the chain, `pending` real tokens, the last of which is the root, then the drafts; then the groups
-    j = 0 … K, whose masks stand behind draft j. The chain is causal and sees no mask; a group sees the real tokens, the
-    first j drafts, and itself causally.
+    of masks. The chain is causal and sees no mask; a group sees the real tokens, the first j drafts, and itself
+    causally.
 
     Returns: depths [Q] behind the root (0: the root itself) and who sees whom, bool [Q, Q] (row: query), Q = pending +
-    K + (K + 1) M. They are shared: do not write to them.
-    """
-    return tree_of(pending, (masks,) * (drafts + 1), device)
-
-
-@lru_cache(maxsize=512)
-def tree_of(pending: int, masks: tuple[int, ...], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """As `verification_tree`, with `masks[j]` masks behind the first j drafts; there are one fewer drafts than groups.
-
-    Returns: as `verification_tree`; Q = pending + K + the sum of `masks`.
+    K + the sum of `masks`. They are shared: do not write to them.
     """
     drafts = len(masks) - 1
     chain = torch.arange(1 - pending, drafts + 1)

@@ -22,7 +22,7 @@ def causal(starts: list[int], columns: int) -> Window:
 
 def tree(starts: list[int]) -> Window:
     """Two drafts, two masks behind each prefix; a row that starts below 0 is nothing but padding."""
-    depths_Q, sees_QQ = verification_tree(1, 2, 2)
+    depths_Q, sees_QQ = verification_tree(1, (2, 2, 2))
     steps_Q = torch.arange(1, len(depths_Q) + 1)
     slots_RQ = torch.stack([start + steps_Q if start >= 0 else torch.zeros_like(steps_Q) for start in starts])
     return Window(

@@ -95,7 +95,7 @@ def last_of_many(model: PreTrainedModel) -> torch.Tensor:
 
 
 def tree(start: int) -> Window:
-    depths_Q, sees_QQ = verification_tree(1, 4, 4)
+    depths_Q, sees_QQ = verification_tree(1, (4,) * 5)
     return Window(
         ids_RQ=TOKENS[None, start : start + len(depths_Q)].clone(),
         slots_RQ=start + 1 + torch.arange(len(depths_Q))[None],

@@ -86,6 +86,6 @@ def test_a_group_of_masks_reads_its_prefix_and_itself(pending: int, drafts: int,
             return key[1] <= (query[1] if query[0] < 0 else query[0])
         return key[0] == query[0] and key[1] <= query[1]
 
-    depths, sees = verification_tree(pending, drafts, masks)
+    depths, sees = verification_tree(pending, (masks,) * (drafts + 1))
     assert depths.tolist() == [depth for _, depth in columns]
     assert sees.tolist() == [[reads(query, key) for key in columns] for query in columns]
