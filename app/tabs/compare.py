@@ -16,7 +16,8 @@ from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
 from app.models.sentences import complete
-from app.runs.run import Run, to_json
+from app.runs.run import Run
+from app.runs.what_if import page_document
 from app.scheduling.sessions import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab, lane_row, threshold
 from app.tabs.lane_row import LaneRow
@@ -133,7 +134,7 @@ class Tab:
         page.unload(self._leave)
 
     def keep(self, kept: Component) -> None:
-        """Write each finished run to the component `kept`, as a document."""
+        """Write each finished run to the component `kept`, as the page opens it."""
         ended = [self.run, self.stop, self.history, kept]
         self.stage.submit(self._ended, self.history, ended, queue=False, **QUIET)
 
@@ -268,7 +269,7 @@ class Tab:
         run = self.runner.result(str(request.session_hash), identity)
         if run is None or any(run.id == other.id for other in history):
             return *buttons, gr.skip(), gr.skip()
-        return *buttons, [*history, run][-KEPT_RUNS:], to_json(run)
+        return *buttons, [*history, run][-KEPT_RUNS:], page_document(run)
 
     def _stop(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))

@@ -11,7 +11,8 @@ from app.compare.generation import Answer, GenerateRequest, generate
 from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
 from app.compare.problems import is_right
 from app.compare.runner import Runner
-from app.runs.run import RunQuestion, to_json
+from app.runs.run import RunQuestion
+from app.runs.what_if import page_document
 from app.tradeoffs.card import why_not
 from app.tradeoffs.run_cache import Store
 from app.tradeoffs.samples import Entry, entry_of, problem_of, row_of
@@ -29,7 +30,7 @@ STOPPED = "Writing was stopped before the end."
 
 
 def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
-    """Yield sentences under `progress`, and last the document of the `run`, for the Step through tab.
+    """Yield sentences under `progress`, and last the `run` as the Step through tab opens it.
 
     Raises:
         ValueError: one sentence why it cannot be generated here, or not now.
@@ -78,4 +79,4 @@ def _document(lane: Lane, problem: Problem, stored: str) -> str:
     lane.right = is_right(problem, lane.text)
     question = RunQuestion(prompt=problem.prompt, max_new_tokens=lane.settings.max_new_tokens)
     note = SAME if lane.text == stored else OTHER
-    return to_json(keep(uuid4().hex, question, [lane], note=note))
+    return page_document(keep(uuid4().hex, question, [lane], note=note))

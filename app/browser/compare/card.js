@@ -1,6 +1,7 @@
 // The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
 // why it was accepted or refused.
 
+import { isSurerWhenLower } from "../shared/decoders.js";
 import { announce, button, make, put, tooltip } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
 import { alternativeNode, cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
@@ -51,7 +52,7 @@ export class TokenCard {
 
   weigh(lane, score, threshold) {
     const name = scoreName(lane);
-    const unit = lane.score === "entropy" ? " nats" : "";
+    const unit = isSurerWhenLower(lane.score) ? " nats" : "";
     this.numbers.textContent = `${name[0].toUpperCase()}${name.slice(1)} ${score.toFixed(4)}${unit} · ${thresholdName(threshold)}`;
     this.bar.style.width = `${100 * sureness(score, lane.score)}%`;
     this.mark.hidden = threshold === null;
@@ -118,6 +119,6 @@ function boundary(lane, { tokens, ghosts, reasons }) {
   const [piece, score] = ghosts[0];
   const next = `“${visiblePiece(piece)}”`;
   if (reason === "wrong draft") return ` The pass ends here: the draft before ${next} was wrong.`;
-  const sign = lane.score === "entropy" ? ">" : "<";
+  const sign = isSurerWhenLower(lane.score) ? ">" : "<";
   return ` The pass ends here: ${next} had ${score.toFixed(4)} ${sign} τ.`;
 }
