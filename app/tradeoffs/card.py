@@ -127,7 +127,7 @@ def _measure(row: Row, name: str) -> dict[str, str]:
     value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
     low, high = sorted(ends)
     if name == "speedup" and not missing(row.get("over")):
-        label = f"Against AR in the same turns ({row['over']})"
+        label = f"Against AR, measured in turn with it ({row['over']})"
     return {
         "label": label[0].upper() + label[1:],
         "value": f"{value:{form}}{unit}",
