@@ -125,7 +125,7 @@ def test_blocks_are_drawn_as_long_as_the_slider_says(course: Page) -> None:
     turn(course, 5)
     slide(course, "Length", "1")
     slide(course, "Block size", "4")
-    assert course.locator(".lens-learn-matrix tr").count() == 32
+    assert course.locator(".lens-learn-matrix tr").count() == 33
     assert course.locator(".lens-learn-slider", has_text="Length").inner_text().split()[-1] == "16"
     slide(course, "Length", "0")
     assert course.locator(".lens-learn-slider", has_text="Block size").inner_text().split()[-1] == "4"

@@ -1,6 +1,7 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
+import { plural } from "../shared/tokens.js";
 import { acceptedAt } from "../shared/what-if.js";
 import { button, proposals, slider, visible, walk, written } from "./parts.js";
 
@@ -112,9 +113,9 @@ const thresholdPage = {
   text: [
     "How sure is sure enough? The threshold τ decides. From the left, a proposal is accepted while its score reaches " +
       "τ; the first that does not ends the pass, and what stands behind it is thrown away, however sure it was.",
-    "The first proposal needs no score: it is the token that the model would have written anyway. At τ = 1 a " +
-      "pass gains hardly more than that one token. (This page and the next show a small model with seven masks, whose " +
-      "answers can be checked.)",
+    "The first proposal needs no score: it is the token that the model would have written anyway. At τ\u00a0=\u00a01 " +
+      "a pass gains hardly more than that one token. (This page and the next show a small model with seven masks, " +
+      "whose answers can be checked.)",
   ],
   answer: "τ says how sure is sure enough, from the left, up to the first that is not.",
   task: "For one pass, find a τ that accepts exactly three tokens, and one that accepts at least three more.",
@@ -218,6 +219,8 @@ const trainingPage = {
     };
     const draw = () => {
       const table = make("table", "", "", { "aria-label": "Who reads whom: rows are queries, columns are keys" });
+      const heads = ["clean text", "masks"].map((name) => make("th", "", name, { scope: "colgroup", colspan: state.length }));
+      table.append(put(make("tr"), make("td", "corner"), ...heads));
       mask().reads.forEach((read, query) => {
         const row = make("tr", "", "", { "data-query": query, tabindex: 0 });
         row.append(make("th", "", name(query), { scope: "row" }));
@@ -232,7 +235,7 @@ const trainingPage = {
         for (const event of ["pointerenter", "focus", "click"]) row.addEventListener(event, () => point(query));
         table.append(row);
       });
-      canvas.replaceChildren(table);
+      canvas.replaceChildren(make("p", "lens-learn-source", "A dot: this row reads this column."), table);
       const part = state.loss ? (1 + 1 / state.block) / 2 : 1 / state.block;
       const formula = state.loss ? "(1 + 1/B)/2" : "1/B";
       share.textContent = `Share of the training signal that is like one token at a time: ${formula} = ${(100 * part).toFixed(0)} %`;
@@ -296,7 +299,8 @@ const cachePage = {
     };
     const on = checkbox(true, draw);
     const toggle = put(make("label", "lens-learn-check"), on, " keep keys and values");
-    put(stage, put(make("div", "lens-learn-controls"), toggle), chart, told);
+    const axis = make("p", "lens-learn-source", "A bar for each pass: the positions that it reads.");
+    put(stage, put(make("div", "lens-learn-controls"), toggle), chart, axis, told);
     draw();
     return toggle;
   },
@@ -310,8 +314,8 @@ const widthPage = {
     "Each column of a pass is a position that the model reads: a token or a mask. Whatever their number, the pass " +
       "fetches every weight from memory once, and for one column it does little else. More columns use the same " +
       "weights again while they are at hand. So the second column is nearly free, and the eighth still cheap.",
-    "At some width the computing itself takes the time, and each further column costs its share. Where that begins is " +
-      "a matter of the machine: a GPU takes hundreds of columns, a processor with few cores a dozen.",
+    "At some width the computing itself takes the time, and each further column costs its share. Where that " +
+      "begins depends on the machine: a GPU takes hundreds of columns, a processor with few cores a dozen.",
   ],
   answer: "A pass fetches the weights once, however many columns use them; up to a width, columns are cheap.",
   task: "Find the widest pass that takes less than twice as long as a pass of one column.",
@@ -375,8 +379,8 @@ const exactPage = {
       text.replaceChildren(written(exact, to));
       window_.replaceChildren(proposals(pass, { kept: true }));
       told.textContent = drafts
-        ? `${right} of ${drafts} ${drafts === 1 ? "draft" : "drafts"} accepted, plus one token: ${pass.accepted} in this pass.`
-        : `No draft to check: ${pass.accepted} in this pass.`;
+        ? `${right} of ${plural(drafts, "draft")} accepted, and one token more: ${plural(pass.accepted, "token")} in this pass.`
+        : `No draft to check: ${plural(pass.accepted, "token")} in this pass.`;
       if (right < drafts) done();
     });
     const compared =
@@ -394,8 +398,8 @@ export const PAGES = [oneTokenPage, obviousPage, windowPage, thresholdPage, lowT
 export const SUMMARY = {
   title: "What you have seen",
   text:
-    "Now the problem of lessons 4 and 5 in Compare: AR, MARS with a threshold and MARS exact write it side by side. " +
-    "Press Run, and move τ while they write.",
+    "The link below opens Compare with the problem of lessons 4 and 5: AR, MARS with a threshold and MARS exact answer " +
+    "it side by side. Press Run, and move τ while they write.",
   invitation: "Try it in Compare",
   address: ({ task, seed }) => `?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`,
 };
