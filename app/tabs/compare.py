@@ -34,6 +34,8 @@ _SETTINGS = (
     '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
     "Settings</button>"
 )
+_NEXT_RUN = '<p class="lens-next-run" role="status">τ and the pace act at once; other changes act on the next run.</p>'
+"""Shown while a run is on (app/browser/compare/stage.js)."""
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
 
@@ -98,6 +100,7 @@ class Tab:
     def _settings_panel(self, first: Pair, note: str) -> None:
         """The panel of settings, open or closed; the browser remembers which (browser/compare/controls.js)."""
         self.models = ModelsControl(self.pairs, note)
+        gr.HTML(html_template=_NEXT_RUN, apply_default_css=False)
         with gr.Row(elem_classes="lens-knobs"):
             self.pace = gr.Radio(
                 list(PACES.items()),

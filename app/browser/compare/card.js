@@ -82,11 +82,14 @@ export class TokenCard {
   place(token) {
     const spot = token.getClientRects()[0] ?? token.getBoundingClientRect();
     const frame = this.host.getBoundingClientRect();
-    const width = this.root.offsetWidth;
-    const left = Math.min(Math.max(0, spot.left - frame.left - 12), Math.max(0, frame.width - width));
-    const above = spot.top - this.root.offsetHeight - 10;
-    const top = above > 0 ? above : spot.bottom + 10;
-    this.root.style.left = `${left}px`;
+    const { offsetWidth: width, offsetHeight: height } = this.root;
+    const above = spot.top - height - 10;
+    const below = spot.bottom + 10;
+    const beside = above <= 0 && below + height > window.innerHeight; // a small window
+    const right = spot.right + 10 + width <= frame.right;
+    const from = !beside ? spot.left - 12 : right ? spot.right + 10 : spot.left - width - 10;
+    const top = beside ? Math.max(0, window.innerHeight - height - 8) : above > 0 ? above : below;
+    this.root.style.left = `${Math.min(Math.max(0, from - frame.left), Math.max(0, frame.width - width))}px`;
     this.root.style.top = `${top - frame.top}px`;
   }
 }
