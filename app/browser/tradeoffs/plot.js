@@ -16,7 +16,7 @@ const QUIET = { displaylogo: false, responsive: false, plotlyServerURL: "", mode
 
 // A series without the names of its marks, for which a phone has no room.
 function unnamed(trace) {
-  return trace.customdata ? { ...trace, mode: trace.mode?.replace("+text", "") } : trace;
+  return trace.customdata && trace.mode ? { ...trace, mode: trace.mode.replace("+text", "") } : trace;
 }
 
 export class TradePlot {
