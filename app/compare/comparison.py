@@ -205,9 +205,9 @@ def _closing(lanes: Sequence[Lane]) -> stream.Message:
     tokens, passes = _count(first.tally.tokens, "token"), _count(first.tally.passes, "pass", "passes")
     briefly = [f"{lane.title}: {lane.tally.tokens} in {lane.tally.passes}." for lane in others]
     wrote = " ".join((f"{first.title}: {tokens} in {passes}.", *briefly))
-    if not any(lane.tally.tokens for lane in lanes):
-        return stream.state("stopped", "Stopped before the first token.")
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
+    if cancelled and not any(lane.tally.tokens for lane in lanes):
+        return stream.state("stopped", "Stopped before the first token.")
     return stream.state("stopped", f"Stopped. {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
 
 

@@ -1,6 +1,7 @@
-// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the
-// run that ended last, as Python opens it (app/runs/what_if.py). "lens:step" {run: its id, lane: key, number: of the pass} asks to step through
-// one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each is in `live`.
+// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
+// ended last, as Python opens it (app/runs/what_if.py). "lens:step" {run: its id, lane: key, number: of the pass} asks to
+// step through one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each
+// is in `live`.
 
 import { announce, keep, kept } from "./dom.js";
 import { hearValue, Questions } from "./messages.js";
