@@ -36,17 +36,20 @@ class Traffic:
     bytes_per_second: float | None = None
 
     @classmethod
-    def of(cls, model: PreTrainedModel, *, measured: bool = True) -> Traffic:
-        """The traffic of a model with grouped-query attention; with `measured` its device is timed now."""
+    def of(cls, model: PreTrainedModel, *, measured: bool = True, quantised: bool = False) -> Traffic:
+        """The traffic of a model with grouped-query attention; with `measured` its device is timed now.
+
+        `quantised`: its weights are read in 8 bits.
+        """
         rate = {"cuda": copy_bytes_per_second, "cpu": read_bytes_per_second}.get(model.device.type)
         config = model.config
         head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+        weights = sum(parameter.numel() for parameter in model.parameters())
         embedding = model.get_input_embeddings().weight
         if embedding is not model.get_output_embeddings().weight:
-            weights -= embedding.numel() * embedding.element_size()
+            weights -= embedding.numel()
         return cls(
-            weight_bytes=weights,
+            weight_bytes=weights * (1 if quantised else embedding.element_size()),
             position_bytes=2 * config.num_hidden_layers * config.num_key_value_heads * head * embedding.element_size(),
             bytes_per_second=rate(model.device) if measured and rate is not None else None,
         )

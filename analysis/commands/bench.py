@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     cases = cases_of(specs, models, settings, plan.prompts())
     if options.llama_cpp:
         cases.append(llama_cpp_case(options.llama_cpp, cases[0].prompts, settings))
-    traffic = Traffic.of(models.plain)
+    traffic = Traffic.of(models.plain, quantised=checkpoint.dtype == "int8")
     total = len(cases) * (plan.repeats + 1) * len(plan.batch_sizes)
     with tqdm(total=total, unit="round", file=sys.stderr) as bar:
         results = bench(cases, plan, traffic, bar.update)

@@ -50,13 +50,29 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Faster:
+    """AR's seconds per further token over those of a lane, for the same arrivals: what one user gains.
+
+    The geometric mean over `n` questions, each of them the mean of its arrivals, with Student's 95 % interval.
+    """
+
+    __pydantic_config__ = STRICT
+
+    n: Annotated[int, Field(ge=2)]
+    value: Positive
+    low: Positive
+    high: Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A lane under one trace of arrivals.
 
     `load` is the rate as a share of saturation, or `bursts`; `offered` is in requests a second, `goodput` in requests
     answered in time a second. `ttft` is the time to the first token, `tpot` that of each further one; None if no
     request got so far. `wrong` counts texts that differ from AR's though they must not; `right` of the `judged` answers
-    are correct. `against_ar` is None for AR itself, if no answer is judged, and in load tests older than the field.
+    are correct. `against_ar` is None for AR itself, if no answer is judged, and in load tests older than the field;
+    `faster` is None for AR itself, with fewer than two questions, and in older load tests.
     """
 
     __pydantic_config__ = STRICT
@@ -74,7 +90,8 @@ class Outcome:
     right: Count
     judged: Count
     against_ar: Annotated[Changes | None, Field(exclude_if=lambda changes: changes is None)] = None
-    """Left out where there is none, so that older files keep the names that their contents give them."""
+    faster: Annotated[Faster | None, Field(exclude_if=lambda faster: faster is None)] = None
+    """Both are left out where there is none, so that older files keep the names that their contents give them."""
 
     @property
     def in_time(self) -> int:

@@ -134,8 +134,10 @@ class BoardLane:
 
     def _decode(self, problems: Mapping[int, Problem], settings: DecodingSettings) -> Iterator[ForwardPass]:
         from mars.decoding import DECODERS  # late: it reads torch, and the page is up before that
+        from mars.engine.workers import computed
 
         prompts = [
             prompt_ids(self.checkpoint, problem.prompt, settings.max_new_tokens) for problem in problems.values()
         ]
-        return DECODERS[self.decoder](self.checkpoint.engine, prompts, settings, self.control)
+        engine = self.checkpoint.engine
+        return computed(engine.device, DECODERS[self.decoder](engine, prompts, settings, self.control))

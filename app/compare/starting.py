@@ -64,6 +64,7 @@ def start(
     """
     from mars.decoding import DECODERS, METHODS  # late: they read torch, and the page is up before that
     from mars.decoding.service import LONGEST, service_of
+    from mars.engine.workers import computed
     from mars.serve.remote import RemoteCheckpoint, records
 
     if decoder not in decoders.TABLE:
@@ -73,7 +74,7 @@ def start(
     if decoder in METHODS and settings.use_cache and len(ids) + settings.max_new_tokens <= LONGEST:
         service = service_of(checkpoint.engine, min(places, MOST_ROWS), number)
         return service.submit(decoder, ids, settings, control, AHEAD)
-    return DECODERS[decoder](checkpoint.engine, [ids], settings, control)
+    return computed(checkpoint.engine.device, DECODERS[decoder](checkpoint.engine, [ids], settings, control))
 
 
 def is_shared(records: Iterator[ForwardPass]) -> bool:

@@ -140,6 +140,7 @@ def _warm_up(checkpoint: Checkpoint) -> None:
     from mars.config import DecodingSettings
     from mars.decoders import BASELINE, EXACT, USUAL
     from mars.decoding import DECODERS
+    from mars.engine.workers import computed
 
     block_size = max(2, checkpoint.usual_block_size)
     tokens = {BASELINE: WARM_UP_TOKENS}
@@ -149,5 +150,5 @@ def _warm_up(checkpoint: Checkpoint) -> None:
     for name, most in tokens.items():
         fits = min(most, checkpoint.engine.context_length - len(prompt))
         settings = DecodingSettings(block_size=block_size, max_new_tokens=max(fits, 1))
-        for _ in DECODERS[name](checkpoint.engine, [prompt], settings):
+        for _ in computed(checkpoint.engine.device, DECODERS[name](checkpoint.engine, [prompt], settings)):
             pass

@@ -30,6 +30,8 @@ from mars.decoders import Needs
 from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
 from mars.engine.linear import bfloat16_is_faster
+from mars.engine.quantised import missing
+from mars.engine.workers import release
 
 __all__ = ["Checkpoint", "CheckpointError", "load_checkpoint"]
 
@@ -122,10 +124,9 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Load a folder, a Hub id, a GGUF file, a named base or the folder of an adapter (mars/checkpoint/sources.py).
 
-    `dtype` is auto, float32 or bfloat16; auto is as `choose_dtype` says. `device` is auto, cpu or cuda; auto is CUDA
-    where there is one. `base` is the source of an adapter's base, by default the one it was trained on; one with other
-    weights is refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` reports how far it
-    is.
+    `dtype` is auto, float32, bfloat16 or int8 (`choose_dtype`). `device` is auto, cpu or cuda; auto is CUDA where there
+    is one. `base` is the source of an adapter's base, by default the one it was trained on; one with other weights is
+    refused without `allow_other_base`. `invariant` is that of `ModelEngine`. `progress` reports how far it is.
 
     Checkpoints with the same weights, dtype and device share one `engine.model` as long as one of them is there: it is
     to be read, not to be changed.
@@ -145,6 +146,7 @@ def load_checkpoint(
         engine, tokenizer = _load_adapted(folder, home, kind, place, invariant)
     else:
         engine, tokenizer = _load_plain(folder, name, record, kind, place, invariant)
+    release()
     return Checkpoint(
         name=name,
         engine=engine,
@@ -162,11 +164,12 @@ def _load_plain(
     tokenizer = _load_fitting_tokenizer(folder, config.vocab_size)
     mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
     engine = _engine(
-        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, kind)),
+        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, _held(kind))),
         **_token_ids(folder, tokenizer),
         mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
         diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
         invariant=invariant,
+        quantised=kind == torch.int8,
     )
     return engine, tokenizer
 
@@ -178,15 +181,22 @@ def _load_adapted(
     adapter = load_adapter(folder)
     model_type, config = read_config(home)
     tokenizer = _load_fitting_tokenizer(home, config.vocab_size)
-    known = _token_ids(home, tokenizer)
+    known: dict[str, Any] = {**_token_ids(home, tokenizer)}
     if not adapter.gated:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
         mask_token_id = tokenizer.get_vocab()[MASK_TOKEN]
-        model = model.to(place, kind)
-        return _engine(model, **known, mask_token_id=mask_token_id, invariant=invariant), tokenizer
-    model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
-    return _engine(model, **known, adapter=adapter, invariant=invariant), tokenizer
+        known |= {"mask_token_id": mask_token_id}
+        model = model.to(place, _held(kind))
+    else:
+        known |= {"adapter": adapter}
+        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, _held(kind)))
+    return _engine(model, **known, invariant=invariant, quantised=kind == torch.int8), tokenizer
+
+
+def _held(kind: torch.dtype) -> torch.dtype:
+    """The dtype in which the weights are loaded."""
+    return torch.bfloat16 if kind == torch.int8 else kind
 
 
 def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:
@@ -219,13 +229,13 @@ def choose_device(device: str) -> torch.device:
 
 
 def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | None = None) -> torch.dtype:
-    """The dtype that auto, float32 or bfloat16 stands for on `device`, for a model of this architecture.
+    """The dtype that auto, float32, bfloat16 or int8 stands for on `device`, for a model of this architecture.
 
     auto is bfloat16 on CUDA. On the CPU it is the one in which packed products are measured to take less time, or what
     the environment variable MARS_CPU_DTYPE says; float32 for models of up to 2**24 weights, and without `config`.
 
     Raises:
-        CheckpointError: there is no such dtype.
+        CheckpointError: there is no such dtype, or not on this device.
     """
     if dtype == "auto":
         if device.type == "cuda":
@@ -237,6 +247,8 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
         return torch.bfloat16 if bfloat16_is_faster(torch.get_num_threads()) else torch.float32
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
+    if dtype == "int8" and (reason := missing(device, torch.bfloat16)):
+        raise CheckpointError(reason)
     found: torch.dtype = getattr(torch, dtype)
     return found
 

@@ -28,6 +28,7 @@ from mars.decoding.base import check_causal, check_prompt
 from mars.decoding.method import Method, Policy, Row
 from mars.decoding.pool import Pool
 from mars.engine import Engine
+from mars.engine.workers import compute
 from mars.records import ForwardPass
 
 PLACES = 8
@@ -268,13 +269,7 @@ class Service:
         for member in self._members.values():
             member.rest()
         try:
-            if self._pool is None:
-                self._pool = Pool(
-                    self._engine, self._places, self._capacity, beside=self._beside, controller=self._controller
-                )
-            for member in arrivals:
-                self._pool.join(member.row)
-            record = self._pool.step()
+            record = compute(self._engine.device, lambda: self._joined(arrivals).step())
         except Exception as error:  # noqa: BLE001 - whatever it is, the readers get it
             self._fail(error)
             return None
@@ -283,6 +278,16 @@ class Service:
             raise
         self._hand_out(record)
         return record
+
+    def _joined(self, arrivals: Sequence[Member]) -> Pool:
+        """The pool, made for the first pass, with these rows."""
+        if self._pool is None:
+            self._pool = Pool(
+                self._engine, self._places, self._capacity, beside=self._beside, controller=self._controller
+            )
+        for member in arrivals:
+            self._pool.join(member.row)
+        return self._pool
 
     def _hand_out(self, record: ForwardPass | None) -> None:
         if record is not None:

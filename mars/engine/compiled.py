@@ -11,7 +11,6 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,9 @@ from torch.nn import functional
 from mars.engine import kernels
 from mars.engine.adapter import LowRank
 from mars.engine.memory import Access
+from mars.engine.quantised import Rounded, Steps
 from mars.engine.window import Window
+from mars.engine.workers import libgomp
 
 _WORTH_SHARING = 200_000  # multiplications
 _PARTS = 4  # of the columns, for each thread
@@ -46,11 +47,11 @@ def _openmp() -> tuple[Any, int] | None:
 
     Threads of our own would wait for torch's, which spin between two products. None where torch has another library.
     """
-    for name in Path(torch.__file__).parent.glob("lib/libgomp*"):
-        library = ctypes.CDLL(str(name))
-        library.GOMP_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-        return library.GOMP_parallel, int(ctypes.cast(library.omp_get_thread_num, ctypes.c_void_p).value or 0)
-    return None
+    library = libgomp()
+    if library is None:
+        return None
+    library.GOMP_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    return library.GOMP_parallel, int(ctypes.cast(library.omp_get_thread_num, ctypes.c_void_p).value or 0)
 
 
 @lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
@@ -108,6 +109,25 @@ class Compiled:
         self._heads, self._shared, self._size = heads, shared, size
         self._dtype, self._kind, self._epsilon = dtype, kernels.KINDS[dtype], np.float32(epsilon)
         self._place, self._attend = kernels.place_of(size), kernels.attend_of(size)
+
+    @property
+    def steps(self) -> Steps:
+        """What is before and behind a product in 8 bits."""
+        return self._rounded, self._scaled
+
+    def _rounded(self, x_NI: torch.Tensor) -> Rounded:
+        count, size = x_NI.shape
+        whole_NI, scales_N = torch.empty(count, size, dtype=torch.int8), torch.empty(count)
+        addresses = x_NI.data_ptr(), whole_NI.data_ptr(), scales_N.data_ptr()
+        _run(kernels.rounded, kernels.KINDS[x_NI.dtype], count, 4 * count * size, *addresses, size)
+        return whole_NI, scales_N
+
+    def _scaled(self, sums_NO: torch.Tensor, scales_N: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        count, size = sums_NO.shape
+        found_NO = torch.empty(count, size, dtype=dtype)
+        addresses = sums_NO.data_ptr(), scales_N.data_ptr(), found_NO.data_ptr()
+        _run(kernels.scaled, kernels.KINDS[dtype], count, count * size, *addresses, size)
+        return found_NO
 
     def seen(self, window: Window, access: Access) -> Seen:
         """That of the columns that `access` says are computed."""

@@ -23,7 +23,7 @@ from numba.extending import intrinsic, overload
 
 from mars.engine.attention import KEY_STEP
 
-_WIDE, _COARSE, _PLACE = np.float32(0), np.uint16(0), np.int64(0)
+_WIDE, _COARSE, _PLACE, _WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 KINDS = {torch.float32: _WIDE, torch.bfloat16: _COARSE}
 # Sums may be vectorised, in the one way that the compiler chose; infinities and NaN stay what they are.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -31,6 +31,7 @@ _OPTIONS = {"fastmath": _FAST, "nogil": True, "cache": True, "error_model": "num
 # A function that holds another compiled one is kept on no disk: numba would take it for a new one in each process.
 _HOLDING = {**_OPTIONS, "cache": False}
 _MOST = np.float32(87)  # exponents
+_LEAST = np.float32(np.finfo(np.float32).tiny)
 # Sums over keys end at multiples, so that a longer extent adds zeros and nothing else.
 _STEP = KEY_STEP
 AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
@@ -76,6 +77,8 @@ def _store(x: Any, kind: Any) -> Any:
 def _(address, shape, kind):  # type: ignore[no-untyped-def]
     if kind == types.uint16:
         return lambda address, shape, kind: carray(_pointer(address), shape, np.uint16)
+    if kind == types.int8:
+        return lambda address, shape, kind: carray(_pointer(address), shape, np.int8)
     if kind == types.int64:
         return lambda address, shape, kind: carray(_pointer(address), shape, np.int64)
     return lambda address, shape, kind: carray(_pointer(address), shape, np.float32)
@@ -145,6 +148,31 @@ def silu(begin, end, kind, both, inner, size):  # type: ignore[no-untyped-def]
             gate = _load(both_NF[n, f])
             decay = _exp(min(max(-gate, -_MOST), _MOST))
             inner_NF[n, f] = _store(gate / (np.float32(1) + decay) * _load(both_NF[n, size + f]), kind)
+
+
+@njit(**_OPTIONS)
+def rounded(begin, end, kind, x, whole, scales, size):  # type: ignore[no-untyped-def]
+    """Columns as whole numbers from -127 to 127, and their scales (`quantised.rounded`)."""
+    x_NI, whole_NI = _at(x, (end, size), kind), _at(whole, (end, size), _WHOLE)
+    scales_N = _at(scales, (end,), _WIDE)
+    for n in range(begin, end):
+        largest = _LEAST
+        for i in range(size):
+            largest = max(largest, abs(_load(x_NI[n, i])))
+        scale = largest / np.float32(127)
+        scales_N[n] = scale
+        for i in range(size):
+            whole_NI[n, i] = np.int8(np.rint(_load(x_NI[n, i]) / scale))
+
+
+@njit(**_OPTIONS)
+def scaled(begin, end, kind, sums, scales, found, size):  # type: ignore[no-untyped-def]
+    """Sums, times the scales of their columns."""
+    sums_NO, found_NO = _at(sums, (end, size), _WIDE), _at(found, (end, size), kind)
+    scales_N = _at(scales, (end,), _WIDE)
+    for n in range(begin, end):
+        for o in range(size):
+            found_NO[n, o] = _store(sums_NO[n, o] * scales_N[n], kind)
 
 
 @njit(**_OPTIONS)

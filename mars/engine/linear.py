@@ -9,9 +9,12 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Protocol
 
 import torch
 from torch.nn import functional
+
+from mars.engine.quantised import Quantised, Steps
 
 # Measured on two Zen 4 cores: below this many multiplications oneDNN's call costs more than its kernel saves, and one
 # row is a matrix-vector product, which MKL does best while the weights are in a cache. Above, oneDNN is 2 to 4 times as
@@ -36,6 +39,24 @@ _PROBED = (1536, 576)
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 _bounds: dict[tuple[object, ...], tuple[int, int]] = {}
+
+
+class Projection(Protocol):
+    """The product with a linear layer's weights: `Linear`, or `Quantised`."""
+
+    packed: bool
+
+    def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
+        """The product [T, O]."""
+
+    def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
+        """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""
+
+    def shed(self) -> None:
+        """Keep the packed copy only."""
+
+    def plain_weight(self) -> torch.Tensor:
+        """The weights [O, I], unpacked, in new memory, if they were shed."""
 
 
 class Linear:
@@ -83,7 +104,7 @@ class Linear:
         return self._onednn(x_TI) if x_TI.shape[0] >= self._onednn_rows else self._plain(x_TI)
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""
+        """Add the product to the sum, in place."""
         one_kernel = self._one_way is None and sum_TO.dtype == x_TI.dtype and x_TI.shape[0] < self._onednn_rows
         if not one_kernel or self._transposed is None:
             sum_TO.add_(self(x_TI))
@@ -177,7 +198,8 @@ class Head:
     takes twice as long to read. There the CANDIDATES most probable tokens get logits from a second, float32 sum of the
     same weights; the logits of all others stay rounded to bfloat16, half a step off at most. Rounding keeps the order,
     so the most probable token is among the candidates unless more than CANDIDATES tokens round to the highest logit.
-    `pack` and `steady` are those of `Linear`; what is refined is always packed.
+    `pack` and `steady` are those of `Linear`; what is refined is always packed. With `steps`, those of `Quantised`, its
+    first sum is in 8 bits.
     """
 
     def __init__(
@@ -188,6 +210,7 @@ class Head:
         copy: bool,
         pack: bool = False,
         steady: bool = False,
+        steps: Steps | None = None,
     ):
         coarse = weight_OI.dtype in (torch.bfloat16, torch.float16)
         on_cpu = weight_OI.device.type == "cpu"
@@ -195,8 +218,10 @@ class Head:
         self._wide = coarse and weight_OI.device.type == "cuda"
         self._plain_OI = weight_OI
         self._bias = bias_O.float() if coarse and bias_O is not None else bias_O
-        self._product: Linear | None = None
-        if self._refines:
+        self._product: Projection | None = None
+        if self._refines and steps is not None:
+            self._product = Quantised(weight_OI, steps=steps)
+        elif self._refines:
             self._product = Linear(weight_OI, pack=True, steady=steady)
         elif not coarse or on_cpu:
             self._plain_OI = weight_OI.float() if coarse else weight_OI

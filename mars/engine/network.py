@@ -24,8 +24,9 @@ from mars.engine.adapter import LINEARS, Adapter, linear_of
 from mars.engine.attention import attend, share_mask
 from mars.engine.columns import Columns
 from mars.engine.gated import PRODUCTS, Gate, Gated
-from mars.engine.linear import Head, Linear
+from mars.engine.linear import Head, Linear, Projection
 from mars.engine.memory import Access
+from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.window import Window
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 # A model of up to so many weights is worth a second copy of them that is laid out for oneDNN, and a float32 copy of its
 # vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
 _COPIED_WEIGHTS = 2**26
-_laid_out: weakref.WeakKeyDictionary[PreTrainedModel, tuple[tuple[int, bool], Any]] = weakref.WeakKeyDictionary()
+_laid_out: weakref.WeakKeyDictionary[PreTrainedModel, tuple[tuple[int, bool, bool], Any]] = weakref.WeakKeyDictionary()
 _laying_out = threading.RLock()
 _CHANGING_ROPES = {"dynamic", "longrope"}  # whose rotations depend on the length of the text
 
@@ -64,11 +65,11 @@ class Norm:
 @dataclass(frozen=True, slots=True)
 class _Layer:
     attention_norm: Norm
-    queries_keys_values: Linear
-    attention_out: Linear
+    queries_keys_values: Projection
+    attention_out: Projection
     feed_forward_norm: Norm
-    gate_up: Linear
-    down: Linear
+    gate_up: Projection
+    down: Projection
 
 
 def supports(model: PreTrainedModel) -> bool:
@@ -96,26 +97,33 @@ class Network:
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
     products were compared (`steady_rows`) with the number of threads that torch has now and all else is compiled
-    (mars/engine/compiled.py). `compact` packs all layers and sheds the plain weights.
+    (mars/engine/compiled.py). `compact` packs all layers and sheds the plain weights. `quantised` rounds weights, and
+    what is multiplied with them, to 8 bits (mars/engine/quantised.py).
     """
 
     lean = True
 
     @classmethod
     def on(
-        cls, model: PreTrainedModel, mask_token_id: int | None = None, *, steady: bool = False, compact: bool = False
+        cls,
+        model: PreTrainedModel,
+        mask_token_id: int | None = None,
+        *,
+        steady: bool = False,
+        compact: bool = False,
+        quantised: bool = False,
     ) -> Self:
         """A network of this model; all of them share one layout of its weights, as long as those are not changed.
 
-        One that is to be steady shares with steady ones only.
+        One that is to be steady or quantised shares with such ones only.
         """
         with _laying_out:
             known = _laid_out.get(model)
-            if known is None or known[0] != (weights_version(model), steady):
+            if known is None or known[0] != (weights_version(model), steady, quantised):
                 if known is not None:
                     known[1].restore()
-                network = cls(model, steady=steady, compact=compact)
-                known = _laid_out[model] = ((weights_version(model), steady), network)
+                network = cls(model, steady=steady, compact=compact, quantised=quantised)
+                known = _laid_out[model] = ((weights_version(model), steady, quantised), network)
             shared = copy.copy(known[1])
         shared._mask_token_id = mask_token_id
         return shared
@@ -127,6 +135,7 @@ class Network:
         *,
         steady: bool = False,
         compact: bool = False,
+        quantised: bool = False,
     ):
         config, backbone = model.config, model.base_model
         self.layers: int = config.num_hidden_layers
@@ -151,11 +160,14 @@ class Network:
 
             shape = self.heads, self.key_value_heads, self.head_size
             self._compiled = Compiled(*shape, model.dtype, self._epsilon)
+        self._steps: Steps | None = None
+        if quantised:
+            self._steps = (rounded, scaled) if self._compiled is None else self._compiled.steps
         copied = sum(parameter.numel() for parameter in model.parameters()) <= _COPIED_WEIGHTS
         self._compact = compact and on_cpu
         self._pack = copied or self.steady or self._compact or (on_cpu and model.dtype == torch.bfloat16)
         self._owner = weakref.ref(model)
-        self._held: list[tuple[Sequence[nn.Linear], Linear]] = []
+        self._held: list[tuple[Sequence[nn.Linear], Projection]] = []
         with torch.no_grad():
             if self._compact:
                 _close_file(model)
@@ -164,7 +176,9 @@ class Network:
             self._outputs = {name: linear_of(backbone.layers[0], name).out_features for name in LINEARS}
             self._norm = self._normed_by(backbone.norm)
             head = model.get_output_embeddings()
-            self._head = Head(head.weight.detach(), head.bias, copy=copied, pack=self._pack, steady=self.steady)
+            self._head = Head(
+                head.weight.detach(), head.bias, copy=copied, pack=self._pack, steady=self.steady, steps=self._steps
+            )
         if self._compact:
             _return_freed_memory()
 
@@ -304,12 +318,16 @@ class Network:
             down=self._linear(feed_forward.down_proj),
         )
 
-    def _linear(self, *modules: nn.Linear) -> Linear:
+    def _linear(self, *modules: nn.Linear) -> Projection:
         """One product for modules that read the same; their parameters become views of what it holds."""
         weight, bias = fuse(modules, "weight"), fuse(modules, "bias")
         if weight is None:
             raise ValueError("a linear layer must have weights")
-        linear = Linear(weight, bias, pack=self._pack, steady=self.steady)
+        linear: Projection
+        if self._steps is None:
+            linear = Linear(weight, bias, pack=self._pack, steady=self.steady)
+        else:
+            linear = Quantised(weight, bias, self._steps)
         self._held.append((modules, linear))
         if self._compact and linear.packed:
             linear.shed()
@@ -330,8 +348,8 @@ class Network:
                     for module, part in zip(modules, parts, strict=True):
                         module.weight.data = part
             if model in _laid_out:  # whose layout is still the same
-                (_, steady), network = _laid_out[model]
-                _laid_out[model] = (weights_version(model), steady), network
+                (_, steady, quantised), network = _laid_out[model]
+                _laid_out[model] = (weights_version(model), steady, quantised), network
 
 
 def _close_file(model: PreTrainedModel) -> None:
@@ -367,7 +385,7 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     return whole
 
 
-def _product(gate: Gate | None, layer: int, product: int, linear: Linear, x_NI: torch.Tensor) -> torch.Tensor:
+def _product(gate: Gate | None, layer: int, product: int, linear: Projection, x_NI: torch.Tensor) -> torch.Tensor:
     """The product [N, O], at masks with what the adapter adds."""
     found_NO = linear(x_NI)
     if gate is not None:

@@ -12,7 +12,8 @@ guidellm cannot do that: it knows one model and one profile a run.
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
 Texts of lanes that must write what AR writes are compared with AR's. Answers to the problems of mars/tasks are judged,
 and of every lane beside AR it is said how many points of accuracy it gains or loses: its answer to each arrival is
-compared with AR's to the same one, with the score interval of such pairs (analysis/stats/pairs.py).
+compared with AR's to the same one, with the score interval of such pairs (analysis/stats/pairs.py). What a user gains
+is AR's seconds per further token over the lane's, arrival by arrival, with an interval over questions.
 A pretrained model is better asked what its users would ask, `--prompts assets/benchmarks/own/question.jsonl`: no one
 judges that, and copies gain what they gain in such answers.
 """
@@ -41,7 +42,8 @@ from typing import Any
 import httpx
 
 from analysis.benchmarks.questions import read_questions
-from analysis.runs.loads import Changes, LoadTest, Outcome, write_load
+from analysis.runs.loads import Changes, Faster, LoadTest, Outcome, write_load
+from analysis.stats.intervals import student
 from analysis.stats.pairs import score_interval
 from mars.provenance import provenance
 from mars.schema import as_json, checked
@@ -184,6 +186,7 @@ class Load:
             right=sum(judged),
             judged=len(judged),
             against_ar=self._changes(found, base) if base else None,
+            faster=faster(found, base) if base else None,
         )
 
     def _is_right(self, answer: tuple[int, Asked]) -> bool | None:
@@ -207,6 +210,19 @@ class Load:
             gained=sum(ours and not theirs for ours, theirs in pairs),
             lost=sum(theirs and not ours for ours, theirs in pairs),
         )
+
+
+def faster(found: Answers, base: Answers) -> Faster | None:
+    """How much less a further token takes than in `base`, AR's answers; None with fewer than two questions."""
+    gains: dict[int, list[float]] = {}
+    for (question, ours), (_, theirs) in zip(found, base, strict=True):
+        if ours.per_token and theirs.per_token:
+            gains.setdefault(question, []).append(math.log(theirs.per_token / ours.per_token))
+    if len(gains) < 2:
+        return None
+    interval = student([statistics.fmean(of_one) for of_one in gains.values()])
+    value, low, high = (math.exp(end) for end in (interval.value, interval.low, interval.high))
+    return Faster(n=len(gains), value=value, low=low, high=high)
 
 
 async def measure(
@@ -253,6 +269,8 @@ def _say(one: Outcome) -> None:
     if found := one.against_ar:
         points = score_interval(found.gained, found.lost, found.n)
         against = f", {points.value:+.1f} points [{points.low:+.1f}, {points.high:+.1f}] n {found.n}"
+    if gain := one.faster:
+        against += f", {gain.value:.2f}x AR for a user [{gain.low:.2f}, {gain.high:.2f}] n {gain.n}"
     sys.stdout.write(
         f"{one.load:7} {one.lane:10} {one.requests:4} at {one.offered:5.2f}/s: goodput {one.goodput:5.2f}/s, "
         f"{one.tokens_per_second:6.1f} tok/s, first {both(one.ttft)}, each {both(one.tpot)}, refused {one.refused}, "

@@ -13,6 +13,7 @@ from pathlib import Path
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.decoding.controller import NOTHING, Choice, Controller, Goodput
+from mars.decoding.layouts import Layout
 from mars.decoding.method import Row
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
@@ -27,7 +28,8 @@ TABLE = ((1, Choice("tree")), (2, Choice("linear")), (4, Choice("narrow")))
 A row alone has the layout that did best under little load. The others leave a pass about 30 columns: with K = 7, linear
 has up to 15 a row and narrow up to 7. Above 4 rows the table of vLLM's issue 49548 ends, too.
 """
-FIXED = {name: ((ANY, Choice(name)),) for name in ("narrow", "linear", "quadratic", "tree")} | {"table": TABLE}
+LAYOUTS: tuple[Layout, ...] = ("narrow", "linear", "quadratic", "tree", "lookup", "copy")
+FIXED = {name: ((ANY, Choice(name)),) for name in LAYOUTS} | {"table": TABLE}
 SAME_TEXT = ("ar", *FIXED, "exact")
 """Lanes whose texts are those of AR."""
 

@@ -18,7 +18,7 @@ from mars.decoding import DECODERS
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from tests.performance.arrivals import Load, Question, bursts, end_without, main, poisson, questions_of
+from tests.performance.arrivals import Load, Question, bursts, end_without, faster, main, poisson, questions_of
 from tests.performance.asking import Asked, quantile
 from tests.performance.lanes import TABLE, Fixed
 
@@ -75,6 +75,22 @@ def test_answers_are_compared_with_ar_arrival_by_arrival() -> None:
     assert load.outcome("ar", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0)).against_ar is None
 
 
+def test_a_user_gains_what_a_token_takes_less_than_ar_question_by_question() -> None:
+    """Question 0 arrives twice and counts once; question 2 has no second token."""
+
+    def answers(*seconds: float) -> list[tuple[int, Asked]]:
+        asked = [Asked(status=200, tokens=11, first=1.0, seconds=1.0 + each) for each in seconds]
+        return [*zip((0, 0, 1), asked, strict=True), (2, Asked(status=200, tokens=1, first=1.0, seconds=1.0))]
+
+    base, found = answers(4.0, 4.0, 8.0), answers(1.0, 4.0, 2.0)
+    gain = faster(found, base)
+    assert gain is not None
+    assert gain.n == 2
+    assert gain.value == pytest.approx((2 * 4) ** 0.5), "2 for question 0, 4 for question 1"
+    assert gain.low < gain.value < gain.high
+    assert faster(found[:2], base[:2]) is None, "one question has no interval"
+
+
 def test_the_table_goes_by_the_number_of_rows_and_changes_no_text(one_thread: None) -> None:
     checkpoint = load_checkpoint(CHECKPOINT)
     settings = DecodingSettings(max_new_tokens=24, block_size=8)
@@ -108,6 +124,8 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "ar",
         "tree",
         "table",
+        "copy",
+        "lookup",
         "exact",
         "--threads",
         "1",
@@ -118,7 +136,7 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
     found = json.loads(file.read_text())
-    lanes = ["ar", "tree", "table", "exact"]
+    lanes = ["ar", "tree", "table", "copy", "lookup", "exact"]
     assert sorted({one["lane"] for one in found["results"]}) == sorted(lanes)
     assert len(found["results"]) == len(lanes) * 2
     [test], problems = read_loads(tmp_path)
@@ -126,6 +144,7 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(under_load_points(test)) == len(under_load(test).data) / 5 == len(test.results)
     changes = [one.against_ar for one in test.results if one.lane != "ar"]
     assert all(found and found.gained == found.lost == 0 for found in changes), "the texts are the same"
+    assert all(one.faster and one.faster.low <= one.faster.value for one in test.results if one.lane != "ar")
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])
 
 

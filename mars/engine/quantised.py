@@ -1,0 +1,89 @@
+"""Products in 8 bits on a CPU: half as many bytes to read for a pass as in bfloat16, and another model.
+
+Each output's weights share a scale, and so do the inputs of each row, which are rounded anew in each call. What is
+multiplied are whole numbers, whose sums are exact: a row gets the same bits whatever other rows share the call.
+
+Shapes: T rows, I and O input and output features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+MOST = 127  # of a whole number of 8 bits, without -128
+
+Rounded = tuple[torch.Tensor, torch.Tensor]
+"""Whole numbers [T, I], int8, and the scale of each row [T], float32."""
+Steps = tuple[Callable[[torch.Tensor], Rounded], Callable[[torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]]
+"""What is before and behind a product: `rounded`, and `scaled`."""
+
+
+def missing(device: torch.device, dtype: torch.dtype) -> str | None:
+    """Why there are no products in 8 bits for weights of this type; None where there are."""
+    if device.type != "cpu":
+        return f"int8 is for the CPU, got a model on {device.type}: use --dtype bfloat16"
+    known = hasattr(torch.ops.onednn, "qlinear_pointwise") and hasattr(torch.ops.onednn, "qlinear_prepack")
+    if not known or not torch.cpu._is_vnni_supported():  # other CPUs sum in 16 bits, which overflow
+        return "int8 needs a CPU with AVX512-VNNI or AMX: use --dtype float32"
+    return None if dtype == torch.bfloat16 else f"int8 starts from bfloat16 weights, got {dtype}"
+
+
+def rounded(x_TI: torch.Tensor) -> Rounded:
+    """Rows as whole numbers of 8 bits, with their scales."""
+    wide_TI = x_TI.float()
+    scales_T = wide_TI.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / MOST
+    return (wide_TI / scales_T[:, None]).round_().to(torch.int8), scales_T
+
+
+def scaled(sums_TO: torch.Tensor, scales_T: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Sums times the scales of their rows, of this type."""
+    return (sums_TO * scales_T[:, None]).to(dtype)
+
+
+class Quantised:
+    """y = x Wᵀ + b like `Linear`, with W and x rounded to 8 bits. `steps` are `rounded` and `scaled`, or compiled ones.
+
+    It is always packed, and `plain_weight` are the rounded weights.
+    """
+
+    packed = True
+
+    def __init__(
+        self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps = (rounded, scaled)
+    ) -> None:
+        self.bias = bias_O
+        self._dtype = weight_OI.dtype
+        self._rounded, self._scaled = steps
+        whole_OI, self._scales_O = rounded(weight_OI)
+        self._weight = torch.ops.onednn.qlinear_prepack(whole_OI, None)
+        self._zeros_O = torch.zeros(len(whole_OI), dtype=torch.int32)
+        self._plain: torch.Tensor | None = weight_OI
+
+    def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
+        """The product [T, O]."""
+        whole_TI, scales_T = self._rounded(x_TI)
+        sums_TO = torch.ops.onednn.qlinear_pointwise(
+            *(whole_TI, 1.0, 0, self._weight, self._scales_O, self._zeros_O, None),
+            *(1.0, 0, torch.float32, "none", [], ""),
+        )
+        found_TO = self._scaled(sums_TO, scales_T, self._dtype)
+        return found_TO if self.bias is None else found_TO.add_(self.bias)
+
+    def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
+        """Add the product to `sum_TO`, in place; the sum may be of a wider type."""
+        sum_TO.add_(self(x_TI))
+
+    def shed(self) -> None:
+        """Keep the packed weights only."""
+        self._plain = None
+
+    def plain_weight(self) -> torch.Tensor:
+        """The weights [O, I] as they were given; the rounded ones, in new memory, once they were shed."""
+        if self._plain is not None:
+            return self._plain
+        inputs = self._weight.shape[0]
+        whole_IO = self(functional.one_hot(torch.arange(inputs)).to(self._dtype))
+        return whole_IO.t().contiguous()
