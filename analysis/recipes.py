@@ -40,6 +40,7 @@ _LANES = (
     "autoregressive,self_speculative/auto,sliding_window@0.9,sliding_window@0.5"
 )
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
+_MERGED_ABLATIONS = ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft")
 _AGREE = (
     f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --dtype float32 --batch-sizes 8 "
     "--decoders self_speculative/lookup --journal runs/agree"
@@ -149,6 +150,13 @@ _ALL = (
         0.2,
         "--limit 4 --max-new-tokens 96 --decoders autoregressive,self_speculative/tree",
     ),
+    Recipe(
+        name="real-breakdown",
+        makes="exact decoding of the pretrained model by position, entropy and number of masks",
+        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 3 --output {{runs}}/breakdown-135m.json",
+        hours=0.15,
+        machine=_CORES,
+    ),
     _spec_bench(
         "real-sample",
         "exact decoding and τ = 0.95 on one question of each category, in 96 tokens, on the clock",
@@ -203,6 +211,26 @@ _ALL = (
         "the merged adapter under each τ and exactly on all prompts",
         0.8,
         f"{_MERGED} --batch-size 32 --decoders self_speculative/lookup,{_THRESHOLDS},self_speculative/tree",
+    ),
+    Recipe(
+        name="real-ablation-models",
+        makes="merged adapters of two block sizes, with and without the SFT loss, and plain SFT (runs/real-ablations)",
+        command="OMP_NUM_THREADS=1 JOBS=2 bash analysis/plans/real-ablations.sh",
+        hours=0.6,
+    ),
+    Recipe(
+        name="real-ablations",
+        makes="one-token mode of these merged adapters, and the AR model of plain SFT, on all prompts",
+        command=_THEN.join(
+            f"python -m analysis ifeval --checkpoint runs/real-ablations/{name} --max-new-tokens 256 --batch-size 32 "
+            f"--decoders {decoder} --runs {{runs}}"
+            for name, decoder in (
+                *((merged, "sliding_window@none") for merged in _MERGED_ABLATIONS),
+                ("sft-double", "autoregressive"),
+            )
+        ),
+        hours=0.5,
+        after=("real-ablation-models",),
     ),
     _ifeval(
         "real-frontier",

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
+_T = TypeVar("_T")
 Lines = Sequence[Sequence[str]]
+Columns = tuple[tuple[str, Callable[[_T], str]], ...]
+"""Headings, each with what a line says below it."""
+
+
+def lines_of(items: Iterable[_T], columns: Columns[_T]) -> list[tuple[str, ...]]:
+    """The heading and a line for each item."""
+    return [tuple(heading for heading, _ in columns), *(tuple(cell(item) for _, cell in columns) for item in items)]
+
+
+def shown(value: float | None, form: str) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if value is None else f"{value:{form}}"
 
 
 def aligned(lines: Lines, *, numbers: bool = True) -> str:

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from app.server import hosting, options, serving
+from app.server import options, serving
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     serving.prepare()
-    hosting.host(chosen)
+    serving.host(chosen)
     return 0
 
 

@@ -87,11 +87,7 @@ def _named(text: str) -> str:
 
 
 def table(folder: Path, columns: object = None) -> dict[str, Any]:
-    """The runs of a folder: `headers`, `data`, and `problems` with a sentence for each run that cannot be read.
-
-    Raises:
-        ValueError: one sentence: there is no such column.
-    """
+    """The runs of a folder: `headers`, `data`, in `problems` what cannot be read; ValueError for an unknown column."""
     found = _read(folder, stamp_of(folder))
     if columns is None:
         return found

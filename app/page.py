@@ -11,44 +11,50 @@ from app import api
 from app.browser import bundle
 from app.compare.runner import Runner
 from app.models.pairs import Pair, given
-from app.runs.shared import SharedRuns
-from app.tabs import about, address, board, compare, learn, masthead, sharing, step, theme, tradeoffs, visitors
+from app.runs.stored import SharedRuns
+from app.tabs import about, address, board, compare, learn, step, theme, tradeoffs
+from app.tabs.parts import drawn
 
-TITLE = "MARS Lens"
-SUBTITLE = "One prompt, several decoders, every forward pass visible"
+_MASTHEAD = """<header class="lens-masthead"><h1>MARS Lens</h1>
+<p>One prompt, several decoders, every forward pass visible</p>
+<div class="lens-tools" role="group" aria-label="This page">
+<button type="button" class="lens-tool lens-link">Copy link</button>
+<button type="button" class="lens-tool lens-theme">Dark</button>
+<button type="button" class="lens-tool lens-projecting" aria-pressed="false">Projector</button>
+<button type="button" class="lens-tool lens-keys" title="Keys" aria-label="? Keys" aria-haspopup="dialog">?</button>
+</div></header>
+<div class="lens-notes"></div>"""
 
 
 def build(
-    runner: Runner,
-    choice: dict[str, str],
-    pairs: Sequence[Pair] = (),
-    note: str = "",
-    shared: SharedRuns | None = None,
+    runner: Runner, choice: dict[str, str], pairs: Sequence[Pair] = (), note: str = "", shared: SharedRuns | None = None
 ) -> gr.Blocks:
     """The page for `runner`; `choice` is the checkpoint of each lane at the start.
 
     `pairs` are those to choose between, the one of `choice` first (the default has no other); `note` is a sentence for
     the person about that choice. `shared` is the folder of runs that were saved for links.
     """
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
-        bar = masthead.build(TITLE, SUBTITLE)
+    with gr.Blocks(title="MARS Lens", analytics_enabled=False, fill_width=True) as page:
+        masthead = drawn("masthead", _MASTHEAD, elem_id="masthead")
         kept = step.keeper()
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
-                comparing = compare.build(page, runner, pairs or [given(**choice)], note)
-                comparing.offer(board.build(comparing).section)
+                comparing = compare.Tab(runner, pairs or [given(**choice)], note)
+                comparing.wire(page)
+                comparing.offer(board.Board(comparing).section)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build(shared)
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):
                 tradeoffs.build(page, runner)
-                visitors.build(runner, comparing.pairs[0])
+                tradeoffs.build_visitors(runner, comparing.pairs[0])
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
-        sharing.build(comparing.history, shared)
-        masthead.know(bar, tabs)
-        address.connect(page, bar, comparing)
+        step.build_sharing(comparing.history, shared)
+        # Those that an address may name:
+        masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
+        address.connect(page, masthead, comparing)
         comparing.keep(kept)
         api.register(runner, choice["mars"])
     page.queue(default_concurrency_limit=None, api_open=False)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from app.compare import problems
 from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
-from app.runs.run import ProblemName, RunQuestion, to_json
+from app.runs.run import to_json
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
@@ -86,12 +86,8 @@ def _record(options: argparse.Namespace) -> int:
     lanes = [_write(lane, prompt, options.device, options.takes) for lane in specified]
     for lane in lanes:
         lane.right = problems.is_right(problem, lane.text) if problem else None
-    question = RunQuestion(
-        prompt=prompt,
-        max_new_tokens=options.max_new_tokens,
-        problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
-    )
-    run = keep(uuid4().hex, question, lanes, title=options.title, note=options.note)
+    said = {"title": options.title, "note": options.note}
+    run = keep(uuid4().hex, prompt, options.max_new_tokens, lanes, problem=problem, **said)
     options.output.write_text(to_json(run) + "\n", encoding="utf-8")
     for kept in run.lanes:
         verdict = {True: ", right", False: ", wrong", None: ""}[kept.right]

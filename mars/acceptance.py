@@ -1,7 +1,7 @@
 """The proposals of a pass and the length of the accepted prefix, for all rows at once.
 
-Everything but `to_host` stays on the device. Shapes: R rows, W proposals a row, D drafts a row, S stop tokens,
-V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
+Everything but `to_host` stays on the device. Shapes: R rows, W proposals a row, N of them in all rows, D drafts a row,
+S stop tokens, V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
 """
 
 from __future__ import annotations
@@ -55,6 +55,45 @@ class Read:
     ids_RW: torch.Tensor
     scores_RW: torch.Tensor
     alternatives: tuple[torch.Tensor, torch.Tensor] | None
+
+    def joined(self, group: Read, last_R: torch.Tensor) -> Read:
+        """The proposals [R, 1 + K + M] of a path: of these [R, 1 + K] those up to `last_R`, then the group's [R, M].
+
+        Past these the last one is repeated; nothing reads it.
+        """
+        verified, masks = self.ids_RW.shape[1], group.ids_RW.shape[1]
+        columns_W = torch.arange(verified + masks, device=last_R.device)
+        last_R1 = last_R[:, None]
+        in_group_RW = verified - 1 + (columns_W - last_R1).clamp(1, masks)
+        alternatives = None
+        if self.alternatives is not None and group.alternatives is not None:
+            pairs = zip(self.alternatives, group.alternatives, strict=True)
+            ids_RWA, probabilities_RWA = (torch.cat(pair, 1) for pair in pairs)
+            alternatives = ids_RWA, probabilities_RWA
+        scores_RW = torch.cat((self.scores_RW, group.scores_RW), 1)
+        both = Read(torch.cat((self.ids_RW, group.ids_RW), 1), scores_RW, alternatives)
+        return both.taken(torch.where(columns_W <= last_R1, columns_W, in_group_RW))
+
+    def spread(self, rows_N: torch.Tensor, columns_N: torch.Tensor, shape: tuple[int, int]) -> Read:
+        """These, read one by one [N, 1], in their rows and columns [R, W]; other places are unused."""
+
+        def put(values_N: torch.Tensor) -> torch.Tensor:
+            whole_RW = values_N.new_zeros((*shape, *values_N.shape[1:]))
+            whole_RW[rows_N, columns_N] = values_N
+            return whole_RW
+
+        listed = self.alternatives
+        alternatives = None if listed is None else (put(listed[0][:, 0]), put(listed[1][:, 0]))
+        return Read(put(self.ids_RW[:, 0]), put(self.scores_RW[:, 0]), alternatives)
+
+    def taken(self, index_RW: torch.Tensor) -> Read:
+        """The proposals in these columns of their rows."""
+        alternatives = None
+        if self.alternatives is not None:
+            ids_RWA, probabilities_RWA = self.alternatives
+            index_RWA = index_RW[..., None].expand(-1, -1, ids_RWA.shape[-1])
+            alternatives = ids_RWA.gather(1, index_RWA), probabilities_RWA.gather(1, index_RWA)
+        return Read(self.ids_RW.gather(1, index_RW), self.scores_RW.gather(1, index_RW), alternatives)
 
 
 @dataclass(frozen=True, slots=True)

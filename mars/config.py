@@ -252,6 +252,11 @@ class DecodingSettings(MethodSettings):
     alternatives: int = _field(0, title="Alternatives", lowest=0, highest=MAX_ALTERNATIVES, figure="alternatives {}")
     use_cache: bool = _field(True, title="Cache", figure="no cache")
 
+    @property
+    def masks(self) -> int:
+        """The masks of a window: one for each token of the block but the first, which reads real tokens alone."""
+        return self.block_size - (not self.extra_proposal)
+
     def __post_init__(self) -> None:
         for name, setting in SETTINGS.items():
             if isinstance(DEFAULTS[name], bool) or name == "threshold":

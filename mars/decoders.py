@@ -235,11 +235,6 @@ def names(decoders: Iterable[DecoderInfo] | None = None) -> str:
     return ", ".join(decoder.name for decoder in (TABLE.values() if decoders is None else decoders))
 
 
-def reading(setting: str) -> list[DecoderInfo]:
-    """The decoders that read this field of `DecodingSettings`."""
-    return [decoder for decoder in TABLE.values() if setting in decoder.settings]
-
-
 def drafted() -> list[DecoderInfo]:
     """The decoders that need a draft model."""
     return [decoder for decoder in TABLE.values() if decoder.draft]

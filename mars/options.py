@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from mars import decoders
 from mars.config import DEFAULT_BLOCK_SIZE, DEFAULT_THRESHOLD, DEFAULTS, DEVICES, DTYPES, SETTINGS, DecodingSettings
-from mars.decoders import DecoderInfo
 
 DEFAULT_ENTROPY = 0.3
 DEFAULT: Final = "default"
@@ -102,10 +101,11 @@ def _help(name: str, *, by_task: bool) -> str:
         said = ""
     else:
         said = f" (default: {'as the task says' if by_task else _SAID.get(name, default)})"
-    return f"{setting.about}{said}{_readers(decoders.reading(name))}"
+    return f"{setting.about}{said}{_readers(name)}"
 
 
-def _readers(readers: Sequence[DecoderInfo]) -> str:
+def _readers(name: str) -> str:
+    readers = [decoder for decoder in decoders.TABLE.values() if name in decoder.settings]
     others = [decoder for decoder in decoders.TABLE.values() if decoder not in readers]
     if not readers or not others:
         return ""

@@ -32,7 +32,8 @@ def hardware(device: str = "cpu") -> str:
     """The name of this CUDA device, or of the processor with its number of cores and its units for bfloat16."""
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
-    return f"{_processor()}, {os.cpu_count()} cores, {bfloat16_units(_cpu_information())}"
+    processor = _cpu_information().get("model name") or platform.processor() or platform.machine()
+    return f"{processor}, {os.cpu_count()} cores, {bfloat16_units(_cpu_information())}"
 
 
 def commit() -> str | None:
@@ -63,7 +64,3 @@ def _cpu_information() -> dict[str, str]:
         return {}
     first = file.read_text().partition("\n\n")[0].splitlines()
     return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
-
-
-def _processor() -> str:
-    return _cpu_information().get("model name") or platform.processor() or platform.machine()

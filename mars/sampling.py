@@ -57,16 +57,6 @@ class Sampling:
             self.temperature_R[rows_N], self.top_p_R[rows_N], self.seed_R[rows_N], self.active, self.nucleus
         )
 
-    def append(self, other: Sampling) -> Sampling:
-        """These rows and then those of `other`."""
-        return Sampling(
-            torch.cat([self.temperature_R, other.temperature_R]),
-            torch.cat([self.top_p_R, other.top_p_R]),
-            torch.cat([self.seed_R, other.seed_R]),
-            self.active or other.active,
-            self.nucleus or other.nucleus,
-        )
-
 
 def pick(logits_RWV: torch.Tensor, positions_RW: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     """The token of each position, ids [R, W]: the most probable one in greedy rows, a draw in the others.

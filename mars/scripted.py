@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import torch
 
-from mars.engine.engine import Clock
+from mars.engine.engine import Clock, EngineWrapper
 from mars.engine.window import Window
 
 Script = Callable[[int, int, int], tuple[int, float]]
@@ -159,7 +159,6 @@ class ScriptedRows:
         self._rows = [_ScriptedRow() for _ in range(rows)]
 
     def forward(self, window: Window) -> torch.Tensor:
-        """Logits [R, keep, V]; the contract is that of `engine.Rows`."""
         if not 0 <= window.first <= window.first + window.rows <= len(self._rows):
             raise ValueError(f"the window reaches row {window.first + window.rows - 1} of {len(self._rows)}")
         ids, slots, visible = self._model.called(window, self._capacity)
@@ -176,11 +175,9 @@ class ScriptedRows:
         return torch.tensor(logits).reshape(window.rows, window.keep, self._model.vocab_size)
 
     def move(self, source: int, target: int) -> None:
-        """Put what row `source` has cached into row `target`; another may begin at `source`."""
         self._rows[target], self._rows[source] = self._rows[source], _ScriptedRow()
 
     def copy(self, source: int, target: int, tokens: int) -> None:
-        """Put the first tokens that row `source` has cached into row `target` as well, which begins with them."""
         known = {slot: found for slot, found in self._rows[source].tokens.items() if slot <= tokens}
         self._rows[target] = _ScriptedRow(number=self._begun, tokens=known)
         self._begun += 1
@@ -224,7 +221,7 @@ class ScriptedRows:
         return self._model.predict(row.number or 0, position + 1 - (row.prompt_length or 0), tokens, masks_read)
 
 
-class Diffusing:
+class Diffusing(EngineWrapper):
     """A scripted model as one that block diffusion trained, in blocks of `block_size`: it predicts each position there.
 
         engine = Diffusing(ScriptedModel([[5, 6, 7, 2]]), block_size=4)
@@ -235,26 +232,14 @@ class Diffusing:
     `model`.
     """
 
-    mask_token_id: int | None = None
-
     def __init__(self, model: ScriptedModel, block_size: int):
+        super().__init__(model)
         self.model = model
         self.block_size = block_size
-        self.diffusion_mask_id = model.mask_token_id
-        self.static_shapes = model.static_shapes
-        self.stop_token_ids = model.stop_token_ids
-        self.template_ids = model.template_ids
-        self.context_length = model.context_length
-        self.vocab_size = model.vocab_size
-        self.device = model.device
+        self.mask_token_id, self.diffusion_mask_id = None, model.mask_token_id
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> DiffusingRows:
-        """Rows of up to `capacity` tokens; a script knows no difference between cached and recomputed."""
         return DiffusingRows(self, rows, capacity)
-
-    def clock(self) -> Clock:
-        """A clock that only calls of this model move."""
-        return self.model.clock()
 
 
 class DiffusingRows:
@@ -270,7 +255,6 @@ class DiffusingRows:
         self._prompt_lengths: dict[int, int] = {}
 
     def forward(self, window: Window) -> torch.Tensor:
-        """Logits [R, keep, V]; the contract is that of `engine.Rows`."""
         model = self._engine.model
         ids, slots, visible = model.called(window, self._capacity)
         logits = []
@@ -285,12 +269,10 @@ class DiffusingRows:
         return torch.tensor(logits).reshape(window.rows, window.keep, model.vocab_size)
 
     def move(self, source: int, target: int) -> None:
-        """Put what row `source` has cached into row `target`."""
         self._numbers[target] = self._numbers[source]
         self._tokens[target], self._tokens[source] = self._tokens[source], {}
 
     def copy(self, source: int, target: int, tokens: int) -> None:
-        """Put the first tokens that row `source` has cached into row `target` as well."""
         self._numbers[target] = self._numbers[source]
         self._tokens[target] = {slot: token for slot, token in self._tokens[source].items() if slot <= tokens}
 

@@ -15,13 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.board import messages
-from app.board.lane import Outcome
-from app.board.plan import FEWEST, Plan
+from app.board.lane import FEWEST, Outcome, Plan
 from app.compare import stream
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
-from app.runs.run import RunQuestion, read, to_json
+from app.runs.run import read, to_json
 from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.decoding.trace import reasons_of
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, RowPass, Source, Span, Trace
@@ -190,7 +189,7 @@ def run_lane(rows: Rows, *, key: str = "a", decoder: str = "sliding_window", sto
             _reasons(phase, proposals, accepted, threshold, chosen, frozenset({stop})),
         )
         lane.add(ForwardPass(index, phase, 0.01, max(1, len(scores)), (row,)))
-    run = keep("run", RunQuestion(prompt="?", max_new_tokens=chosen.max_new_tokens), [lane])
+    run = keep("run", "?", chosen.max_new_tokens, [lane])
     found: Message = json.loads(to_json(read(to_json(run))))["lanes"][0]
     return found
 

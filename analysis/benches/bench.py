@@ -15,6 +15,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any, TypeVar
 
@@ -22,12 +23,13 @@ from analysis.benches.bandwidth import Traffic
 from analysis.decoding.decoder_specs import BASELINE, GENERATE
 from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import Plan
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from mars.decoding.base import Prompts
 from mars.tasks import TASKS
 
 MIN_REPEATS = 5
 _T = TypeVar("_T")
+_V = TypeVar("_V")
 
 Decode = Callable[[Prompts, int], Timed]
 """Decodes prompts, so many at once."""
@@ -123,22 +125,34 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
     return [*items[start:], *items[:start]]
 
 
+def interleaved(
+    measures: Mapping[_T, Callable[[], _V]], repeats: int, progress: Callable[[int], object] | None = None
+) -> dict[_T, list[_V]]:
+    """What each measures, round by round in a rotating order, after an uncounted round.
+
+    `progress` is called for each measurement, the uncounted ones included.
+    """
+    found: dict[_T, list[_V]] = {key: [] for key in measures}
+    for number in range(-1, repeats):
+        for key in rotated(list(measures), max(number, 0)):
+            measured = measures[key]()
+            if number >= 0:
+                found[key].append(measured)
+            if progress is not None:
+                progress(1)
+    return found
+
+
 def bench(
     cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
 ) -> list[Result]:
     """Measure every decoder at every batch size; `progress` is called for each decoded round, warm-up included."""
     results: list[Result] = []
     with without_collections():
-        for batch_size in plan.batch_sizes:
-            rounds: dict[str, list[Round]] = {case.label: [] for case in cases}
-            for number in range(-1, plan.repeats):
-                for case in rotated(cases, max(number, 0)):
-                    measured = case.round(batch_size)
-                    if number >= 0:
-                        rounds[case.label].append(measured)
-                    if progress is not None:
-                        progress(1)
-            results += [result_of(case, batch_size, rounds, traffic) for case in cases]
+        for size in plan.batch_sizes:
+            measures = {case.label: partial(case.round, size) for case in cases}
+            rounds = interleaved(measures, plan.repeats, progress)
+            results += [result_of(case, size, rounds, traffic) for case in cases]
     return results
 
 

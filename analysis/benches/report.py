@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from analysis.benches.bench import BenchPlan, Result
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from analysis.text_table import aligned, markdown
 
 NOTE = (
@@ -57,16 +57,17 @@ COLUMNS: dict[str, tuple[str, Callable[[Estimate], str]]] = {
 }
 
 
-def to_text(results: Sequence[Result], plan: BenchPlan) -> str:
-    """One aligned table per batch size, texts that differ although they must not, and notes for the reader."""
-    parts = [f"batch size {size}\n{aligned(_lines(results, size))}" for size in plan.batch_sizes]
-    return "\n\n".join([*parts, *_notes(results, plan)])
-
-
-def to_markdown(results: Sequence[Result], plan: BenchPlan) -> str:
-    """The same as Markdown tables."""
-    parts = [f"Batch size {size}:\n\n{markdown(_lines(results, size), numbers=True)}" for size in plan.batch_sizes]
-    return "\n\n".join([*parts, *_notes(results, plan)])
+def to_text(results: Sequence[Result], plan: BenchPlan, *, as_markdown: bool = False) -> str:
+    """A table per batch size, texts that differ although they must not, and notes for the reader."""
+    tables = {size: _lines(results, size) for size in plan.batch_sizes}
+    parts = [
+        f"Batch size {size}:\n\n{markdown(lines, numbers=True)}"
+        if as_markdown
+        else f"batch size {size}\n{aligned(lines)}"
+        for size, lines in tables.items()
+    ]
+    counts = f"{_counts(results, plan)}\n{batching_sentence(results)}\n{NOTE}"
+    return "\n\n".join([*parts, lossless_sentence(results), counts])
 
 
 def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
@@ -103,10 +104,6 @@ def lossless_sentence(results: Sequence[Result]) -> str:
     if broken:
         return f"NOT lossless: {'; '.join(broken)}. In bfloat16 near-ties may flip; in float32 this is a fault."
     return "Every lossless decoder wrote exactly the tokens of autoregressive."
-
-
-def _notes(results: Sequence[Result], plan: BenchPlan) -> list[str]:
-    return [lossless_sentence(results), f"{_counts(results, plan)}\n{batching_sentence(results)}\n{NOTE}"]
 
 
 def _claims(results: Sequence[Result]) -> list[Result]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,8 +17,8 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from analysis.benches.bandwidth import Traffic
-from analysis.benches.bench import rotated
-from analysis.stats import Estimate
+from analysis.benches.bench import interleaved
+from analysis.stats.intervals import Estimate
 from mars.checkpoint.weights import read_config
 from mars.engine.engine import Engine, Rows
 from mars.engine.window import Window
@@ -158,14 +159,8 @@ def step_times(
     for size in plan.batch_sizes:
         rows = engine.open(size, needed)
         windows = {queries: _window(engine, plan, size, queries) for queries in plan.queries}
-        seconds: dict[int, list[float]] = {queries: [] for queries in plan.queries}
-        for number in range(-1, plan.repeats):
-            for queries in rotated(plan.queries, max(number, 0)):
-                measured = _round(engine, rows, windows[queries])
-                if number >= 0:
-                    seconds[queries].append(measured)
-            if progress is not None:
-                progress(1)
+        measures = {queries: partial(_round, engine, rows, window) for queries, window in windows.items()}
+        seconds = interleaved(measures, plan.repeats, progress)
         for queries in plan.queries:
             found = Estimate.of(seconds[queries])
             share = traffic.share(1, size * (plan.context + queries), found.median)

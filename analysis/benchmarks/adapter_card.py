@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import pandas as pd
 
-from analysis.benchmarks.ifeval import Check, Prompt
-from analysis.benchmarks.ifeval_run import TASK as IFEVAL
-from analysis.benchmarks.ifeval_run import figures
+from analysis.benchmarks.ifeval import TASK as IFEVAL
+from analysis.benchmarks.ifeval import Check, Prompt, figures
 from analysis.benchmarks.questions import CATEGORIES, OVERALL, Question
 from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import ratio_of_sums
+from analysis.stats.training import training_curve
 from analysis.text_table import markdown
 from mars.decoders import BASELINE, EXACT
 
 BEGIN, END = "<!-- measured: written by `python -m analysis card --checkpoint DIR` -->", "<!-- end of measured -->"
-BINS = 10
-"""Rows of the table of training."""
 Entry = Mapping[str, Any]
 
 
@@ -58,27 +55,15 @@ def with_measured(card: str, part: str) -> str:
 
 def _training(record: Mapping[str, Any]) -> str:
     """The mean loss, and how often masks are right, by steps."""
-    measured = record["measured"]
-    log = [line for line in measured["log"] if "loss" in line]
-    if not log:
+    curve = training_curve(record)
+    if curve.empty:
         return ""
-    kind = "given" if record["head"] else "alone"
-    masks = range(1, min(record["masks"], record["block_size"] - 1) + 1)
-    size = -(-len(log) // BINS)
-    lines = [["steps", "hours", "loss", *(f"mask {mask}" for mask in masks), "tokens a pass, estimated"]]
-    for first in range(0, len(log), size):
-        part = pd.DataFrame(log[first : first + size])
-        done = (first + len(part)) / len(log)
-        shares = [float(part[f"{kind}_{mask}"].mean()) for mask in masks]
-        expected = 1 + sum(accumulate(shares, lambda one, other: one * other))
+    masks = [name for name in curve if name.startswith("mask_")]
+    lines = [["steps", "hours", "loss", *(name.replace("_", " ") for name in masks), "tokens a pass, estimated"]]
+    for row in curve.to_dict("records"):
+        shares = [f"{row[name]:.0%}" for name in masks]
         lines.append(
-            [
-                f"{done * measured['steps']:,.0f}",
-                f"{done * measured['seconds'] / 3600:.1f}",
-                f"{part['loss'].mean():.2f}",
-                *(f"{share:.0%}" for share in shares),
-                f"{expected:.2f}",
-            ]
+            [f"{row['steps']:,.0f}", f"{row['hours']:.1f}", f"{row['loss']:.2f}", *shares, f"{row['tokens']:.2f}"]
         )
     words = (
         "From the log in `mars.json`, each line the mean since the line before: the loss, how often a mask's most "

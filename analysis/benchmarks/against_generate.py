@@ -12,7 +12,8 @@ from functools import partial
 
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import Question
-from analysis.decoding.timed import Generate, logits_of, texts
+from analysis.decoding.answers import shared_tokens, texts
+from analysis.decoding.timed import Generate, logits_of
 from analysis.harness.journal import Journal
 from mars.engine import Engine
 
@@ -123,8 +124,7 @@ def _difference(
 ) -> Difference | None:
     if ours == theirs:
         return None
-    pairs = zip(ours, theirs, strict=False)
-    shared = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
+    shared = shared_tokens(ours, theirs)
     return Difference(
         question=number,
         token=shared,

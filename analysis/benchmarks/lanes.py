@@ -1,24 +1,19 @@
-"""The lanes that answer a benchmark's questions, each a decoder with settings on a checkpoint, and their entries in the
-index of the run store (docs/runs.md).
-"""
+"""The lanes that answer a benchmark's questions, each a decoder with settings on a checkpoint."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import fingerprint
 from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec, check_runnable, parse_decoder_specs
-from analysis.runs.schema import run_id
 from analysis.sweeps.models import describe
 from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
 from mars.decoders import STAGES, drafted
 from mars.engine import ModelEngine
-from mars.provenance import hardware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +25,6 @@ class BenchmarkLane:
     model: dict[str, Any]
     spec: DecoderSpec
     settings: DecodingSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkSetup:
-    """A benchmark as it runs: its task, the `fingerprint` of its questions, the first `limit` of all or of a category.
-
-    `metric` names the test of a right answer, None if nobody judges; `threads` are those of torch.
-    """
-
-    task: str
-    fingerprint: str
-    limit: int | None
-    metric: str | None
-    dtype: str
-    device: str
-    threads: int
-    checked_by: str | None = None
 
 
 def parse_decoders(text: str, threshold: float | None) -> list[DecoderSpec]:
@@ -82,26 +60,13 @@ def lanes_of(
     if baseline is not None:
         specs = [spec for spec in specs if spec.decoder != BASELINE]
     base = DecodingSettings(block_size=checkpoint.usual_block_size, threshold=None, max_new_tokens=max_new_tokens)
-    lanes = [
-        BenchmarkLane(
-            label=spec.label,
-            checkpoint=checkpoint,
-            model=model,
-            spec=spec,
-            settings=spec.settings(base),
-        )
-        for spec in specs
+    on = [(spec, checkpoint, model) for spec in specs]
+    if baseline is not None:
+        on.insert(0, (DecoderSpec(decoder=BASELINE, label=BASELINE), *baseline))
+    return [
+        BenchmarkLane(label=spec.label, checkpoint=own, model=described, spec=spec, settings=spec.settings(base))
+        for spec, own, described in on
     ]
-    if baseline is None:
-        return lanes
-    alone = BenchmarkLane(
-        label=BASELINE,
-        checkpoint=baseline[0],
-        model=baseline[1],
-        spec=DecoderSpec(decoder=BASELINE, label=BASELINE),
-        settings=base,
-    )
-    return [alone, *lanes]
 
 
 def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -131,53 +96,12 @@ def described(source: str, checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def digest(lanes: Sequence[BenchmarkLane], setup: BenchmarkSetup, problems: int, batch_size: int) -> str:
-    """10 hex digits: the same for a run that measures the same on the same kind of machine.
-
-    They are part of the names of a journal and a timed group, so that two machines neither mix their seconds nor
-    replace each other's runs.
-    """
-    who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]
-    told = json.dumps([who, asdict(setup), problems, batch_size, hardware(setup.device)], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:10]
-
-
-def setting_entry(
-    lane: BenchmarkLane,
-    setup: BenchmarkSetup,
-    problems: int,
-    batch_size: int,
-    group: str | None,
-    *,
-    judged: bool = True,
-) -> dict[str, Any]:
-    """The id and the setting of a lane's run, timed if it has a group; only the provenance is missing."""
-    harness = {
-        "task_hash": setup.fingerprint,
-        "limit": setup.limit,
-        "metric": setup.metric,
-        "checked_by": setup.checked_by,
-        "apply_chat_template": True,
-    }
-    fields = {
-        "model": dict(lane.model),
-        "draft": None,
-        "decoder": lane.spec.decoder,
-        "settings": asdict(lane.settings),
-        "tasks": [setup.task],
-        "problems": problems,
-        "seed": 0,
-        "batch_size": batch_size,
-        "dtype": setup.dtype,
-        "device": setup.device,
-        "timed": group is not None,
-        "group": group,
-        "harness": harness,
-    }
-    if not judged:
-        fields["judged"] = False
-    name = f"{lane.model['name']}.{lane.label}-{setup.task}.b{batch_size}"
-    return {"id": run_id(name, fields), **fields}
+def training_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The field `training` of a run's entry: how the model was trained, without the log; no field without a record."""
+    record = {name: value for name, value in checkpoint.record.items() if name != "started_from"}
+    if "measured" in record:
+        record["measured"] = {name: value for name, value in record["measured"].items() if name != "log"}
+    return {"training": record} if record else {}
 
 
 def _stage(stage: object, checkpoint: Checkpoint) -> object:

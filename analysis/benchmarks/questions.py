@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +34,11 @@ class Question:
     def group(self) -> str:
         """The part of Spec-Bench's report that it belongs to."""
         return MT_BENCH if self.category in MT_BENCH_CATEGORIES else self.category
+
+    @property
+    def first_turn(self) -> Question:
+        """The same without its later turns."""
+        return replace(self, turns=self.turns[:1])
 
 
 def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Question]:

@@ -18,12 +18,13 @@ from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.files import INDEX
-from analysis.runs.schema import DEFAULT_SETTINGS, MODEL_FIELDS, is_judged
+from analysis.runs.schema import RunEntry
 from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import time_gain
+from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
 SMALL = "Qwen2.5-0.5B-Instruct"
@@ -31,35 +32,31 @@ SMALLEST_REAL = 50_000_000
 """Parameters from which a model counts as a real one: a pass over it is bound by reading weights."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
-    """The fields of a run that claims use. Runs are equal by identity only."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run(RunEntry):
+    """An entry of the index, and what claims ask of it. Runs are equal by identity only."""
 
-    id: str
-    model: Model
-    draft: Model | None
-    decoder: str
-    settings: dict[str, Any]
-    tasks: tuple[str, ...]
-    problem_set: Hashable
-    n: int
-    batch_size: int
-    dtype: str
-    device: str
-    group: str | None
-    command: str
-    commit: str
-    hardware: str
+    @property
+    def n(self) -> int:
+        """Problems of all families."""
+        return self.problems * len(self.tasks)
 
     @property
     def threshold(self) -> float | None:
         """None is one-token mode."""
-        return None if self.settings["threshold"] is None else float(self.settings["threshold"])
+        return self.settings.threshold
 
     @property
     def one_token(self) -> bool:
         """True if it writes one token per pass, and so the same text as AR decoding of these weights."""
         return writes_one_token(self.decoder, self.threshold)
+
+    @property
+    def problem_set(self) -> Hashable:
+        """Equal for runs whose texts can be compared."""
+        machine = self.hardware if self.dtype == "bfloat16" else None  # texts differ from machine to machine
+        asked = (*self.tasks, self.problems, self.seed, self.settings.max_new_tokens)
+        return (asked, self.dtype, self.device, machine)
 
     @property
     def turn(self) -> Hashable:
@@ -68,11 +65,12 @@ class Run:
 
     def has(self, **settings: Any) -> bool:
         """True if its settings have these values."""
-        return all(self.settings[name] == value for name, value in settings.items())
+        return all(getattr(self.settings, name) == value for name, value in settings.items())
 
-    def same_settings(self, other: Run, *names: str) -> bool:
-        """True if two runs of one model agree in these settings."""
-        return self.model == other.model and all(self.settings[name] == other.settings[name] for name in names)
+    def same_window(self, other: Run) -> bool:
+        """True if two runs of one model agree in the settings that decide what a window accepts."""
+        names = ("threshold", "score", "block_size", "extra_proposal")
+        return self.model == other.model and self.has(**{name: getattr(other.settings, name) for name in names})
 
 
 class GreedyRuns:
@@ -86,10 +84,10 @@ class GreedyRuns:
         self._store = store
         entries = [entry for entry in store.entries if (entry["model"]["parameters"] >= SMALLEST_REAL) == real]
         self._ar = ArModels(entries)
-        greedy = [(entry, _run_of(entry)) for entry in entries if is_plain(entry)]
-        ordered = sorted(greedy, key=lambda pair: _order(pair[1]))
-        self.all = [run for entry, run in ordered if is_judged(entry)]
-        self.unjudged = [run for entry, run in ordered if not is_judged(entry)]
+        greedy: list[Run] = [checked(Run, entry) for entry in entries if is_plain(entry)]
+        greedy.sort(key=lambda run: (-run.n, run.group is not None, run.batch_size, run.id))
+        self.all = [run for run in greedy if run.judged]
+        self.unjudged = [run for run in greedy if not run.judged]
         names: dict[str, set[str]] = {}
         for model in self.models(lambda _: True):
             names.setdefault(model.name, set()).add(model.fingerprint)
@@ -158,7 +156,7 @@ class GreedyRuns:
                 and run.decoder == "sliding_window"
                 and run.threshold is not None
                 and run.has(score=score, extra_proposal=extra)
-                and run.settings["block_size"] == (model.block_size or run.settings["block_size"])
+                and run.settings.block_size == (model.block_size or run.settings.block_size)
             )
         )
 
@@ -185,6 +183,11 @@ class GreedyRuns:
         found = {run.model: None for run in self.all if wanted(run.model)}
         return sorted(found, key=lambda model: (-(model.examples or 0), model.block_size or 0, model.name))
 
+    @property
+    def full_mars(self) -> list[Model]:
+        """The MARS models with the SFT loss."""
+        return self.models(lambda model: model.is_full_mars)
+
     def name(self, model: Model) -> str:
         """Its name, with the number of its conversations where several models share the name."""
         if model.name not in self._ambiguous:
@@ -209,11 +212,6 @@ class GreedyRuns:
 
     def _with(self, fingerprint: str | None) -> Model | None:
         return next(iter(self.models(lambda model: model.fingerprint == fingerprint)), None)
-
-
-def _order(run: Run) -> tuple[int, bool, int, str]:
-    """Those on most problems first."""
-    return -run.n, run.group is not None, run.batch_size, run.id
 
 
 def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
@@ -243,29 +241,6 @@ def by_turn(runs: Iterable[Run]) -> list[list[Run]]:
         if run.group is not None:
             turns.setdefault(run.turn, []).append(run)
     return sorted(turns.values(), key=lambda turn: (str(turn[0].group), turn[0].batch_size))
-
-
-def _run_of(entry: dict[str, Any]) -> Run:
-    settings = {**DEFAULT_SETTINGS, **entry["settings"]}
-    problem_set = (
-        *(tuple(entry["tasks"]), entry["problems"], entry["seed"], settings["max_new_tokens"]),
-        *(entry["dtype"], entry["device"]),
-        entry["hardware"] if entry["dtype"] == "bfloat16" else None,  # texts differ from machine to machine
-    )
-    same = ("id", "decoder", "batch_size", "dtype", "device", "group", "command", "commit", "hardware")
-    return Run(
-        model=_model(entry["model"]),
-        draft=None if entry["draft"] is None else _model(entry["draft"]),
-        settings=settings,
-        tasks=tuple(entry["tasks"]),
-        problem_set=problem_set,
-        n=entry["problems"] * len(entry["tasks"]),
-        **{name: entry[name] for name in same},
-    )
-
-
-def _model(entry: dict[str, Any]) -> Model:
-    return Model(**{name: entry[name] for name in MODEL_FIELDS}, base=entry.get("base"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from math import ceil, floor, inf, log10
@@ -14,7 +14,6 @@ from analysis.stats.intervals import CONFIDENCE, Interval
 
 MARGIN = 1.0
 """Points of accuracy below which a loss does not matter in practice."""
-Criterion = Callable[[Interval], bool]
 
 
 class ClaimVerdict(Enum):
@@ -32,34 +31,14 @@ def worst(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
     return next((verdict for verdict in ClaimVerdict if verdict in found), ClaimVerdict.MISSING)
 
 
-def verdict_of(interval: Interval, *, holds: Criterion, fails: Criterion) -> ClaimVerdict:
-    """The verdict on one interval. An interval that meets both criteria fails."""
-    return ClaimVerdict.FAILS if fails(interval) else ClaimVerdict.HOLDS if holds(interval) else ClaimVerdict.OPEN
-
-
-def above(limit: float) -> Criterion:
-    """The whole interval lies above the limit."""
-    return lambda interval: interval.low > limit
-
-
-def at_least(limit: float) -> Criterion:
-    """No part of the interval lies below the limit."""
-    return lambda interval: interval.low >= limit
-
-
-def below(limit: float) -> Criterion:
-    """The whole interval lies below the limit."""
-    return lambda interval: interval.high < limit
-
-
-def at_most(limit: float) -> Criterion:
-    """No part of the interval lies above the limit."""
-    return lambda interval: interval.high <= limit
+def verdict_of(*, holds: bool, fails: bool) -> ClaimVerdict:
+    """The verdict by two criteria; what meets both fails."""
+    return ClaimVerdict.FAILS if fails else ClaimVerdict.HOLDS if holds else ClaimVerdict.OPEN
 
 
 def faster(gain: Interval) -> ClaimVerdict:
     """The verdict on a speed-up: it holds above 1 and fails below 1."""
-    return verdict_of(gain, holds=above(1), fails=below(1))
+    return verdict_of(holds=gain.surely_above(1), fails=gain.surely_below(1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,28 +54,50 @@ class Comparison:
         return f"{compared}: {', '.join(f'{column} {cell}' for column, cell in self.measured.items())}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Finding:
     """The comparisons behind a verdict. `headline` is the cell of the overview, `why` at most two sentences.
 
     `runs` are the runs behind it; where benchmark files are judged, `commands`, `n` and `where` stand in for them.
-    `needs` names the runs that are missing, if any.
+    `without` names the runs that it takes to compare anything, `missing` those that would complete the comparisons.
     """
 
-    comparisons: Sequence[Comparison] = ()
+    without: str = ""
+    missing: str = ""
+    comparisons: list[Comparison] = field(default_factory=list)
     headline: str = ""
-    runs: Sequence[Run] = ()
-    why: Sequence[str] = ()
-    commands: Sequence[str] = ()
-    n: Sequence[int] = ()
-    where: Sequence[str] = ()
-    needs: str = ""
+    runs: list[Run] = field(default_factory=list)
+    why: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
+
+    def add(
+        self,
+        compared: Mapping[str, str],
+        measured: Mapping[str, str],
+        verdict: ClaimVerdict | None = None,
+        runs: Iterable[Run] = (),
+    ) -> None:
+        """Add a comparison, and the runs behind it."""
+        self.comparisons.append(Comparison(compared=compared, measured=measured, verdict=verdict))
+        self.runs += runs
+
+    @property
+    def needs(self) -> str:
+        """The runs that are missing, if any."""
+        return self.missing if self.comparisons else self.without
+
+    @property
+    def judged(self) -> list[Comparison]:
+        """The comparisons that have a verdict."""
+        return [comparison for comparison in self.comparisons if comparison.verdict is not None]
 
     @property
     def verdict(self) -> ClaimVerdict:
         """The worst verdict of its comparisons; something missing counts as a comparison."""
-        verdicts = [comparison.verdict for comparison in self.comparisons if comparison.verdict is not None]
-        return worst([*verdicts, *([ClaimVerdict.MISSING] if self.needs else [])])
+        missing = [ClaimVerdict.MISSING] if self.needs else []
+        return worst([*(each.verdict for each in self.comparisons if each.verdict is not None), *missing])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

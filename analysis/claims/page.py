@@ -12,13 +12,13 @@ from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
 from analysis.text_table import markdown
 
 _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
-judged by the rules below on tiny models and a pretrained one.
-`python -m analysis claims` writes this page from `{folder}`; `--json` names the runs."""
+judged on tiny models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `--json` names
+the runs with their commands, and `python -m analysis reproduce claim-1` makes those of a claim again."""
 
-_METHOD = """Intervals are 95 %, wider where a verdict rests on several at once: Wilson's for accuracies, score
-intervals (Tango 1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the
-whole interval. Wall-clock is compared only between runs that took turns on an idle machine; where turns are known,
-intervals are over turns (Student's t of the logarithm, by the jackknife)."""
+_METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, score intervals (Tango
+1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the whole interval.
+Wall-clock is compared only between runs that took turns on an idle machine; where turns are known, intervals are over
+turns (Student's t of the logarithm, by the jackknife)."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 
@@ -143,15 +143,15 @@ def _comparisons(rows: Sequence[Comparison]) -> str:
 
 
 def _provenance(finding: Finding) -> list[str]:
-    made_by = ", ".join(f"`{command}`" for command in _commands(finding))
+    """Where the runs, or the benchmark files, come from."""
     if not finding.runs:
-        return ["", f"n = {_n(finding)}; {', '.join(finding.where)}: {made_by}."] if made_by else []
+        return ["", f"n = {_n(finding)}; {', '.join(finding.where)}."] if finding.where else []
     sizes = ", ".join(map(_millions, _parameters(finding)))
     machines = ", ".join(sorted({run.hardware for run in finding.runs}))
-    commits = ", ".join(sorted({run.commit[:10] for run in finding.runs}))
+    commits = ", ".join(sorted({str(run.commit)[:10] for run in finding.runs}))
     count = len({run.id for run in finding.runs})
     where = f"{count} run{'s' * (count > 1)} on {machines}, commit{'s' * (',' in commits)} {commits}"
-    return ["", f"{sizes} parameters, n = {_n(finding)}; {where}: {made_by}."]
+    return ["", f"{sizes} parameters, n = {_n(finding)}; {where}."]
 
 
 def _n(finding: Finding) -> str:

@@ -12,12 +12,9 @@ from analysis.claims.judging import (
     MARGIN,
     Claim,
     ClaimVerdict,
-    Comparison,
     Finding,
     about,
-    above,
     among,
-    at_most,
     faster,
     listed,
     number,
@@ -51,7 +48,7 @@ Sweep = tuple[Run, list[Run]]
 def _scores(evidence: Evidence) -> Finding:
     """Tokens per forward at an equal loss, interpolated between thresholds, for each score against probability."""
     runs = evidence.runs
-    for model in runs.models(lambda model: model.is_full_mars):
+    for model in runs.full_mars:
         tried = [runs.with_threshold(model, score=score) for score in SCORES]
         common = set.intersection(*({run.problem_set for run in each} for each in tried))
         largest = sorted(tried[0], key=lambda run: run.n, reverse=True)
@@ -60,29 +57,28 @@ def _scores(evidence: Evidence) -> Finding:
             found = {score: sweep for score in SCORES if (sweep := runs.sweep(model, score, beside))}
             if len(found) == len(SCORES) and all(len(swept) > 1 for _, swept in found.values()):
                 return _compared_scores(runs, model, found)
-    return Finding(needs="runs of one MARS model at several thresholds of each of probability, margin and entropy")
+    return Finding(without="runs of one MARS model at several thresholds of each of probability, margin and entropy")
 
 
 def _compared_scores(runs: GreedyRuns, model: Model, sweeps: Mapping[str, Sweep]) -> Finding:
     base = sweeps["probability"][0]
     reached, changes = _at_equal_loss(runs, sweeps)
-    compared = [
-        Comparison(
-            compared={"score": score, "thresholds": ", ".join(f"{run.threshold:g}" for run in sweeps[score][1])},
-            measured={
-                f"tokens/forward at {EQUAL_LOSS:g} points lost": number(percentiles(value, drawn)),
-                "against probability": f"{points(changes[score])} %" if score in changes else "",
-            },
-            verdict=_alike(changes[score]) if score in changes else None,
-        )
-        for score, (value, drawn) in reached.items()
-    ]
-    return Finding(
-        comparisons=compared,
+    finding = Finding(
         headline="; ".join(f"{score} {points(change)} % tokens/forward" for score, change in changes.items()),
-        runs=[base, *(run for _, swept in sweeps.values() for run in swept)],
         why=_why_unlike(changes, base.n),
     )
+    for score, (value, drawn) in reached.items():
+        swept, change = sweeps[score][1], changes.get(score)
+        finding.add(
+            {"score": score, "thresholds": ", ".join(f"{run.threshold:g}" for run in swept)},
+            {
+                f"tokens/forward at {EQUAL_LOSS:g} points lost": number(percentiles(value, drawn)),
+                "against probability": f"{points(change)} %" if change else "",
+            },
+            _alike(change) if change else None,
+            [base, *swept],
+        )
+    return finding
 
 
 def _why_unlike(changes: Mapping[str, Interval], n: int) -> list[str]:
@@ -109,9 +105,8 @@ def _why_unlike(changes: Mapping[str, Interval], n: int) -> list[str]:
 
 def _alike(change: Interval) -> ClaimVerdict:
     return verdict_of(
-        change,
-        holds=lambda interval: -ALIKE < interval.low and interval.high < ALIKE,
-        fails=lambda interval: interval.low > ALIKE or interval.high < -ALIKE,
+        holds=change.surely_above(-ALIKE) and change.surely_below(ALIKE),
+        fails=change.surely_above(ALIKE) or change.surely_below(-ALIKE),
     )
 
 
@@ -140,53 +135,51 @@ def _at_equal_loss(
 
 
 def _exact(evidence: Evidence) -> Finding:
-    """Texts and passes of each MARS model, then wall-clock, which is shown and not judged."""
-    runs, compared, used = evidence.runs, [], []
-    for model in runs.models(lambda model: model.is_full_mars):
-        if found := _exact_of_model(runs, model):
-            compared.append(found[0])
-            used += found[1]
-    asked, answered = _benchmark_texts(runs)
-    if not compared and not asked:
-        return Finding(needs=f"runs of {EXACT}, of one-token mode and of several τ on the same problems")
-    timed, raced = _wall_clock(runs)
-    first = [*compared, *asked][0].measured
-    return Finding(
-        comparisons=[*compared, *timed, *asked],
-        headline=f"{first['texts']} texts identical; {first['tokens/forward']} tokens/forward",
-        runs=[*used, *raced, *answered],
-        needs="" if compared else f"judged runs of {EXACT}, of one-token mode and of several τ",
-    )
+    """Texts and passes of each MARS model, then wall-clock, which is shown and not judged, and benchmarks."""
+    runs = evidence.runs
+    finding = Finding(without=f"runs of {EXACT}, of one-token mode and of several τ on the same problems")
+    for model in runs.full_mars:
+        _compare_passes(finding, runs, model)
+    if not finding.comparisons:
+        finding.missing = f"judged runs of {EXACT}, of one-token mode and of several τ"
+    _compare_wall_clock(finding, runs)
+    _compare_benchmarks(finding, runs)
+    exact = [row.measured for row in finding.comparisons if "texts" in row.measured]
+    if not exact:
+        return Finding(without=finding.without)
+    finding.headline = f"{exact[0]['texts']} texts identical; {exact[0]['tokens/forward']} tokens/forward"
+    return finding
 
 
-def _exact_of_model(runs: GreedyRuns, model: Model) -> tuple[Comparison, list[Run]] | None:
-    """Its comparison and the runs behind it; None without them."""
+def _compare_passes(finding: Finding, runs: GreedyRuns, model: Model) -> None:
+    """The best layout of this model against its fastest τ within the margin, on the same problems."""
     pairs = [pair for run in runs.of(model, EXACT) if (pair := on_same_problems([run], runs.one_token(model)))]
     swept = runs.sweep(model, beside=[run for run, _ in pairs])
     if not pairs or swept is None:
-        return None
+        return
     base, thresholds = swept
     comparable = [run for run, _ in pairs if run.problem_set == base.problem_set]
     best = max(comparable, key=lambda run: runs.forward(run).value)
     within = [run for run in thresholds if -runs.points(run, base).value <= MARGIN]
     rival = max([base, *within], key=lambda run: runs.forward(run).value)
-    checked = [
-        (run.n, identical_texts(runs.rows(run), runs.rows(plain)).value)
-        for run, plain in pairs
-        if _comparable_texts(run)
-    ]
-    texts, same = sum(n for n, _ in checked), sum(round(share * n) for n, share in checked)
+    checked = [(run.n, _identical(runs, run, plain)) for run, plain in pairs if _comparable_texts(run)]
+    texts, same = (sum(column) for column in zip(*checked, strict=True)) if checked else (0, 0)
     gain = runs.forward_gain(best, rival)
-    comparison = Comparison(
-        compared={"model": runs.name(model)},
-        measured={
+    finding.add(
+        {"model": runs.name(model)},
+        {
             "texts": f"{same:,} of {texts:,}",
-            "tokens/forward": f"{number(runs.forward(best))} ({best.settings['layout']})",
+            "tokens/forward": f"{number(runs.forward(best))} ({best.settings.layout})",
             "gain": f"{times(gain)} over {_threshold_words(rival)}",
         },
-        verdict=worst([_same_texts(same, texts), faster(gain)]),
+        worst([_same_texts(same, texts), faster(gain)]),
+        [*(run for pair in pairs for run in pair), *thresholds],
     )
-    return comparison, [*dict.fromkeys(run for pair in pairs for run in pair), *thresholds]
+
+
+def _identical(runs: GreedyRuns, run: Run, plain: Run) -> int:
+    """How many of its texts are those of the plain run."""
+    return round(identical_texts(runs.rows(run), runs.rows(plain)).value * run.n)
 
 
 def _comparable_texts(run: Run) -> bool:
@@ -194,79 +187,60 @@ def _comparable_texts(run: Run) -> bool:
     return run.dtype == "float32" or run.device == "cpu"
 
 
-def _benchmark_texts(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
+def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
     """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and wall-clock."""
-    compared, used = [], []
     for turn in by_turn(runs.unjudged):
-        plain = [run for run in turn if run.decoder == BASELINE]
-        for run in turn if plain else ():
-            if run.decoder == BASELINE or not decoders.TABLE[run.decoder].exact:
+        plain = next((run for run in turn if run.decoder == BASELINE), None)
+        for run in turn:
+            if plain is None or run.decoder == BASELINE or not decoders.TABLE[run.decoder].exact:
                 continue
-            same = identical_texts(runs.rows(run), runs.rows(plain[0]))
-            verdict = _same_texts(round(same.value * run.n), run.n) if _comparable_texts(run) else None
-            compared.append(
-                Comparison(
-                    compared={
-                        "benchmark": run.tasks[0],
-                        "batch": str(run.batch_size),
-                        "layout": run.settings["layout"] if run.decoder == EXACT else run.decoder,
-                    },
-                    measured={
-                        "texts": f"{round(same.value * run.n):,} of {run.n:,}",
-                        "tokens/forward": number(runs.forward(run)),
-                        "× AR": times(runs.time_gain(run, plain[0])),
-                        "hardware": run.hardware,
-                    },
-                    verdict=verdict,
-                )
+            same = _identical(runs, run, plain)
+            layout = run.settings.layout if run.decoder == EXACT else run.decoder
+            finding.add(
+                {"benchmark": run.tasks[0], "batch": str(run.batch_size), "layout": layout},
+                {
+                    "texts": f"{same:,} of {run.n:,}",
+                    "tokens/forward": number(runs.forward(run)),
+                    "× AR": times(runs.time_gain(run, plain)),
+                    "hardware": run.hardware,
+                },
+                _same_texts(same, run.n) if _comparable_texts(run) else None,
+                (run, plain),
             )
-            used += [run, plain[0]]
-    return compared, list(dict.fromkeys(used))
 
 
 def _same_texts(same: int, texts: int) -> ClaimVerdict:
-    if same < texts:
-        return ClaimVerdict.FAILS
-    return ClaimVerdict.HOLDS if texts else ClaimVerdict.OPEN
+    return verdict_of(holds=texts > 0, fails=same < texts)
 
 
-def _wall_clock(runs: GreedyRuns) -> tuple[list[Comparison], list[Run]]:
+def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
     """Exact decoding against the fastest setting within the margin, in the same turns, by batch size."""
-    compared, used = [], []
     for turn in by_turn(runs.all):
         for model in dict.fromkeys(run.model for run in turn if run.decoder == EXACT):
             own = [run for run in turn if run.model == model]
             exact = [run for run in own if run.decoder == EXACT]
             rivals = [run for run in own if run.decoder == "sliding_window" and _within(runs, run)]
-            rivals += [run for run in own if run.decoder == "autoregressive"]
+            rivals += [run for run in own if run.decoder == BASELINE]
             if not rivals:
                 continue
             best, rival = runs.fastest(exact), runs.fastest(rivals)
-            gain = runs.time_gain(best, rival, together(len(exact) * len(rivals)))
-            compared.append(
-                Comparison(
-                    compared={
-                        "wall-clock": f"{runs.name(model)}, {best.group}",
-                        "batch": str(best.batch_size),
-                        "layout": best.settings["layout"],
-                    },
-                    measured={
-                        "tokens/s": rate(runs.rate(best)),
-                        f"fastest within {MARGIN:g} point": _threshold_words(rival),
-                        "its tokens/s": rate(runs.rate(rival)),
-                        "speed-up": times(gain),
-                    },
-                )
+            clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
+            finding.add(
+                {"wall-clock": clock, "batch": batch, "layout": best.settings.layout},
+                {
+                    "tokens/s": rate(runs.rate(best)),
+                    f"fastest within {MARGIN:g} point": _threshold_words(rival),
+                    "its tokens/s": rate(runs.rate(rival)),
+                    "speed-up": times(runs.time_gain(best, rival, together(len(exact) * len(rivals)))),
+                },
+                runs=[best, *rivals],
             )
-            used += [best, *rivals]
-    return compared, list(dict.fromkeys(used))
 
 
 def _within(runs: GreedyRuns, run: Run) -> bool:
     """True if this setting loses at most the margin, in its runs on most problems."""
-    names = ("threshold", "score", "block_size", "extra_proposal")
     same = runs.where(
-        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_settings(run, *names)
+        lambda other: other.decoder == run.decoder and other.dtype == run.dtype and other.same_window(run)
     )
     pair = on_same_problems(same, runs.one_token(run.model))
     return pair is not None and -runs.points(pair[0], pair[1]).value <= MARGIN
@@ -274,7 +248,7 @@ def _within(runs: GreedyRuns, run: Run) -> bool:
 
 def _threshold_words(run: Run) -> str:
     """One-token mode or τ, and the block size where it differs from the training's."""
-    size = run.settings["block_size"]
+    size = run.settings.block_size
     other = "" if run.model.block_size in (None, size) else f", B = {size}"
     return "one-token mode" if run.one_token else f"τ = {run.threshold:g}{other}"
 
@@ -285,35 +259,31 @@ def _threshold_words(run: Run) -> str:
 def _extra(evidence: Evidence) -> Finding:
     """The same model and τ with and without the B+1-th proposal."""
     runs = evidence.runs
-    pairs = [pair for model in runs.models(lambda model: model.is_full_mars) for pair in _extra_pairs(runs, model)]
-    if not pairs:
-        return Finding(needs="runs at the same τ with and without the B+1-th proposal, on the same problems")
-    confidence, compared = together(2 * len(pairs)), []
+    finding = Finding(without="runs at the same τ with and without the B+1-th proposal, on the same problems")
+    pairs = [pair for model in runs.full_mars for pair in _extra_pairs(runs, model)]
+    confidence = together(2 * len(pairs))
     for without, offered in pairs:
         gain = runs.forward_gain(offered, without, confidence)
         change = runs.points(offered, without, confidence)
-        compared.append(
-            Comparison(
-                compared={"model": runs.name(without.model), "τ": f"{without.threshold:g}"},
-                measured={"× tokens/forward": times(gain), "accuracy (points)": points(change)},
-                verdict=worst(
-                    [
-                        verdict_of(gain, holds=above(1), fails=at_most(1)),
-                        ClaimVerdict.FAILS if change.surely_below(0) else ClaimVerdict.HOLDS,
-                    ]
-                ),
-            )
+        adds = verdict_of(holds=gain.surely_above(1), fails=gain.high <= 1)
+        finding.add(
+            {"model": runs.name(without.model), "τ": f"{without.threshold:g}"},
+            {"× tokens/forward": times(gain), "accuracy (points)": points(change)},
+            worst([adds, verdict_of(holds=True, fails=change.surely_below(0))]),
+            (without, offered),
         )
-    proposing = [found[0] for model in dict.fromkeys(run.model for _, run in pairs) if (found := runs.proposals(model))]
-    adding = sum(comparison.verdict is ClaimVerdict.HOLDS for comparison in compared)
-    first = compared[0]
-    return Finding(
-        comparisons=compared,
-        headline=f"{first.compared['model']}, τ = {first.compared['τ']}: {first.measured['× tokens/forward']} "
-        f"tokens/forward{among(adding, len(compared), 'hold')}",
-        runs=[*(run for pair in pairs for run in pair), *proposing],
-        why=[_how_many_get_there(runs, pairs)],
+    if not pairs:
+        return finding
+    for model in dict.fromkeys(run.model for _, run in pairs):
+        if found := runs.proposals(model):
+            finding.runs.append(found[0])
+    first, holding = finding.comparisons[0], sum(row.verdict is ClaimVerdict.HOLDS for row in finding.comparisons)
+    finding.headline = (
+        f"{first.compared['model']}, τ = {first.compared['τ']}: {first.measured['× tokens/forward']} "
+        f"tokens/forward{among(holding, len(pairs), 'hold')}"
     )
+    finding.why.append(_how_many_get_there(runs, pairs))
+    return finding
 
 
 def _extra_pairs(runs: GreedyRuns, model: Model) -> list[tuple[Run, Run]]:
@@ -333,7 +303,7 @@ def _how_many_get_there(runs: GreedyRuns, pairs: Sequence[tuple[Run, Run]]) -> s
     """The tokens per pass that the proposal adds, by model, with the share of passes that reach it."""
     counts: dict[Model, np.ndarray] = {}
     for _, offered in pairs:
-        found = np.array(_reached(runs.rows(offered), offered.settings["block_size"]))
+        found = np.array(_reached(runs.rows(offered), offered.settings.block_size))
         counts[offered.model] = counts.get(offered.model, np.zeros(3, int)) + found
     told = [
         f"{100 * there / passes:.1f} % in {runs.name(model)} (+{taken / passes:.3f} tokens per pass)"
@@ -391,8 +361,7 @@ CLAIMS = (
             "tokens."
         ),
         rule="""It holds if it surely adds tokens per forward at every τ and surely loses accuracy nowhere. It fails if
-            it surely loses accuracy at some τ, or surely adds nothing. The intervals are right together in 95 % of
-            cases.""",
+            it surely loses accuracy at some τ, or surely adds nothing.""",
         find=_extra,
         recipes=("ablations", "calibration"),
         on_real=("real-extra",),

@@ -10,11 +10,8 @@ from analysis.claims.evidence import MARS, Evidence, GreedyRuns, Published, Run,
 from analysis.claims.judging import (
     Claim,
     ClaimVerdict,
-    Comparison,
     Finding,
     about,
-    above,
-    at_most,
     faster,
     number,
     percent,
@@ -61,52 +58,50 @@ def _cache(evidence: Evidence) -> Finding:
     Judged at the paper's batch size, where several groups have it, on most problems.
     """
     runs, batch = evidence.runs, int(evidence.published.best_block_cache()["batch_size"])
-    compared, used, why, headline = [], [], [], ""
+    finding = Finding(without=f"timed runs of block_cached and autoregressive in one group at batch {batch}")
     for turn in sorted(by_turn(runs.all), key=lambda turn: -turn[0].n):
         cached = [run for run in turn if run.decoder == "block_cached" and run.threshold is not None]
-        cached.sort(key=lambda run: (-(run.threshold or 0), run.settings["cache_block_size"]))
+        cached.sort(key=lambda run: (-(run.threshold or 0), run.settings.cache_block_size))
         plain = cached and _ar_of_its_size(turn, cached[0])
         if not plain:
             continue
         confidence = together(len(cached) * len(plain))
         gains = {run.id: [runs.time_gain(run, other, confidence) for other in plain] for run in cached}
         best = max(cached, key=lambda run: gains[run.id][0].value)
-        judged = best.batch_size == batch and not headline
+        verdict = None
         others = [
             f"{times(gain)} ({runs.name(run.model)})" for run, gain in zip(plain[1:], gains[best.id][1:], strict=True)
         ]
-        if judged:
-            headline = f"{times(gains[best.id][0])} AR at batch {batch}"
+        if best.batch_size == batch and not finding.judged:
+            finding.headline = f"{times(gains[best.id][0])} AR at batch {batch}"
             verdict = _cache_verdict(gains, best)
-            why += _other_weights(others)
+            if others:
+                finding.why.append(
+                    f"Against AR on other weights of the same size it is {', '.join(others)}; both AR runs take the "
+                    "same passes, so a gap between them is the machine's."
+                )
             if verdict is ClaimVerdict.OPEN:
-                why.append(_cache_needs(gains, best))
-        compared.append(
-            Comparison(
-                compared={
-                    "device, batch": _place(best),
-                    "n": f"{best.n:,}",
-                    "best cache block": str(best.settings["cache_block_size"]),
-                },
-                measured={
-                    "tokens/s": rate(runs.rate(best)),
-                    "× AR": times(gains[best.id][0]),
-                    "× AR on other weights": ", ".join(others),
-                },
-                verdict=verdict if judged else None,
-            )
+                finding.why.append(_cache_needs(gains, best))
+        size = str(best.settings.cache_block_size)
+        finding.add(
+            {"device, batch": _place(best), "n": f"{best.n:,}", "best cache block": size},
+            {
+                "tokens/s": rate(runs.rate(best)),
+                "× AR": times(gains[best.id][0]),
+                "× AR on other weights": ", ".join(others),
+            },
+            verdict,
+            [*plain, *cached],
         )
-        used += [*plain, *cached]
-    if not any(comparison.verdict for comparison in compared):
-        return Finding(needs=f"timed runs of block_cached and autoregressive in one group at batch {batch}")
-    return Finding(comparisons=compared, headline=headline, runs=used, why=why)
+    return finding if finding.judged else Finding(without=finding.without)
 
 
 def _cache_verdict(gains: Mapping[str, list[Interval]], best: Run) -> ClaimVerdict:
     """The best block must beat every AR run; it fails only if all blocks are slower than all of them."""
-    if all(gain.surely_below(1) for each in gains.values() for gain in each):
-        return ClaimVerdict.FAILS
-    return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains[best.id]) else ClaimVerdict.OPEN
+    return verdict_of(
+        holds=all(gain.surely_above(1) for gain in gains[best.id]),
+        fails=all(gain.surely_below(1) for each in gains.values() for gain in each),
+    )
 
 
 def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
@@ -116,13 +111,6 @@ def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
     fewest = min(faster, slower)
     problems = "no number of problems" if fewest == inf else f"{about(fewest)} problems"
     return f"If the speed-ups stay as measured, {problems} would decide it."
-
-
-def _other_weights(others: list[str]) -> list[str]:
-    if not others:
-        return []
-    found = f"Against AR on other weights of the same size it is {', '.join(others)}"
-    return [f"{found}; both AR runs take the same passes, so a gap between them is the machine's."]
 
 
 def _ar_of_its_size(turn: Iterable[Run], run: Run) -> list[Run]:
@@ -154,29 +142,27 @@ def _jacobi_claimed(published: Published) -> str:
 
 def _jacobi(evidence: Evidence) -> Finding:
     """Every number of draft tokens on each AR model; the best is judged."""
-    runs, compared, used, headline = evidence.runs, [], [], ""
+    runs = evidence.runs
+    finding = Finding(without="runs of jacobi and of autoregressive on one AR model and the same problems")
     for model in runs.models(lambda model: model.stage in (AR, None)):
         found: dict[int, list[Run]] = {}
         for run in runs.of(model, "jacobi"):
             if pair := on_same_problems([run], runs.one_token(model)):
-                found.setdefault(run.settings["draft_tokens"], pair)
+                found.setdefault(run.settings.draft_tokens, pair)
         gains = {k: runs.forward(run, together(len(found))) for k, (run, _) in found.items()}
         best = max(gains, key=lambda k: gains[k].value, default=None)
         for k, (run, plain) in sorted(found.items()):
             same = identical_texts(runs.rows(run), runs.rows(plain))
-            compared.append(
-                Comparison(
-                    compared={"model": runs.name(model), "draft tokens": str(k)},
-                    measured={"tokens/forward": number(gains[k]), "texts identical to AR": percent(same)},
-                    verdict=verdict_of(gains[k], holds=at_most(LITTLE), fails=above(LITTLE)) if k == best else None,
-                )
+            judged = verdict_of(holds=gains[k].high <= LITTLE, fails=gains[k].surely_above(LITTLE))
+            finding.add(
+                {"model": runs.name(model), "draft tokens": str(k)},
+                {"tokens/forward": number(gains[k]), "texts identical to AR": percent(same)},
+                judged if k == best else None,
+                (run, plain),
             )
-            used += [run, plain]
-        if best is not None:
-            headline = headline or f"{number(gains[best])} tokens/forward with {best} draft tokens"
-    if not compared:
-        return Finding(needs="runs of jacobi and of autoregressive on one AR model and the same problems")
-    return Finding(comparisons=compared, headline=headline, runs=used)
+        if best is not None and not finding.headline:
+            finding.headline = f"{number(gains[best])} tokens/forward with {best} draft tokens"
+    return finding
 
 
 # Claim 7
@@ -195,87 +181,85 @@ def _pair_of(run: Run) -> str:
 
 def _as_in_the_paper(run: Run) -> bool:
     """A MARS target continues with its own masks; an AR target has none."""
-    return run.decoder == "speculative" and run.settings["continuation"] == (run.model.stage != AR)
+    return run.decoder == "speculative" and run.settings.continuation == (run.model.stage != AR)
 
 
 def _speculative(evidence: Evidence) -> Finding:
     """The fastest setting of each pair against that of AR → AR in the same turns."""
     runs, wanted = evidence.runs, ("AR → MARS", "MARS → MARS")
-    compared, used, why, missing = [], [], [], False
+    finding = Finding()
     for turn in by_turn(filter(_as_in_the_paper, runs.all)):
         pairs: dict[str, list[Run]] = {}
         for run in turn:
             pairs.setdefault(_pair_of(run), []).append(run)
         if "AR → AR" not in pairs or not any(pair in pairs for pair in wanted):
             continue
-        missing = missing or not all(pair in pairs for pair in wanted)
+        if not all(pair in pairs for pair in wanted):
+            finding.missing = "both pairs with MARS"
         fastest = {pair: runs.fastest(pairs[pair]) for pair in ("AR → AR", *wanted) if pair in pairs}
         base = fastest["AR → AR"]
         for pair, run in fastest.items():
             gain = runs.time_gain(run, base, together(2))
-            compared.append(
-                Comparison(
-                    compared={"draft → target": f"{pair} ({_place(run)})", "setting": _draft_setting(run)},
-                    measured={
-                        "tokens/s": rate(runs.rate(run)),
-                        "× AR → AR": times(gain),
-                        "accuracy (points)": points(runs.points(run, base)),
-                    },
-                    verdict=faster(gain) if pair in wanted else None,
-                )
+            finding.add(
+                {"draft → target": f"{pair} ({_place(run)})", "setting": _draft_setting(run)},
+                {
+                    "tokens/s": rate(runs.rate(run)),
+                    "× AR → AR": times(gain),
+                    "accuracy (points)": points(runs.points(run, base)),
+                },
+                faster(gain) if pair in wanted else None,
+                [run],
             )
-            used.append(run)
             if pair in wanted:
-                why.append(_tokens_and_time(runs, pair, run, base))
-    if not compared:
+                finding.why.append(_tokens_and_time(runs, pair, run, base))
+    if not finding.comparisons:
         return _against_copies(evidence)
-    judged = [comparison for comparison in compared if comparison.verdict]
-    headline = "; ".join(f"{c.compared['draft → target'].split(' (')[0]} {c.measured['× AR → AR']}" for c in judged)
-    needs = "both pairs with MARS" if missing else ""
-    return Finding(comparisons=compared, headline=headline, runs=used, why=why[:2], needs=needs)
+    told = [(each.compared["draft → target"].split(" (")[0], each.measured["× AR → AR"]) for each in finding.judged]
+    finding.headline = "; ".join(f"{pair} {gain}" for pair, gain in told)
+    del finding.why[2:]
+    return finding
 
 
 def _against_copies(evidence: Evidence) -> Finding:
     """Masks, and masks with copies, as drafts against copies of the text alone: no draft has a model of its own."""
-    runs, compared, used, why, headline = evidence.runs, [], [], [], []
+    runs, headline = evidence.runs, []
+    finding = Finding(
+        without="timed runs of speculative with an AR draft on an AR target and with MARS in one group, or of masks "
+        "(self_speculative, tree and lookup) and prompt_lookup"
+    )
     for turn in by_turn([*runs.all, *runs.unjudged]):
         copies = [run for run in turn if run.decoder == "prompt_lookup"]
-        masks = [run for run in turn if run.decoder == "self_speculative" and run.settings["layout"] in _MASKS_DRAFT]
-        if not copies or len({run.settings["layout"] for run in masks}) < len(_MASKS_DRAFT):
+        masks = [run for run in turn if run.decoder == "self_speculative" and run.settings.layout in _MASKS_DRAFT]
+        if not copies or len({run.settings.layout for run in masks}) < len(_MASKS_DRAFT):
             continue
         base = runs.fastest(copies)
         for run in masks:
-            gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings["layout"]]
-            compared.append(
-                Comparison(
-                    compared={"draft": words, "batch": str(run.batch_size), "hardware": run.hardware},
-                    measured={"tokens/s": rate(runs.rate(run)), "× copies": times(gain)},
-                    verdict=faster(gain),
-                )
+            gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings.layout]
+            finding.add(
+                {"draft": words, "batch": str(run.batch_size), "hardware": run.hardware},
+                {"tokens/s": rate(runs.rate(run)), "× copies": times(gain)},
+                faster(gain),
+                (run, base),
             )
             headline.append(f"{words} {times(gain)}")
-            why.append(_tokens_and_time(runs, words, run, base, "copies alone"))
-        used += [base, *masks]
-    if not compared:
-        needs = "timed runs of speculative with an AR draft on an AR target and with MARS in one group, or of masks"
-        return Finding(needs=f"{needs} (self_speculative, tree and lookup) and prompt_lookup")
-    headline[1] += " copies alone"
-    return Finding(comparisons=compared, headline="; ".join(headline[:2]), runs=used, why=why[:2])
+            finding.why.append(_tokens_and_time(runs, words, run, base, "copies alone"))
+    if finding.comparisons:
+        finding.headline = f"{'; '.join(headline[:2])} copies alone"
+        del finding.why[2:]
+    return finding
 
 
 def _tokens_and_time(runs: GreedyRuns, pair: str, run: Run, base: Run, other: str = "AR → AR") -> str:
     """The speed-up as tokens gained per target pass and time taken per pass, drafts included."""
     gain = runs.forward_gain(run, base)
     before, after = (1000 * rows["seconds"].sum() / rows["passes"].sum() for rows in (runs.rows(base), runs.rows(run)))
-    return (
-        f"{pair}: a target pass writes {times(gain)} the tokens of {other} and, drafts included, takes "
-        f"{after / before:.2f}× the time ({after:.2f} ms against {before:.2f} ms)."
-    )
+    spent = f"{after / before:.2f}× the time, drafts included ({after:.2f} ms against {before:.2f} ms)"
+    return f"{pair}: a target pass writes {times(gain)} the tokens of {other} in {spent}."
 
 
 def _draft_setting(run: Run) -> str:
     threshold = "" if run.threshold is None else f", τ = {run.threshold:g}"
-    return f"K = {run.settings['draft_tokens']}{threshold}"
+    return f"K = {run.settings.draft_tokens}{threshold}"
 
 
 # Claim 10
@@ -283,48 +267,35 @@ def _draft_setting(run: Run) -> str:
 
 def _waiting(evidence: Evidence) -> Finding:
     """sliding_window against every cache block size of block_cached at the same τ, in the same turns."""
-    runs, compared, used, judged = evidence.runs, [], [], []
+    runs, judged = evidence.runs, []
+    finding = Finding(
+        without="timed runs of sliding_window and block_cached at the same τ and a batch size of 4, 8 or 16"
+    )
     for turn in by_turn(runs.all):
         for run in turn:
-            rivals = [other for other in turn if other.decoder == "block_cached" and _same_window(run, other)]
+            rivals = [other for other in turn if other.decoder == "block_cached" and run.same_window(other)]
             if run.decoder != "sliding_window" or run.threshold is None or not rivals:
                 continue
             best = runs.fastest(rivals)
             confidence = together(len(rivals) * len(MANY_ROWS))
             gains = {rival: runs.time_gain(run, rival, confidence) for rival in rivals}
             counts = run.batch_size in MANY_ROWS
+            all_beaten = all(gain.surely_above(1) for gain in gains.values())
             if counts:
                 judged.append(f"{times(gains[best])} at batch {run.batch_size}")
-            compared.append(
-                Comparison(
-                    compared={
-                        "device, batch": _place(run),
-                        "τ": f"{run.threshold:g}",
-                        "best cache block": str(best.settings["cache_block_size"]),
-                    },
-                    measured={
-                        "sliding_window tokens/s": rate(runs.rate(run)),
-                        "block_cached tokens/s": rate(runs.rate(best)),
-                        "speed-up": times(gains[best]),
-                    },
-                    verdict=_waiting_verdict(gains, best) if counts else None,
-                )
+            size = str(best.settings.cache_block_size)
+            finding.add(
+                {"device, batch": _place(run), "τ": f"{run.threshold:g}", "best cache block": size},
+                {
+                    "sliding_window tokens/s": rate(runs.rate(run)),
+                    "block_cached tokens/s": rate(runs.rate(best)),
+                    "speed-up": times(gains[best]),
+                },
+                verdict_of(holds=all_beaten, fails=gains[best].surely_below(1)) if counts else None,
+                [run, *rivals],
             )
-            used += [run, *rivals]
-    if not judged:
-        needs = "timed runs of sliding_window and block_cached at the same τ and a batch size of 4, 8 or 16"
-        return Finding(needs=needs)
-    return Finding(comparisons=compared, headline="; ".join(judged), runs=used)
-
-
-def _waiting_verdict(gains: Mapping[Run, Interval], best: Run) -> ClaimVerdict:
-    if gains[best].surely_below(1):
-        return ClaimVerdict.FAILS
-    return ClaimVerdict.HOLDS if all(gain.surely_above(1) for gain in gains.values()) else ClaimVerdict.OPEN
-
-
-def _same_window(run: Run, other: Run) -> bool:
-    return run.same_settings(other, "threshold", "score", "block_size", "extra_proposal")
+    finding.headline = "; ".join(judged)
+    return finding if judged else Finding(without=finding.without)
 
 
 # Claim 12
@@ -342,7 +313,8 @@ def _baseline_claimed(published: Published) -> str:
 
 def _baseline(evidence: Evidence) -> Finding:
     """Our AR against generate by batch size, with the fastest decoder with τ over both. From benchmark files."""
-    compared, commands, n, where, headline = [], [], [], [], []
+    headline = []
+    finding = Finding(without="the output of python -m analysis bench --json, with generate, as a file beside the runs")
     for bench in evidence.benches.values():
         results = {(result["contestant"], result["batch_size"]): result for result in bench["results"]}
         sizes = sorted(size for name, size in results if name == "generate" and ("autoregressive", size) in results)
@@ -350,30 +322,23 @@ def _baseline(evidence: Evidence) -> Finding:
             ours, theirs = results["autoregressive", size], results["generate", size]
             gain = _interval(ours["speedup_over_generate"])
             headline.append(f"{times(gain)} at batch {size}")
-            compared.append(
-                Comparison(
-                    compared={"device, batch": f"{bench['device']}, {size}"},
-                    measured={
-                        "our AR × generate": times(gain),
-                        "generate tokens/s": rate(_interval(theirs["tokens_per_second"])),
-                        "our AR tokens/s": rate(_interval(ours["tokens_per_second"])),
-                        **_fastest_with_threshold(results, size),
-                    },
-                    verdict=faster(gain),
-                )
+            finding.add(
+                {"device, batch": f"{bench['device']}, {size}"},
+                {
+                    "our AR × generate": times(gain),
+                    "generate tokens/s": rate(_interval(theirs["tokens_per_second"])),
+                    "our AR tokens/s": rate(_interval(ours["tokens_per_second"])),
+                    **_fastest_with_threshold(results, size),
+                },
+                faster(gain),
             )
         if sizes:
-            commands.append(str(bench["command"]))
-            n.append(int(bench["n"]))
-            where.append(f"{bench['hardware']}, {bench['dtype']}, {bench['repeats']} rounds{_commit(bench)}")
-    if not compared:
-        return Finding(needs="the output of python -m analysis bench --json, with generate, as a file beside the runs")
-    ends = dict.fromkeys([headline[0], headline[-1]])
-    return Finding(comparisons=compared, headline="; ".join(ends), commands=commands, n=n, where=where)
-
-
-def _commit(bench: Mapping[str, Any]) -> str:
-    return f", commit {bench['commit'][:10]}" if bench.get("commit") else ""
+            finding.commands.append(str(bench["command"]))
+            finding.n.append(int(bench["n"]))
+            commit = f", commit {bench['commit'][:10]}" if bench.get("commit") else ""
+            finding.where.append(f"{bench['hardware']}, {bench['dtype']}, {bench['repeats']} rounds{commit}")
+    finding.headline = "; ".join(dict.fromkeys([*headline[:1], *headline[-1:]]))
+    return finding
 
 
 def _fastest_with_threshold(results: Mapping[tuple[str, int], Mapping[str, Any]], size: int) -> dict[str, str]:
@@ -399,8 +364,7 @@ CLAIMS = (
         claimed=_cache_claimed,
         rule="""Judged at the batch size of the paper's largest speed-up, in the same turns as AR on the same weights
             and on every other model of this size; of several groups of runs, that on most problems. It holds if the
-            best cache block size surely beats each AR run, and fails if every size is surely slower than each. The
-            intervals are right together in 95 % of cases.""",
+            best cache block size surely beats each AR run, and fails if every size is surely slower than each.""",
         find=_cache,
         recipes=("shipped", "block-cache"),
         on_real=("real-caches",),
@@ -434,8 +398,7 @@ CLAIMS = (
             "A cursor per row, which the paper leaves to future work, is faster than the best block cache."
         ),
         rule="""Judged at batch sizes 4, 8 and 16, at the same τ and in the same turns. It holds if sliding_window
-            surely beats block_cached at every cache block size, and fails if it is surely slower than the best. The
-            intervals are right together in 95 % of cases.""",
+            surely beats block_cached at every cache block size, and fails if it is surely slower than the best.""",
         find=_waiting,
         recipes=("shipped",),
         on_real=("real-caches",),

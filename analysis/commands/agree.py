@@ -6,7 +6,6 @@ With --questions it and other decoders are compared with `generate` of transform
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,12 +13,12 @@ from typing import cast, get_args
 
 from tqdm import tqdm
 
-from analysis.commands import agree_questions
+from analysis.commands import add_json_option, agree_questions, print_json
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 from mars.checkpoint.loading import load_source
 from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
@@ -27,7 +26,6 @@ from mars.options import add_base_options, add_device_options, add_invariant_opt
 from mars.tasks import TASKS
 
 HELP = "whether self_speculative writes what autoregressive writes"
-HEADING = ("decoder", "batch size", "identical", "tokens", "best token", "largest gap", f"gaps > {LARGEST_GAP}")
 NOTE = (
     f"Identical = texts with the very tokens of {BASELINE} at the first batch size. Best token = tokens that no other\n"
     "beats when the model reads prompt and text in one pass; gap = the best token's log-probability minus that of the\n"
@@ -36,7 +34,6 @@ NOTE = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"default: {DEFAULT_CHECKPOINT}")
     add_base_options(parser)
@@ -56,15 +53,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_device_options(parser, dtype=False)
     agree_questions.add_options(parser)
-    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    add_json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare and print the table; a progress bar goes to stderr. Returns the exit code.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
-    """
+    """Compare and print the table."""
     if options.questions is not None:
         return agree_questions.run(options, _parse_layouts(options.layouts), parse_sizes(options.batch_sizes))
     plan = Plan(problems=options.problems, seed=options.seed)
@@ -77,21 +70,20 @@ def run(options: argparse.Namespace) -> int:
         found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))
     holds = all(agreement.holds(options.dtype) for agreement in found)
     where = machine(checkpoint.dtype, checkpoint.engine.device)
-    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{NOTE}")
+    sys.stdout.write(f"{aligned(lines_of(found, COLUMNS))}\n\n{_summary(found, options.dtype)}\n{NOTE}")
     sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
-    if options.json:
-        described = {
-            "holds": holds,
-            "results": [_described(agreement, options.dtype) for agreement in found],
-            "checkpoint": str(options.checkpoint),
-            "settings": {"block_size": settings.block_size, "max_new_tokens": settings.max_new_tokens},
-            "problems": plan.problems,
-            "tasks": list(TASKS),
-            "seed": plan.seed,
-            "largest_gap_allowed": LARGEST_GAP,
-            **described_run(checkpoint.dtype, checkpoint.engine.device),
-        }
-        sys.stdout.write(json.dumps(described, allow_nan=False) + "\n")
+    print_json(
+        options,
+        holds=holds,
+        results=[_described(agreement, options.dtype) for agreement in found],
+        checkpoint=str(options.checkpoint),
+        settings={"block_size": settings.block_size, "max_new_tokens": settings.max_new_tokens},
+        problems=plan.problems,
+        tasks=list(TASKS),
+        seed=plan.seed,
+        largest_gap_allowed=LARGEST_GAP,
+        **described_run(checkpoint.dtype, checkpoint.engine.device),
+    )
     return 0 if holds else 1
 
 
@@ -111,20 +103,15 @@ def _label(agreement: Agreement) -> str:
     return BASELINE if agreement.layout is None else f"{EXACT}/{agreement.layout}"
 
 
-def _table(found: Sequence[Agreement]) -> str:
-    lines = [
-        (
-            _label(agreement),
-            str(agreement.batch_size),
-            f"{agreement.identical}/{agreement.n}",
-            str(agreement.tokens),
-            f"{agreement.best / agreement.tokens:.3%}",
-            f"{agreement.largest_gap:.2g}",
-            str(agreement.wide),
-        )
-        for agreement in found
-    ]
-    return aligned([HEADING, *lines])
+COLUMNS: Columns[Agreement] = (
+    ("decoder", _label),
+    ("batch size", lambda each: str(each.batch_size)),
+    ("identical", lambda each: f"{each.identical}/{each.n}"),
+    ("tokens", lambda each: str(each.tokens)),
+    ("best token", lambda each: f"{each.best / each.tokens:.3%}"),
+    ("largest gap", lambda each: f"{each.largest_gap:.2g}"),
+    (f"gaps > {LARGEST_GAP}", lambda each: str(each.wide)),
+)
 
 
 def _summary(found: Sequence[Agreement], dtype: str) -> str:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -17,17 +16,25 @@ from analysis.benchmarks.against_generate import NEAR_TIE, Comparison, compare
 from analysis.benchmarks.conversation import check_fits
 from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_decoders
 from analysis.benchmarks.questions import Question, fingerprint, read_questions
+from analysis.commands import print_json
 from analysis.commands.shared import described_run, machine
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.decoding.timed import Generate
 from analysis.harness.journal import Journal
-from analysis.text_table import aligned
+from analysis.text_table import Columns, aligned, lines_of
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
 from mars.engine import ModelEngine
 
 SHOWN = 20
-HEADING = ("decoder", "batch size", "identical", "tokens", "largest gap", f"gaps > {NEAR_TIE}")
+COLUMNS: Columns[Comparison] = (
+    ("decoder", lambda each: each.label),
+    ("batch size", lambda each: str(each.batch_size)),
+    ("identical", lambda each: f"{each.identical}/{each.n}"),
+    ("tokens", lambda each: str(each.tokens)),
+    ("largest gap", lambda each: f"{max((difference.gap for difference in each.differences), default=0):.2g}"),
+    (f"gaps > {NEAR_TIE}", lambda each: str(each.wide)),
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,11 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequence[int]) -> int:
-    """Compare and print the table and the differences; returns the exit code: 1 for a difference in float32.
-
-    Raises:
-        ValueError: one sentence about the option, question or file at fault.
-    """
+    """Compare and print the table and the differences; returns the exit code: 1 for a difference in float32."""
     questions = read_questions(options.questions, options.limit)
     text = options.decoders or ",".join([BASELINE, *(f"self_speculative/{layout}" for layout in layouts)])
     specs = parse_decoders(text, None)
@@ -60,7 +63,7 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
     if not isinstance(base.engine, ModelEngine):
         raise ValueError(f"generate needs a model of transformers, got {base.name}")
     lanes = lanes_of(specs, checkpoint, described(options.checkpoint, checkpoint), options.max_new_tokens)
-    check_fits(checkpoint, [_first_turn(question) for question in questions], options.max_new_tokens)
+    check_fits(checkpoint, [question.first_turn for question in questions], options.max_new_tokens)
     generate = Generate(base.engine.model, checkpoint.engine.stop_token_ids, options.max_new_tokens)
     with _journal(options, lanes, questions) as journal:
         total = len(questions) * (1 + len(lanes) * len(batch_sizes))
@@ -68,27 +71,22 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
             found = list(compare(generate, lanes, questions, batch_sizes, journal, bar.update))
         journal.remove()
     holds = options.dtype != "float32" or not any(each.differences for each in found)
-    sys.stdout.write(f"{_table(found)}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
+    sys.stdout.write(f"{aligned(lines_of(found, COLUMNS))}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
     sys.stdout.write(f"{len(questions)} first turns of {options.questions}, generate with {base.name}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
-    if options.json:
-        told: dict[str, Any] = {
-            "holds": holds,
-            "results": [asdict(each) | {"identical": each.identical, "wide": each.wide} for each in found],
-            "checkpoint": str(options.checkpoint),
-            "against": options.against,
-            "questions": str(options.questions),
-            "limit": options.limit,
-            "max_new_tokens": options.max_new_tokens,
-            "near_tie": NEAR_TIE,
-            **described_run(checkpoint.dtype, checkpoint.engine.device),
-        }
-        sys.stdout.write(json.dumps(told, allow_nan=False) + "\n")
+    print_json(
+        options,
+        holds=holds,
+        results=[asdict(each) | {"identical": each.identical, "wide": each.wide} for each in found],
+        checkpoint=str(options.checkpoint),
+        against=options.against,
+        questions=str(options.questions),
+        limit=options.limit,
+        max_new_tokens=options.max_new_tokens,
+        near_tie=NEAR_TIE,
+        **described_run(checkpoint.dtype, checkpoint.engine.device),
+    )
     return 0 if holds else 1
-
-
-def _first_turn(question: Question) -> Question:
-    return Question(number=question.number, category=question.category, turns=question.turns[:1])
 
 
 def _journal(options: argparse.Namespace, lanes: Sequence[BenchmarkLane], questions: Sequence[Question]) -> Journal:
@@ -98,21 +96,6 @@ def _journal(options: argparse.Namespace, lanes: Sequence[BenchmarkLane], questi
     who = [(lane.label, lane.model["fingerprint"], asdict(lane.settings)) for lane in lanes]
     told = json.dumps([who, options.against, options.dtype, options.batch_sizes, fingerprint(questions)])
     return Journal(options.journal / f".agree-{hashlib.sha256(told.encode()).hexdigest()[:10]}.jsonl")
-
-
-def _table(found: Sequence[Comparison]) -> str:
-    lines = [
-        (
-            each.label,
-            str(each.batch_size),
-            f"{each.identical}/{each.n}",
-            str(each.tokens),
-            f"{max((difference.gap for difference in each.differences), default=0):.2g}",
-            str(each.wide),
-        )
-        for each in found
-    ]
-    return aligned([HEADING, *lines])
 
 
 def _summary(found: Sequence[Comparison], dtype: str) -> str:

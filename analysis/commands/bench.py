@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,9 +11,9 @@ from tqdm import tqdm
 
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchPlan, bench
-from analysis.benches.report import to_dict, to_markdown, to_text
+from analysis.benches.report import to_dict, to_text
 from analysis.benchmarks.questions import read_questions
-from analysis.commands import step_times
+from analysis.commands import add_json_option, print_json, step_times
 from analysis.commands.bench_cases import Models, cases_of, llama_cpp_case
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
 from analysis.decoding.decoder_specs import (
@@ -32,7 +31,6 @@ HELP = "wall-clock speed of decoders against each other and against generate of 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--checkpoint", metavar="SOURCE", help=f"{SOURCES}, or an adapter (default: {DEFAULT_CHECKPOINT})")
     add_base_options(parser)
@@ -58,16 +56,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
     add_device_options(parser)
     add("--markdown", action="store_true", help="print Markdown instead of plain text")
-    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    add_json_option(parser)
     step_times.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure and print the tables; a progress bar goes to stderr.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
-    """
+    """Measure and print the tables."""
     if options.shape or options.replay:
         step_times.run(options)
         return
@@ -95,22 +89,21 @@ def run(options: argparse.Namespace) -> None:
     total = len(cases) * (plan.repeats + 1) * len(plan.batch_sizes)
     with tqdm(total=total, unit="round", file=sys.stderr) as bar:
         results = bench(cases, plan, traffic, bar.update)
-    sys.stdout.write((to_markdown if options.markdown else to_text)(results, plan) + "\n")
+    sys.stdout.write(to_text(results, plan, as_markdown=options.markdown) + "\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, device)}.\n")
-    if options.json:
-        found = {
-            **to_dict(results, plan),
-            "checkpoint": str(source),
-            "ar": options.ar,
-            "draft": options.draft,
-            "llama_cpp": options.llama_cpp,
-            "questions": None if options.questions is None else str(options.questions),
-            "settings": asdict(settings),
-            "contestants": {spec.label: dict(spec.changes) for spec in specs},
-            "traffic": asdict(traffic),
-            **described_run(checkpoint.dtype, device),
-        }
-        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+    print_json(
+        options,
+        **to_dict(results, plan),
+        checkpoint=str(source),
+        ar=options.ar,
+        draft=options.draft,
+        llama_cpp=options.llama_cpp,
+        questions=None if options.questions is None else str(options.questions),
+        settings=asdict(settings),
+        contestants={spec.label: dict(spec.changes) for spec in specs},
+        traffic=asdict(traffic),
+        **described_run(checkpoint.dtype, device),
+    )
 
 
 def _settings(options: argparse.Namespace, block_size: int = DEFAULT_BLOCK_SIZE) -> DecodingSettings:

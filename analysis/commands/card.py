@@ -14,7 +14,7 @@ from analysis.benchmarks.questions import read_questions
 from analysis.commands.shared import command_provenance
 from analysis.decoding.decoder_specs import parse_threshold
 from analysis.evaluations.card import Row, model_card
-from analysis.evaluations.evaluate import Evaluation, Plan, evaluate
+from analysis.evaluations.evaluate import Plan, evaluate
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from mars import decoders
@@ -30,7 +30,6 @@ _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add(
         "--checkpoint", required=True, metavar="DIR", help="folder of a checkpoint trained with python -m mars.training"
@@ -50,9 +49,6 @@ def run(options: argparse.Namespace) -> None:
     """Measure every setting on the same problems, then write the card.
 
     Of an adapter, write the measured part of the card from its record and the run store; nothing is decoded.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
     """
     if read_record(Path(options.checkpoint)).get("stage") == "adapter":
         _write_measured(Path(options.checkpoint), options.runs)
@@ -63,17 +59,17 @@ def run(options: argparse.Namespace) -> None:
     checkpoint = load_source(options.checkpoint, options)
     if not checkpoint.record:
         raise ValueError(f"{options.checkpoint} has no mars.json; cards are written for checkpoints trained here")
-    rows = [_row(checkpoint, threshold, plan, options) for threshold in _thresholds(checkpoint, options.thresholds)]
-    baseline = None
+    words = options.thresholds.split(",") if checkpoint.supports_masks else ["none"]
+    rows = [_row(checkpoint, parse_threshold(word.strip()), plan, options) for word in words]
     if options.baseline:
         ar = load_source(options.baseline, options)
-        baseline = (ar.name, _row(ar, None, plan, options).evaluation)
+        rows.insert(0, (f"autoregressive on {ar.name}", _row(ar, None, plan, options)[1]))
     measured = {
         **command_provenance(checkpoint.engine.device),
         "dtype": options.dtype,
         "max_new_tokens": options.max_new_tokens,
     }
-    card = model_card(checkpoint.name, checkpoint.record, rows, plan, measured, baseline)
+    card = model_card(checkpoint.name, checkpoint.record, rows, plan, measured)
     target = Path(options.checkpoint) / "README.md"
     target.write_text(card)
     sys.stdout.write(card)
@@ -95,10 +91,6 @@ def _write_measured(folder: Path, runs: Path) -> None:
     sys.stdout.write(f"{part}\n")
 
 
-def _thresholds(checkpoint: Checkpoint, text: str) -> list[float | None]:
-    return [parse_threshold(word.strip()) for word in text.split(",")] if checkpoint.supports_masks else [None]
-
-
 def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: argparse.Namespace) -> Row:
     decoder = decoders.USUAL if checkpoint.supports_masks else decoders.BASELINE
     settings = DecodingSettings(
@@ -108,5 +100,4 @@ def _row(checkpoint: Checkpoint, threshold: float | None, plan: Plan, options: a
     )
     label = f"{checkpoint.name} τ={'none' if threshold is None else threshold}"
     with tqdm(total=plan.problems * len(plan.tasks), unit="problem", desc=label, file=sys.stderr) as bar:
-        evaluation: Evaluation = evaluate(checkpoint, decoder, settings, plan, bar.update)
-    return Row(decoder=decoder, evaluation=evaluation)
+        return decoder, evaluate(checkpoint, decoder, settings, plan, bar.update)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from analysis.claims import judge, read_evidence, to_json, to_markdown
+from analysis.commands import add_json_option, print_json
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.text_table import aligned
@@ -17,19 +17,14 @@ PAGE = "docs/claims.md"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--runs", default=RUNS, metavar="DIR", help=f"the run store (default: {RUNS})")
     add("--out", default=PAGE, metavar="FILE", help=f"the page to write (default: {PAGE})")
-    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    add_json_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the page and print the verdicts.
-
-    Raises:
-        ValueError: there is no such folder, the paper's tables are not there, or the page cannot be written.
-    """
+    """Write the page and print the verdicts."""
     folder, page = Path(options.runs), Path(options.out)
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
@@ -50,11 +45,10 @@ def run(options: argparse.Namespace) -> None:
         for claim, finding in found.items()
     ]
     sys.stdout.write(f"{aligned(lines)}\n\n{len(store.entries)} runs, {page}\n")
-    if options.json:
-        described = {
-            "claims": to_json(found, evidence.published),
-            "real": to_json(real, evidence.published),
-            "runs": len(store.entries),
-            "left_out": list(store.problems),
-        }
-        sys.stdout.write(json.dumps(described, allow_nan=False) + "\n")
+    print_json(
+        options,
+        claims=to_json(found, evidence.published),
+        real=to_json(real, evidence.published),
+        runs=len(store.entries),
+        left_out=list(store.problems),
+    )

@@ -25,7 +25,6 @@ _UNMEASURED = Traffic(weight_bytes=0, position_bytes=0)  # its share of the band
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="SOURCE", help="the model whose passes are timed")
     add("--columns", default=COLUMNS, metavar="N,N,…", help=f"columns of a pass (default: {COLUMNS})")
@@ -36,11 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, print the table and write the file; a progress bar goes to stderr.
-
-    Raises:
-        ValueError: one sentence about the option or checkpoint at fault.
-    """
+    """Measure, print the table and write the file."""
     columns = parse_sizes(options.columns, "columns")
     for name, value in (("--context", options.context), ("--repeats", options.repeats)):
         if value < 1:
@@ -50,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--checkpoint must be a model of weights, got {options.checkpoint}")
     plan = StepPlan(queries=columns, tree=0, batch_sizes=(1,), context=options.context, repeats=options.repeats)
     load = os.getloadavg()[0]  # before it: whether other programs ran as well
-    with tqdm(total=plan.repeats + 1, unit="round", file=sys.stderr) as bar:
+    with tqdm(total=len(columns) * (plan.repeats + 1), unit="round", file=sys.stderr) as bar:
         steps = step_times(checkpoint.engine, _UNMEASURED, plan, bar.update)
     device = checkpoint.engine.device
     roofline = Roofline.of(checkpoint.engine.model)

@@ -18,7 +18,6 @@ FAILED = 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--out", type=Path, default=Path("runs/gpu"), metavar="DIR", help="results and state (default: runs/gpu)")
     add("--device", default="cuda", choices=("cuda", "cpu"), help="cpu is for a rehearsal (default: cuda)")
@@ -30,11 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the remaining steps; print how each ended, which targets were met and what is left. Returns the exit code.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
-    """
+    """Run the remaining steps; print how each ended, which targets were met and what is left."""
     if options.minutes is not None and not options.minutes > 0:
         raise ValueError(f"minutes must be > 0, got {options.minutes}")
     base = options.base or (SHIPPED_AR if options.tiny else "smollm2-135m")
@@ -77,7 +72,8 @@ def _run_all(steps: list[Step], setup: Setup, outcome_file: OutcomeFile, minutes
         sys.stderr.write(f"{step.name}: {step.does}\n")
         outcome_file.note(step.name, run_step(step, setup, left))
         outcome = outcome_file.outcomes[step.name]
-        sys.stderr.write(f"{step.name}: {outcome.state} in {outcome.seconds:.0f} s{_because(outcome)}\n")
+        why = f": {outcome.why}" if outcome.why else ""
+        sys.stderr.write(f"{step.name}: {outcome.state} in {outcome.seconds:.0f} s{why}\n")
 
 
 @cache
@@ -86,10 +82,6 @@ def _unavailable(source: str) -> str | None:
     from mars.checkpoint.sources import unavailable  # brings pydantic, which may be missing
 
     return unavailable(source)
-
-
-def _because(outcome: Outcome) -> str:
-    return f": {outcome.why}" if outcome.why else ""
 
 
 def _print(steps: tuple[Step, ...], setup: Setup, outcome_file: OutcomeFile) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described, lanes_of, parse_decoders
+from analysis.benchmarks.benchmark import BenchmarkSetup
+from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_decoders
 from analysis.benchmarks.questions import fingerprint
+from analysis.commands import add_json_option
 from analysis.decoding.decoder_specs import BASELINE, DecoderSpec, parse_threshold
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
 
 
-def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_tokens: int) -> None:
-    """Add the options that say who decodes, and how."""
+def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_tokens: int, runs: str) -> None:
+    """Add the options that say who decodes, and how, and where the `runs` go."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
     add_base_options(parser)
@@ -41,6 +44,8 @@ def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_
     )
     add("--threads", type=int, metavar="N", help="torch threads (default: torch's own choice)")
     add_device_options(parser)
+    add("--runs", type=Path, default=Path(runs), metavar="DIR", help=f"run store (default: {runs})")
+    add_json_option(parser)
 
 
 def load_lanes(options: argparse.Namespace, *, with_baseline: bool) -> list[BenchmarkLane]:
@@ -87,3 +92,24 @@ def setup_of(
         device=checkpoint.engine.device.type,
         threads=torch.get_num_threads(),
     )
+
+
+def described_benchmark(
+    options: argparse.Namespace,
+    batch_size: int,
+    results: Sequence[dict[str, Any]],
+    entries: Iterable[Mapping[str, Any]],
+    machine: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The object that --json writes: the results, the options, the ids of the runs, and the `machine`."""
+    return {
+        "results": list(results),
+        "checkpoint": str(options.checkpoint),
+        "baseline": options.baseline,
+        "limit": options.limit,
+        "batch_size": batch_size,
+        "max_new_tokens": options.max_new_tokens,
+        "runs": str(options.runs),
+        "ids": [entry["id"] for entry in entries],
+        **machine,
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import described_run, machine, run_provenance
 from analysis.evaluations.evaluate import find_decoder
 from analysis.sweeps.models import describe
@@ -35,7 +35,6 @@ _FIELDS = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add_decoding_options(parser, tasks_decide=True)
     add = parser.add_argument
     add("--tasks", required=True, metavar="A,B", help="tasks, groups or tags of the harness, such as gsm8k_cot,ifeval")
@@ -55,16 +54,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=int, default=16, metavar="B", help="questions that decode at once (default: 16)")
     add("--runs", type=Path, default=Path(DEFAULT_RUNS), metavar="DIR", help=f"run store (default: {DEFAULT_RUNS})")
     add("--confirm-run-unsafe-code", action="store_true", help="let tasks run the code that the model writes")
-    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    add_json_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the tasks, print a table and put the runs into the store; a progress bar goes to stderr.
 
     After an interruption the same command goes on where it stopped; tasks that the store has are not run again.
-
-    Raises:
-        ValueError: one sentence about the option, task or file at fault.
     """
     if options.batch_size < 1:
         raise ValueError(f"batch_size must be >= 1, got {options.batch_size}")
@@ -88,21 +84,18 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write(to_table(evaluation.findings) + "\n")
     sys.stdout.write("".join(f"{note}\n" for note in _notes(evaluation, options)))
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
-    if options.json:
-        found = {
-            "tasks": [
-                {**to_dict(finding), "run": evaluation.runs.get(finding.task)} for finding in evaluation.findings
-            ],
-            "checkpoint": str(options.checkpoint),
-            "draft": options.draft,
-            "decoder": options.decoder,
-            "settings": asdict(setting.settings),
-            "batch_size": options.batch_size,
-            "limit": options.limit,
-            "runs": str(options.runs),
-            **described,
-        }
-        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+    print_json(
+        options,
+        tasks=[to_dict(finding) for finding in evaluation.findings],
+        checkpoint=str(options.checkpoint),
+        draft=options.draft,
+        decoder=options.decoder,
+        settings=asdict(setting.settings),
+        batch_size=options.batch_size,
+        limit=options.limit,
+        runs=str(options.runs),
+        **described,
+    )
 
 
 def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSettings:
@@ -151,5 +144,6 @@ def _notes(evaluation: Evaluation, options: argparse.Namespace) -> Iterator[str]
             yield f"{finding.task}: the model writes no answers, so nothing is stored."
         elif finding.correct is None:
             yield f"{finding.task}: {finding.metric} does not say which answers are right; not stored (see --metric)."
-    for task, run_id in evaluation.runs.items():
-        yield f"{options.runs} {'had' if task in evaluation.recalled else 'has'} {run_id}."
+    for finding in evaluation.findings:
+        if finding.run is not None:
+            yield f"{options.runs} {'had' if finding.truncated is None else 'has'} {finding.run}."

@@ -14,16 +14,11 @@ HELP = "measure the runs of a store once and keep the tables in it, so that Trad
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     parser.add_argument("--runs", default=RUNS, metavar="DIR", help=f"folder of the run store (default: {RUNS})")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure and write; a progress bar goes to stderr, the path of the file to stdout.
-
-    Raises:
-        ValueError: one sentence about the folder or run at fault.
-    """
+    """Measure and write; the path of the file to stdout."""
     from analysis.measured import write_measured  # Plotly and the statistics take a moment
 
     if not Path(options.runs).is_dir():

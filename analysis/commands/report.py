@@ -19,7 +19,6 @@ PASS_TIMES = Path("assets/lessons/pass-times.json")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("--out", required=True, metavar="DIR", help="folder that the page and the CSV files are written to")
     add("--runs", default=RUNS, metavar="DIR", help=f"folder of the run store (default: {RUNS})")
@@ -32,11 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, draw and write; a progress bar and a list of skipped runs go to stderr, the path of the page to stdout.
-
-    Raises:
-        ValueError: one sentence about the folder or file at fault.
-    """
+    """Measure, draw and write; a list of skipped runs goes to stderr, the path of the page to stdout."""
     from analysis.figures import measure  # Plotly and the statistics take a moment that other commands need not wait
     from analysis.published import read_published
     from analysis.report.page import write_report
@@ -55,12 +50,24 @@ def run(options: argparse.Namespace) -> None:
             runs=runs,
             table=measure(runs, read_published(), progress=bar.update),
             pass_times=pass_times,
+            breakdown=_breakdown(folder),
             categories=categories,
         )
     for sentence in runs.problems:
         sys.stderr.write(f"left out: {sentence}\n")
     page, *tables = write_report(out, evidence, sections(evidence))
     sys.stdout.write(f"{page}: {len(runs.entries)} runs, {len(tables)} figures with numbers\n")
+
+
+def _breakdown(folder: Path) -> dict[str, Any] | None:
+    """The first file of `analysis breakdown` in the run store."""
+    for path in sorted(folder.glob("breakdown-*.json")):
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} must be a file that analysis breakdown wrote: {error}") from error
+        return found
+    return None
 
 
 def _pass_times(given: Path | None) -> dict[str, Any] | None:

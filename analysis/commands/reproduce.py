@@ -24,7 +24,6 @@ HELP = "list every figure and claim with the command, the hours and the machine 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add(
         "names",
@@ -39,11 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the recipes, or run those behind the given names and then judge or draw. Returns the exit code.
-
-    Raises:
-        ValueError: a name is unknown, the list of runs cannot be read, or a command failed.
-    """
+    """List the recipes, or run those behind the given names and then judge or draw."""
     if not options.names:
         _list(options)
         return 0

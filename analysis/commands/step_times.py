@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from analysis.benches.step_times import (
     read_shape,
     step_times,
 )
+from analysis.commands import print_json
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
@@ -42,11 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure the passes of the shape and print the table; a progress bar goes to stderr.
-
-    Raises:
-        ValueError: one sentence about the option or file at fault.
-    """
+    """Measure the passes of the shape and print the table."""
     if not options.shape:
         raise ValueError("--replay needs --shape: it predicts the speed of a shape")
     if options.checkpoint or options.ar or options.draft or options.decoders:
@@ -59,21 +55,22 @@ def run(options: argparse.Namespace) -> None:
     model = random_model(config, dtype, device)
     traffic = Traffic.of(model)  # before the engine lays the weights out anew
     engine = ModelEngine(model, stop_token_ids=frozenset())
-    with tqdm(total=len(plan.batch_sizes) * (plan.repeats + 1), unit="round", file=sys.stderr) as bar:
+    with tqdm(
+        total=len(plan.batch_sizes) * len(plan.queries) * (plan.repeats + 1), unit="round", file=sys.stderr
+    ) as bar:
         steps = step_times(engine, traffic, plan, bar.update)
     name = str(dtype).removeprefix("torch.")
     sys.stdout.write(f"{aligned(_lines(steps, replay))}\n\n{options.shape}, random weights, {machine(name, device)}; ")
     sys.stdout.write(f"{plan.context} cached positions a row, {plan.repeats} rounds.\n")
-    if options.json:
-        found = {
-            "shape": options.shape,
-            "steps": [{**asdict(step), **_predicted(step, steps, replay)} for step in steps],
-            "plan": asdict(plan),
-            "replay": None if replay is None else {**asdict(replay), "file": str(options.replay)},
-            "traffic": asdict(traffic),
-            **described_run(name, device),
-        }
-        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+    print_json(
+        options,
+        shape=options.shape,
+        steps=[{**asdict(step), **_predicted(step, steps, replay)} for step in steps],
+        plan=asdict(plan),
+        replay=None if replay is None else {**asdict(replay), "file": str(options.replay)},
+        traffic=asdict(traffic),
+        **described_run(name, device),
+    )
 
 
 def _predicted(step: Step, steps: Sequence[Step], replay: Replay | None) -> dict[str, float]:

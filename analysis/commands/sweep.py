@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import command_provenance, drift_note
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
@@ -27,20 +27,15 @@ HELP = "run the settings of a plan, chunk by chunk, and put them into the run st
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
     add = parser.add_argument
     add("plan", type=Path, metavar="PLAN.toml", help="groups of settings; see analysis/plans and docs/runs.md")
     add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"the run store (default: {RUNS})")
     add("--ray", metavar="ADDRESS", help="decode the chunks on the Ray cluster at this address, such as auto")
-    add("--json", action="store_true", help="also print one JSON object, as the last line")
+    add_json_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Make the missing runs and print the result; a progress bar goes to stderr.
-
-    Raises:
-        ValueError: one sentence about the plan, a checkpoint or the store.
-    """
+    """Make the missing runs and print the result."""
     process = Process.of(os.environ)
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -81,6 +76,4 @@ def _print(swept: Swept, options: argparse.Namespace) -> None:
         sys.stdout.write("".join(f"{note}\n" for note in drift_note(run, store.rows(run))))
     sys.stdout.write(f"{len(swept.run)} run, {len(swept.skipped)} were there, in {swept.seconds:.0f} s")
     sys.stdout.write(f"; {len(swept.left)} wait for other processes\n" if swept.left else "\n")
-    if options.json:
-        found = {"plan": str(options.plan), "runs": str(options.runs), **asdict(swept)}
-        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+    print_json(options, plan=str(options.plan), runs=str(options.runs), **asdict(swept))

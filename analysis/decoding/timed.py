@@ -93,24 +93,6 @@ def run(
     return decode(engine, prompts, settings, control, METHODS[decoder](engine, settings), places)
 
 
-def batches(decoder: str, prompts: Prompts, places: int) -> Iterator[Prompts]:
-    """The prompts as `run` takes them: all at once, or in batches of this size."""
-    step = len(prompts) if is_continuous(decoder) else places
-    for first in range(0, len(prompts), step):
-        yield prompts[first : first + step]
-
-
-def texts(
-    engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
-) -> list[tuple[int, ...]]:
-    """The token ids that the decoder writes for each prompt, end of sequence included, `places` rows at a time."""
-    found: list[tuple[int, ...]] = []
-    for batch in batches(decoder, prompts, places):
-        records = list(run(engine, decoder, settings, batch, places))
-        found += [tuple(output_ids(records, row)) for row in range(len(batch))]
-    return found
-
-
 def logits_of(engine: Engine, ids: Sequence[int], keep: int) -> torch.Tensor:
     """The logits [keep, V] of the token after each of the last `keep` ids, in one pass over all of them."""
     ids_1Q = torch.tensor([list(ids)], device=engine.device)
@@ -120,19 +102,15 @@ def logits_of(engine: Engine, ids: Sequence[int], keep: int) -> torch.Tensor:
     return engine.open(1, length).forward(window)[0]
 
 
-def arriving(begin: Callable[[], Iterator[ForwardPass]], watch: Stopwatch) -> tuple[list[ForwardPass], list[float]]:
-    """All records, and the times of the start, of each arrival, and of the end, when the device's queue is empty."""
-    found, times = [], [watch.settled()]
-    for record in begin():
-        found.append(record)
-        times.append(watch.now())
-    return found, [*times, watch.settled()]
-
-
 def decode_timed(begin: Callable[[Prompts], Iterator[ForwardPass]], prompts: Prompts, watch: Stopwatch) -> Timed:
     """Decode the prompts; a record counts as arrived when it is yielded."""
-    records, (start, *arrivals, end) = arriving(lambda: begin(prompts), watch)
-    return _fold(records, [arrival - start for arrival in arrivals], end - start, prompts)
+    records: list[ForwardPass] = []
+    arrivals: list[float] = []
+    start = watch.settled()
+    for record in begin(prompts):
+        records.append(record)
+        arrivals.append(watch.now() - start)
+    return _fold(records, arrivals, watch.settled() - start, prompts)
 
 
 def _fold(records: Sequence[ForwardPass], arrivals: Sequence[float], seconds: float, prompts: Prompts) -> Timed:

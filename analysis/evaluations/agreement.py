@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from analysis.decoding.answers import texts
 from analysis.decoding.decoder_specs import BASELINE
-from analysis.decoding.timed import logits_of, texts
+from analysis.decoding.timed import logits_of
 from mars.config import DecodingSettings, LayoutName
 from mars.decoders import EXACT
 from mars.decoding.base import Prompts, check

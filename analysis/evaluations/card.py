@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from analysis.evaluations.evaluate import Evaluation, Plan
@@ -12,12 +11,8 @@ from analysis.text_table import markdown
 TITLES = {"sft": "AR SFT", "mars": "MARS"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table: a decoder at one threshold."""
-
-    decoder: str
-    evaluation: Evaluation
+Row = tuple[str, Evaluation]
+"""One line of the table: a decoder, at one threshold."""
 
 
 def model_card(
@@ -26,12 +21,10 @@ def model_card(
     rows: Sequence[Row],
     plan: Plan,
     measured: Mapping[str, Any],
-    baseline: tuple[str, Evaluation] | None = None,
 ) -> str:
     """Markdown with the YAML header that the Hub reads.
 
-    `record` is the training record, `measured` the provenance of the evaluation, `baseline` the AR checkpoint's name
-    and its evaluation on the same problems.
+    `record` is the training record, `measured` the provenance of the evaluation.
     """
     return "\n".join(
         [
@@ -44,7 +37,7 @@ def model_card(
             "",
             *_measured(plan, measured),
             "",
-            _table(rows, baseline),
+            _table(rows),
             "",
             "## Trained",
             "",
@@ -77,12 +70,10 @@ def _measured(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
     return [f"{problems}, {limits}; {where}. Intervals are 95 % (Wilson).", "", f"    {measured['command']}"]
 
 
-def _table(rows: Sequence[Row], baseline: tuple[str, Evaluation] | None) -> str:
-    tasks = list(rows[0].evaluation.outcomes)
+def _table(rows: Sequence[Row]) -> str:
+    tasks = rows[0][1].scores
     lines = [["decoder", "τ", "mean accuracy", "95 % interval", "tokens/forward", *tasks]]
-    if baseline is not None:
-        lines.append(_line(f"autoregressive on {baseline[0]}", baseline[1]))
-    return markdown([*lines, *(_line(row.decoder, row.evaluation) for row in rows)])
+    return markdown([*lines, *(_line(*row) for row in rows)])
 
 
 def _line(decoder: str, evaluation: Evaluation) -> list[str]:

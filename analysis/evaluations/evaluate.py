@@ -6,25 +6,23 @@ result as alone, so in float32 the batch size changes the speed and nothing else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.stats import wilson_interval
-from analysis.text_table import aligned
+from analysis.stats.intervals import wilson_interval
+from analysis.text_table import Columns, aligned, lines_of
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.base import Decoder
 from mars.metrics import Count, Tally, output_ids
-from mars.records import FinishReason, ForwardPass
+from mars.records import ForwardPass
 from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
 from mars.tasks.base import MAX_SEED
 
 WARM_UP_TOKENS = 4
-COLUMNS = ("task", "n", "accuracy", "95 % interval", "tokens/forward", "tok/s")
-DRAFTED = "draft passes/forward"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +58,18 @@ class Plan:
         return [numbered(task, self.seed, number) for number in range(self.problems) for task in self.tasks]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """One problem: the text, whether it is right, and the passes that it took (its own, not the batch's).
-
-    Passes of a draft model are in `draft_passes` alone.
-    """
-
-    problem: Problem
-    text: str
-    correct: bool
-    tokens: int
-    passes: int
-    finish_reason: FinishReason | None
-    draft_passes: int = 0
-
-
 @dataclass(slots=True, kw_only=True)
 class Score(Count):
     """Problems taken together. `seconds` is the device time of all passes, prefill and drafts included."""
 
     n: int
     correct: int
+
+    @classmethod
+    def total(cls, scores: Iterable[Score]) -> Score:
+        """The score of all their problems."""
+        names, parts = ("n", "correct", "tokens", "passes", "draft_passes", "seconds"), list(scores)
+        return cls(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
     @property
     def accuracy(self) -> float:
@@ -96,21 +84,15 @@ class Score(Count):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The outcome of every problem by family, and the device seconds that each family took."""
+    """The score of each family, in the order they were run."""
 
     threshold: float | None
-    outcomes: dict[str, tuple[Outcome, ...]]
-    seconds: dict[str, float]
-
-    @property
-    def scores(self) -> dict[str, Score]:
-        """One score per family, in the order they were run."""
-        return {task: _score(self.outcomes[task], self.seconds[task]) for task in self.outcomes}
+    scores: dict[str, Score]
 
     @property
     def overall(self) -> Score:
         """All problems. Families have equally many, so its accuracy is the mean of theirs."""
-        return _score([row for rows in self.outcomes.values() for row in rows], sum(self.seconds.values()))
+        return Score.total(self.scores.values())
 
 
 def evaluate(
@@ -128,23 +110,20 @@ def evaluate(
         ValueError: the decoder is unknown or cannot run this checkpoint, or a prompt does not fit its context.
     """
     decode = find_decoder(decoder)
-    _warm_up(checkpoint, decode, settings, plan)
-    outcomes: dict[str, tuple[Outcome, ...]] = {}
-    seconds: dict[str, float] = {}
+    short = replace(settings, max_new_tokens=min(settings.max_new_tokens, WARM_UP_TOKENS))
+    _decode(checkpoint, decode, short, next(plan.batches(plan.tasks[0])))
+    scores: dict[str, Score] = {}
     threshold = None
     for task in plan.tasks:
-        rows: list[Outcome] = []
-        seconds[task] = 0.0
+        batches = []
         for problems in plan.batches(task):
             records = _decode(checkpoint, decode, settings, problems)
-            tally = Tally.of(records)
-            rows += _outcomes(checkpoint, problems, records, tally)
-            seconds[task] += tally.seconds
+            batches.append(_scored(checkpoint, problems, records))
             threshold = records[-1].rows[0].threshold
             if progress is not None:
                 progress(len(problems))
-        outcomes[task] = tuple(rows)
-    return Evaluation(threshold=threshold, outcomes=outcomes, seconds=seconds)
+        scores[task] = Score.total(batches)
+    return Evaluation(threshold=threshold, scores=scores)
 
 
 def find_decoder(name: str) -> Decoder:
@@ -163,46 +142,38 @@ def _decode(
     return list(decode(checkpoint.engine, [checkpoint.encode(problem.prompt) for problem in problems], settings))
 
 
-def _warm_up(checkpoint: Checkpoint, decode: Decoder, settings: DecodingSettings, plan: Plan) -> None:
-    short = replace(settings, max_new_tokens=min(settings.max_new_tokens, WARM_UP_TOKENS))
-    _decode(checkpoint, decode, short, next(plan.batches(plan.tasks[0])))
-
-
-def _outcomes(
-    checkpoint: Checkpoint, problems: Sequence[Problem], records: Sequence[ForwardPass], tally: Tally
-) -> Iterator[Outcome]:
-    for row, problem in enumerate(problems):
-        text = checkpoint.decode(output_ids(records, row))
-        yield Outcome(
-            problem=problem,
-            text=text,
-            correct=TASKS[problem.task].check(problem, text),
-            tokens=tally.rows[row].tokens,
-            passes=tally.rows[row].passes,
-            draft_passes=tally.rows[row].draft_passes,
-            finish_reason=tally.rows[row].finish_reason,
-        )
-
-
-def _score(rows: Sequence[Outcome], seconds: float) -> Score:
+def _scored(checkpoint: Checkpoint, problems: Sequence[Problem], records: Sequence[ForwardPass]) -> Score:
+    """The score of one batch."""
+    tally = Tally.of(records)
+    texts = [checkpoint.decode(output_ids(records, row)) for row in range(len(problems))]
+    right = (TASKS[problem.task].check(problem, text) for problem, text in zip(problems, texts, strict=True))
     return Score(
-        n=len(rows),
-        correct=sum(row.correct for row in rows),
-        tokens=sum(row.tokens for row in rows),
-        passes=sum(row.passes for row in rows),
-        draft_passes=sum(row.draft_passes for row in rows),
-        seconds=seconds,
+        n=len(problems),
+        correct=sum(right),
+        tokens=tally.tokens,
+        passes=tally.passes,
+        draft_passes=tally.draft_passes,
+        seconds=tally.seconds,
     )
+
+
+COLUMNS: Columns[tuple[str, Score]] = (
+    ("task", lambda named: named[0]),
+    ("n", lambda named: str(named[1].n)),
+    ("accuracy", lambda named: f"{named[1].accuracy:.1%}"),
+    ("95 % interval", lambda named: " to ".join(f"{end:.1%}" for end in named[1].interval)),
+    ("tokens/forward", lambda named: f"{named[1].tokens_per_forward:.2f}"),
+    ("tok/s", lambda named: f"{named[1].tokens_per_second:.0f}"),
+)
+DRAFTED: Columns[tuple[str, Score]] = (
+    ("draft passes/forward", lambda named: f"{named[1].draft_passes / named[1].passes:.2f}"),
+)
 
 
 def to_table(evaluation: Evaluation) -> str:
     """One line per family and one for their mean, columns aligned; with a draft model, how often it ran per pass."""
     scores = {**evaluation.scores, "mean": evaluation.overall}
-    lines = [COLUMNS, *(_line(task, score) for task, score in scores.items())]
-    if evaluation.overall.draft_passes:
-        drafted = (f"{score.draft_passes / score.passes:.2f}" for score in scores.values())
-        lines = [(*line, cell) for line, cell in zip(lines, [DRAFTED, *drafted], strict=True)]
-    return aligned(lines)
+    return aligned(lines_of(scores.items(), (*COLUMNS, *(DRAFTED if evaluation.overall.draft_passes else ()))))
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:
@@ -222,15 +193,3 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
         "seconds": overall.seconds,
         "threshold": evaluation.threshold,
     }
-
-
-def _line(name: str, score: Score) -> tuple[str, ...]:
-    low, high = score.interval
-    return (
-        name,
-        str(score.n),
-        f"{score.accuracy:.1%}",
-        f"{low:.1%} to {high:.1%}",
-        f"{score.tokens_per_forward:.2f}",
-        f"{score.tokens_per_second:.0f}",
-    )

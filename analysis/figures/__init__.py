@@ -8,14 +8,16 @@
     frontier(table[table["model.block_size"] == 8])           # any part of it
 
 Each figure takes (part of) such a table, `acceptance` and `reliability` the store as well, `pass_cost` the times of
-passes (`python -m analysis columns`). Each has a function called `…_points`, which gives the very numbers that are
-drawn, one row a mark. A mark carries the id of its run as `customdata`. Figures are light; `template` changes one to
-dark. A figure says what a selection lacks. Text that comes with the data is shown letter by letter.
+passes (`python -m analysis columns`), `breakdown` the counts of `python -m analysis breakdown`. Each has a function
+called `…_points`, which gives the very numbers that are drawn, one row a mark. A mark carries the id of its run as
+`customdata`. Figures are light; `template` changes one to dark. A figure says what a selection lacks. Text that comes
+with the data is shown letter by letter.
 """
 
 from analysis.figures.ablations import ablation, ablation_points
 from analysis.figures.acceptance_lengths import acceptance, acceptance_points
 from analysis.figures.batch_sizes import batches, batches_points
+from analysis.figures.breakdown import breakdown, breakdown_points, breakdown_words
 from analysis.figures.cache_blocks import caching, caching_points
 from analysis.figures.calibration import reliability, reliability_points
 from analysis.figures.frontiers import (
@@ -42,6 +44,9 @@ __all__ = [
     "acceptance_points",
     "batches",
     "batches_points",
+    "breakdown",
+    "breakdown_points",
+    "breakdown_words",
     "caching",
     "caching_points",
     "efficiency",

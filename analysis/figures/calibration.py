@@ -12,7 +12,7 @@ from analysis.figures.points import PER_FORWARD
 from analysis.figures.style import NEUTRAL, Look, empty, finish, rows_height, translucent
 from analysis.figures.words import PUBLISHED, folded
 from analysis.runs import RunStore
-from analysis.stats import reliability as bins_of
+from analysis.stats.calibration import reliability as bins_of
 
 NAME = "reliability"
 FEWEST = 10

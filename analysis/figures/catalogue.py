@@ -110,6 +110,15 @@ DESCRIPTIONS = {
         recipes=("real-batches",),
         in_tradeoffs=False,
     ),
+    "breakdown": Description(
+        title="Where masks gain, on a real model",
+        question="Which tokens do masks write, and with how many masks and how much training?",
+        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench, with drafts from masks alone: tokens "
+        "of a kind over the passes that begin with one of them. The dashed line is AR. Of the masks of a block a pass "
+        "takes those that pay. Intervals resample the questions.",
+        recipes=("real-breakdown",),
+        in_tradeoffs=False,
+    ),
     "reliability": Description(
         title="Do the scores mean what they say?",
         question="How often is a proposal right, given its score?",

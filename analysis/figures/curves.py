@@ -24,6 +24,8 @@ AXES = {
 BAND = "AR baseline, 95 % band"
 SPEEDS = (PER_FORWARD, PER_SECOND, SPEEDUP)
 LEGEND_WIDTH = 36
+COLUMNS = 2
+"""Panels beside each other."""
 
 Part = tuple[str, pd.DataFrame]
 """A panel: its title, which is of the data, and its points."""
@@ -31,22 +33,20 @@ Part = tuple[str, pd.DataFrame]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The measures that are drawn, and the number of columns of panels."""
+    """The measures that are drawn."""
 
     x: str
     y: str = ACCURACY
-    columns: int = 2
 
     def __post_init__(self) -> None:
         for name, value in (("x", self.x), ("y", self.y)):
             if value not in AXES:
                 raise ValueError(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
-        if self.columns < 1:
-            raise ValueError(f"columns must be >= 1, got {self.columns}")
 
-    def place(self, index: int, panels: int) -> dict[str, Any]:
+    @staticmethod
+    def place(index: int, panels: int) -> dict[str, Any]:
         """Row and column of a panel, from 1."""
-        columns = min(self.columns, panels)
+        columns = min(COLUMNS, panels)
         return {"row": index // columns + 1, "col": index % columns + 1}
 
 
@@ -88,7 +88,7 @@ def curves(parts: Sequence[Part], axes: Axes, name: str) -> go.Figure:
 def panels(titles: Sequence[str], axes: Axes) -> go.Figure:
     """Empty panels with these titles and the titles of the axes."""
     last = axes.place(len(titles) - 1, len(titles))
-    columns, rows = min(axes.columns, len(titles)), last["row"]
+    columns, rows = min(COLUMNS, len(titles)), last["row"]
     figure = make_subplots(
         rows=rows,
         cols=columns,

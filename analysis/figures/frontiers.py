@@ -13,7 +13,8 @@ from analysis.figures.curves import Axes, Part, add_diagonal, curves, drawable, 
 from analysis.figures.points import ACCURACY, PER_FORWARD, SAME_TEXT, SPEEDUP
 from analysis.figures.style import NEUTRAL, empty
 from analysis.figures.words import PUBLISHED, series_words
-from analysis.stats import Interval, Standing, standings
+from analysis.stats.frontiers import Standing, standings
+from analysis.stats.intervals import Interval
 from mars import decoders
 from mars.config import ScoreName
 

@@ -12,8 +12,9 @@ from analysis.figures.curves import AXES, Axes, drawable, drawable_by
 from analysis.figures.points import LOSS, PER_FORWARD
 from analysis.figures.style import NEUTRAL, WIDTH, Look, bar_marker, empty, finish
 from analysis.figures.words import PUBLISHED, folded, threshold_words
-from analysis.stats import CONFIDENCE, Interval, PairedDifference
+from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.operating_points import holm
+from analysis.stats.pairs import PairedDifference
 
 NAME = "equal accuracy"
 POINTS = 1.0
@@ -90,9 +91,8 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
 
 
 def _p_value(row: dict[str, float], points: float) -> float:
-    nothing = Interval(float("nan"), float("nan"), float("nan"))
     counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
-    return PairedDifference(**counts, points=nothing, p_value=float("nan")).loss_p_value(points)
+    return PairedDifference(**counts).loss_p_value(points)
 
 
 def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look) -> go.Bar:

@@ -10,18 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.baselines import Baselines
 from analysis.figures.naming import named
-from analysis.figures.words import missing
+from analysis.figures.words import BASELINE_DECODER, missing
 from analysis.runs import RunStore
-from analysis.stats import (
-    Interval,
-    accuracy,
-    identical_texts,
-    paired_difference,
-    tokens_per_forward,
-    tokens_per_second,
-)
+from analysis.runs.baseline import ArModels, is_plain, speed_baselines
+from analysis.stats.intervals import Interval
+from analysis.stats.pairs import identical_texts, paired_difference
+from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import time_gain
 
 ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"
@@ -30,6 +25,8 @@ MEASURES = (ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP, SAME_TEXT, AR_ACCURACY, 
 POOLED = "all families"
 _DIGITS = 12
 """Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
+_ALIKE = ("seed", "settings.max_new_tokens")
+"""What a run and its AR baseline share beside the problems."""
 _NONE = Interval(float("nan"), float("nan"), float("nan"))
 
 
@@ -52,7 +49,7 @@ def measure(
     marks are called. `progress` is told after each run.
     """
     table = runs.table()
-    baselines = Baselines(runs, table)
+    baselines = _Baselines(runs, table)
     measured = []
     for row in table.to_dict("records"):
         tasks = [task for task in families if task == POOLED or task in row["tasks"]]
@@ -68,7 +65,7 @@ def measure(
     return named(pd.concat(filled, ignore_index=True).reindex(columns=columns), baselines.usual())
 
 
-def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: Baselines) -> dict[str, Any]:
+def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baselines) -> dict[str, Any]:
     rows = _of(runs.rows(row["id"]), task)
     judged = not missing(row[ACCURACY])
     timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row) if judged else None
@@ -106,3 +103,55 @@ def _or_none(measure: Callable[..., Interval], *rows: pd.DataFrame) -> Interval:
         return measure(*rows)
     except ValueError:
         return _NONE
+
+
+class _Baselines:
+    """The baselines in a store with this `table`; a run has the AR baseline of its model (`analysis.runs.baseline`)."""
+
+    def __init__(self, runs: RunStore, table: pd.DataFrame) -> None:
+        self._runs = runs
+        plain = table[table["decoder"] == BASELINE_DECODER]
+        self._timed: list[dict[str, Any]] = plain[plain["timed"].astype(bool)].to_dict("records")
+        greedy = {entry["id"] for entry in runs.entries if is_plain(entry)}
+        ordered = plain[plain["id"].isin(greedy)].sort_values(["n", "id"], ascending=[False, True])
+        self._plain: list[dict[str, Any]] = ordered.to_dict("records")
+        ar = ArModels(runs.entries)
+        self._models = {entry["id"]: ar.baseline_of(entry["model"]) for entry in runs.entries}
+        self._weights = {
+            entry["id"]: (entry["model"]["fingerprint"], entry["model"].get("base")) for entry in runs.entries
+        }
+        self._found: dict[Any, tuple[str, pd.DataFrame] | None] = {}
+
+    def has_weights_of(self, row: dict[str, Any], ar: str) -> bool:
+        """Whether the AR run of this id is of the run's own model, or of its adapter's base."""
+        return self._weights[ar][0] in self._weights[row["id"]]
+
+    def usual(self) -> str | None:
+        """The fingerprint of the AR baseline of most runs."""
+        found = pd.Series(self._models, dtype=object).dropna()
+        return None if found.empty else str(found.mode()[0])
+
+    def accuracy_of(self, row: dict[str, Any]) -> tuple[str, pd.DataFrame] | None:
+        """Id and rows of the AR baseline on the problems of this run, if it was run on all of them, at this length."""
+        alike = {"model.fingerprint": self._models[row["id"]], **{name: row[name] for name in _ALIKE}}
+        key = (*alike.values(), row["tasks"], row["problems"])
+        if key not in self._found:
+            wanted = self._runs.rows(row["id"])[["task", "number"]]
+            own = [run for run in self._plain if all(run[name] == value for name, value in alike.items())]
+            pairs = ((str(other["id"]), self._runs.rows(other["id"]).merge(wanted)) for other in own)
+            self._found[key] = next((pair for pair in pairs if len(pair[1]) == len(wanted)), None)
+        return self._found[key]
+
+    def speed_of(self, row: dict[str, Any]) -> tuple[str, pd.DataFrame] | None:
+        """Id and rows of the autoregressive run that took turns with this one.
+
+        This is a run of the AR baseline if there is one, so that accuracy and speed are compared with the same model;
+        else one of the same weights.
+        """
+        if not row["timed"]:
+            return None
+        turn = ("group", "batch_size", "seed", "tasks", "problems")
+        here = [other for other in self._timed if all(other[name] == row[name] for name in turn)]
+        ordered = speed_baselines(row["model.fingerprint"], here, lambda run: (run["model.fingerprint"], run["id"]))
+        ordered.sort(key=lambda run: run["model.fingerprint"] != self._models[row["id"]])
+        return (str(ordered[0]["id"]), self._runs.rows(ordered[0]["id"])) if ordered else None

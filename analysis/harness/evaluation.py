@@ -45,13 +45,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A finding for each task, in order. `runs` are their ids in the store, by task; `recalled` the tasks that it had
-    before; `resumed` how many results were those of a run that was interrupted.
-    """
+    """A finding for each task, in order; `resumed` results were those of a run that was interrupted."""
 
     findings: tuple[Finding, ...]
-    runs: Mapping[str, str]
-    recalled: tuple[str, ...]
     resumed: int
 
 
@@ -82,17 +78,20 @@ def evaluate(
         stored = {name: entry["id"] for name, entry in entries.items() if entry["id"] in there}
         missing = [plan for plan in plans if plan.name not in stored]
         results = _ask(lm, missing, options, manager) if missing else {}
-        new = [found(plan, results, journal) for plan in missing]
-        for finding in new:
+        findings = {
+            plan.name: recalled(plan, store.rows(stored[plan.name]), stored[plan.name])
+            for plan in plans
+            if plan.name in stored
+        }
+        for plan in missing:
+            finding = found(plan, results, journal)
             if finding.storable:
-                write_run(folder, {**entries[finding.task], **provenance}, finding.rows)
-        old = [recalled(plan, store.rows(stored[plan.name])) for plan in plans if plan.name in stored]
+                entry = entries[plan.name]
+                write_run(folder, {**entry, **provenance}, finding.rows)
+                finding = replace(finding, run=entry["id"])
+            findings[plan.name] = finding
         journal.remove()
-    runs = {finding.task: entries[finding.task]["id"] for finding in (*old, *new) if finding.storable}
-    by_task = {finding.task: finding for finding in (*old, *new)}
-    return Evaluation(
-        findings=tuple(by_task[plan.name] for plan in plans), runs=runs, recalled=tuple(stored), resumed=resumed
-    )
+    return Evaluation(findings=tuple(findings[plan.name] for plan in plans), resumed=resumed)
 
 
 def setting_entry(setting: Setting, plan: Planned, options: TaskOptions) -> dict[str, Any]:

@@ -12,10 +12,13 @@ from lm_eval.api.model import hash_args
 from analysis.harness.journal import Journal
 from analysis.harness.model import GENERATE
 from analysis.harness.tasks import Planned
-from analysis.stats import wilson_interval
-from analysis.text_table import aligned
+from analysis.stats.intervals import wilson_interval
+from analysis.text_table import Columns, aligned, lines_of, shown
 
-HEADING = ("task", "metric", "n", "score", "95 % interval", "tokens/forward", "tok/s")
+_TOLD = (
+    *("task", "metric", "n", "score", "correct", "interval", "tokens_per_forward", "tokens_per_second", "truncated"),
+    "run",
+)
 _KEPT = ("tokens", "passes", "seconds", "model_seconds", "finish_reason", "acceptance_lengths", "text")
 
 
@@ -23,7 +26,7 @@ _KEPT = ("tokens", "passes", "seconds", "model_seconds", "finish_reason", "accep
 class Finding:
     """One task. `score` is its metric over all questions; `correct` how many answers are right, None where the metric
     does not say that of each; `rows` those of the run store, None where nothing was written. `truncated` prompts lost
-    their beginnings. `run` is the id in the run store.
+    their beginnings, None if the run store had it before. `run` is the id there.
     """
 
     task: str
@@ -33,6 +36,7 @@ class Finding:
     correct: int | None
     rows: pd.DataFrame | None = None
     truncated: int | None = None
+    run: str | None = None
 
     @property
     def storable(self) -> bool:
@@ -74,8 +78,8 @@ def found(plan: Planned, results: Mapping[str, Any], journal: Journal) -> Findin
     return finding if plan.request is None else _with_rows(finding, samples, values, journal)
 
 
-def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
-    """The result of a task from the rows in the run store; these do not say which prompts were truncated."""
+def recalled(plan: Planned, rows: pd.DataFrame, run: str) -> Finding:
+    """The result of a task from the rows of a run in the store; these do not say which prompts were truncated."""
     correct = int(rows["correct"].sum())
     return Finding(
         task=plan.name,
@@ -84,6 +88,7 @@ def recalled(plan: Planned, rows: pd.DataFrame) -> Finding:
         score=correct / len(rows),
         correct=correct,
         rows=rows,
+        run=run,
     )
 
 
@@ -105,34 +110,26 @@ def _with_rows(
     return replace(finding, rows=pd.DataFrame(rows), truncated=truncated)
 
 
+def _score(finding: Finding) -> str:
+    return f"{finding.score:.4g}" if finding.correct is None else f"{finding.score:.1%}"
+
+
+COLUMNS: Columns[Finding] = (
+    ("task", lambda each: each.task),
+    ("metric", lambda each: each.metric),
+    ("n", lambda each: str(each.n)),
+    ("score", _score),
+    ("95 % interval", lambda each: " to ".join(f"{end:.1%}" for end in each.interval) if each.interval else "–"),
+    ("tokens/forward", lambda each: shown(each.tokens_per_forward, ".2f")),
+    ("tok/s", lambda each: shown(each.tokens_per_second, ".0f")),
+)
+
+
 def to_table(findings: Sequence[Finding]) -> str:
     """One line per task, columns aligned."""
-    return aligned([HEADING, *map(_line, findings)])
+    return aligned(lines_of(findings, COLUMNS))
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:
     """The object that `--json` writes for one task."""
-    return {
-        "task": finding.task,
-        "metric": finding.metric,
-        "n": finding.n,
-        "score": finding.score,
-        "correct": finding.correct,
-        "interval": finding.interval,
-        "tokens_per_forward": finding.tokens_per_forward,
-        "tokens_per_second": finding.tokens_per_second,
-        "truncated": finding.truncated,
-    }
-
-
-def _line(finding: Finding) -> tuple[str, ...]:
-    interval, per_forward, per_second = finding.interval, finding.tokens_per_forward, finding.tokens_per_second
-    return (
-        finding.task,
-        finding.metric,
-        str(finding.n),
-        f"{finding.score:.4g}" if interval is None else f"{finding.score:.1%}",
-        "–" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
-        "–" if per_forward is None else f"{per_forward:.2f}",
-        "–" if per_second is None else f"{per_second:.0f}",
-    )
+    return {name: getattr(finding, name) for name in _TOLD}

@@ -12,7 +12,7 @@ import logging
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from lm_eval.utils import simple_parse_args_string
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
-from analysis.harness.answers import Ends, answers
+from analysis.decoding.answers import Ends, answers
 from analysis.harness.journal import Journal
 from mars import decoders
 from mars.checkpoint import Checkpoint
@@ -59,8 +59,7 @@ class MarsLM(HFLM):
     """The model. A task may override some of its `settings`; `batch_size` prompts decode at once.
 
     Results go into the `journal`; those in it are not computed again. The result of a request to generate is an object
-    with the fields of `Answer`, but `tokens` and `text` instead of `ids`, and `truncated`: whether the prompt lost its
-    beginning.
+    with the columns of an `Answer` and `truncated`: whether the prompt lost its beginning.
     """
 
     def __init__(
@@ -161,14 +160,15 @@ class MarsLM(HFLM):
                     partial(self._ends, request),
                 )
                 for number, answer in decoded:
-                    result = asdict(answer)
-                    ids = result.pop("ids")
-                    text = self.tok_decode(ids)
-                    result["tokens"] = len(ids)
-                    result["text"] = postprocess_generated_text(text, list(request.until), None)
-                    result["truncated"] = len(prompts[number]) > limit
+                    text = postprocess_generated_text(self.tok_decode(answer.ids), list(request.until), None)
                     bar.update()
-                    yield group[number], result
+                    yield (
+                        group[number],
+                        {
+                            **replace(answer, text=text).columns(),
+                            "truncated": len(prompts[number]) > limit,
+                        },
+                    )
 
     def _encode(self, context: str) -> list[int]:
         ids: list[int] = self.tok_batch_encode([context])[0][0].tolist()

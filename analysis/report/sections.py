@@ -17,7 +17,6 @@ from analysis.runs import RunStore
 
 POINTS = 2.0
 """Percentage points that a setting may surely lose less than, to be compared at equal accuracy."""
-_HISTOGRAM_THRESHOLDS = (0.95, 0.7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +38,15 @@ class Section:
 class Evidence:
     """The store, and its measured table with what was published below it.
 
-    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed;
+    `pass_times` is what `python -m analysis columns` wrote, None where nothing was timed, `breakdown` what `python -m
+    analysis breakdown` wrote, None where nothing was counted;
     `categories` are those of Spec-Bench's questions, by number.
     """
 
     runs: RunStore
     table: pd.DataFrame
     pass_times: Mapping[str, Any] | None = None
+    breakdown: Mapping[str, Any] | None = None
     categories: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -100,6 +101,7 @@ def _frontier(evidence: Evidence) -> Section:
 def _beside_published(evidence: Evidence) -> Section:
     table, rows = evidence.table, evidence.usual
     ours = rows[(rows["decoder"] == "sliding_window") & (rows["model.sft_loss"] == True)]  # noqa: E712 - may be empty
+    ours = ours[ours.groupby("model.fingerprint")["threshold"].transform("count") > 0]  # one-token mode is no curve
     swept = table["id"].str.startswith("published.threshold_sweep.") & (table["task"] == "GSM8K")
     return _section(
         "frontier",
@@ -135,17 +137,14 @@ def _pass_cost(evidence: Evidence) -> Section:
     return _section("pass_cost", measured, name="pass-cost", note=note)
 
 
-def _acceptance(evidence: Evidence) -> Section:
-    rows = evidence.usual
-    at = (rows["decoder"] == "sliding_window") & rows["threshold"].isin(_HISTOGRAM_THRESHOLDS)
-    rows = rows[_of_shown(rows) & (at | (rows["decoder"] == "self_speculative"))]
-    rows = rows.sort_values(["series", "threshold", "n", "id"]).drop_duplicates(["series", "threshold"], keep="last")
-    return _section("acceptance", evidence.runs, rows)
+def _breakdown(evidence: Evidence) -> Section:
+    words = figures.breakdown_words(figures.breakdown_points(evidence.breakdown))
+    return _section("breakdown", evidence.breakdown, note=words)
 
 
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
     "What a pass costs": (_pass_cost, lambda evidence: _section("efficiency", evidence.usual)),
-    "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _acceptance),
+    "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _breakdown),
     "Exact decoding against a threshold": (
         _frontier,
         _equal_accuracy_speed,

@@ -86,7 +86,7 @@ class RunModel:
         return self.stage == "mars" and self.sft_loss is not False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RunSetting:
     """The setting of a run; the run's id ends in its hash. Only some runs have `harness` and `judged`."""
 
@@ -112,7 +112,7 @@ class RunSetting:
             raise ValueError(f"group must be a name in timed runs and null in others, got {self.group!r}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RunProvenance:
     """The command, machine and versions that made a run, and when."""
 
@@ -130,13 +130,14 @@ class RunProvenance:
     plan: _Word | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RunEntry(RunSetting, RunProvenance):
-    """One run of the index."""
+    """One run of the index. `training` is the training record of its model without the log, where a run keeps it."""
 
     __pydantic_config__ = _OPEN
 
     id: Annotated[str, AfterValidator(_plain_name)]
+    training: dict[str, Any] | None = None
 
 
 OPTIONAL = ("harness", "judged")

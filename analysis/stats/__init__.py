@@ -1,38 +1,9 @@
 """Statistics of runs, with their intervals. Runs are the rows of docs/runs.md; no torch here.
 
-`wilson_interval`, `accuracy`      a share and its Wilson interval
-`tokens_per_forward`, `tokens_per_second`   of one run, with a bootstrap interval over problems
-`paired_difference`, `speed_up`, `identical_texts`   of two runs on the same problems
-`standings`                        Pareto frontier of many settings
-`reliability`                      whether scores of mask proposals mean what they say
-`Estimate`                         the median of repeated timings
+`intervals`          a value with its interval; a share and Wilson's; the median of repeated timings
+`resampling`         accuracy and speed of one run, with a bootstrap interval over problems
+`pairs`, `turns`     two runs on the same problems, or turn by turn
+`frontiers`          the Pareto frontier of many settings
+`operating_points`   the fastest setting that surely loses little
+`calibration`        whether scores of mask proposals mean what they say
 """
-
-from __future__ import annotations
-
-from analysis.stats.calibration import reliability
-from analysis.stats.frontiers import Standing, standings
-from analysis.stats.intervals import CONFIDENCE, Estimate, Interval, share, wilson_interval
-from analysis.stats.operating_points import Candidate, OperatingPoint
-from analysis.stats.pairs import PairedDifference, identical_texts, paired_difference, speed_up
-from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
-
-__all__ = [
-    "CONFIDENCE",
-    "Candidate",
-    "Estimate",
-    "Interval",
-    "OperatingPoint",
-    "PairedDifference",
-    "Standing",
-    "accuracy",
-    "identical_texts",
-    "paired_difference",
-    "reliability",
-    "share",
-    "speed_up",
-    "standings",
-    "tokens_per_forward",
-    "tokens_per_second",
-    "wilson_interval",
-]

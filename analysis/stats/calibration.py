@@ -32,7 +32,8 @@ def reliability(proposals: pd.DataFrame) -> pd.DataFrame:
         raise ValueError(f"score must be between 0 and 1, got {scores[outside][0]:g}")
     bins = np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, len(EDGES) - 2)
     groups = proposals.assign(bin=bins).groupby(["depth", "bin"], sort=True)
-    found = groups.agg(n=("agrees", "size"), agreed=("agrees", "sum"), mean_score=("score", _mean)).reset_index()
+    mean = ("score", lambda group: float(group.astype(float).mean()))
+    found = groups.agg(n=("agrees", "size"), agreed=("agrees", "sum"), mean_score=mean).reset_index()
     low, high = proportion_confint(found["agreed"].to_numpy(), found["n"].to_numpy(), method="wilson")
     edges = np.asarray(EDGES)
     return found.assign(
@@ -42,7 +43,3 @@ def reliability(proposals: pd.DataFrame) -> pd.DataFrame:
         agreement_low=low,
         agreement_high=high,
     )[list(BINS)]
-
-
-def _mean(scores: pd.Series) -> float:
-    return float(scores.astype(float).mean())

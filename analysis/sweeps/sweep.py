@@ -8,7 +8,7 @@ that finishes a run last puts it into the store.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from analysis.sweeps.cluster import Cluster
 from analysis.sweeps.jobs import Job, turns_of
 from analysis.sweeps.models import Models
 from analysis.sweeps.plan import SweepPlan
-from analysis.sweeps.rows import decode_chunk
+from analysis.sweeps.rows import Chunk, decode_chunk
 from analysis.sweeps.work import Process, Work
 
 
@@ -92,63 +92,57 @@ class Sweep:
                 )
 
     def _run(self, turns: Sequence[Sequence[Job]]) -> None:
-        left = {job.id: self._left(job) for turn in turns for job in turn}
-        self.bar.reset(sum(len(job.places(chunk)) for turn in turns for job in turn for chunk in left[job.id]))
-        if self.cluster is not None:
-            self._spread(self.cluster, [job for turn in turns for job in turn], left)
-            return
-        models = Models()
-        for turn in turns:
-            models.keep(job.key for job in turn)
-            self._take_turns(turn, left, models)
-            for job in turn:
-                self._assemble(job)
-
-    def _spread(self, cluster: Cluster, jobs: Sequence[Job], left: Mapping[str, Sequence[int]]) -> None:
-        """Have the chunks that are left decoded on the cluster, and save each as it comes."""
-        open_chunks = {job.id: len(left[job.id]) for job in jobs}
+        """Decode the chunks that are left, save each as it comes, and put a run together after its last one."""
+        jobs = [job for turn in turns for job in turn]
+        left = {job.id: self._left(job) for job in jobs}
+        self.bar.reset(sum(len(job.places(chunk)) for job in jobs for chunk in left[job.id]))
         for job in jobs:
-            if not open_chunks[job.id]:
+            if not left[job.id]:
                 self._assemble(job)
-        wanted = [(job, chunk) for job in jobs for chunk in left[job.id]]
-        for job, chunk, found in cluster.decode(wanted):
+        if self.cluster is None:
+            decoded = self._in_turns(turns, left)
+        else:
+            decoded = self.cluster.decode([(job, chunk) for job in jobs for chunk in left[job.id]])
+        waiting = {run: len(chunks) for run, chunks in left.items()}
+        for job, chunk, found in decoded:
             self.work.add(job, chunk, found)
             self._name(job.id)
             self.bar.update(len(job.places(chunk)))
-            open_chunks[job.id] -= 1
-            if not open_chunks[job.id]:
+            waiting[job.id] -= 1
+            if not waiting[job.id]:
                 self._assemble(job)
+
+    def _in_turns(
+        self, turns: Sequence[Sequence[Job]], left: Mapping[str, Sequence[int]]
+    ) -> Iterator[tuple[Job, int, Chunk]]:
+        """Decode the chunks that are left in this process, turn by turn."""
+        models = Models()
+        for turn in turns:
+            jobs = [job for job in turn if left[job.id]]
+            models.keep(job.key for job in jobs)
+            timed = any(job.setting["timed"] for job in jobs)
+            with without_collections() if timed else nullcontext():
+                for job in jobs if timed else ():
+                    self._name(f"warm-up of {job.id}")
+                    decode_chunk(models.get(job.key), job, job.places(0))
+                for chunk in range(max((job.chunks for job in jobs), default=0)):
+                    for job in rotated(jobs, chunk):
+                        if chunk in left[job.id]:
+                            self._name(job.id)
+                            yield job, chunk, decode_chunk(models.get(job.key), job, job.places(chunk))
 
     def _name(self, run: str) -> None:
         self.bar.set_description(run.rpartition(".")[0])
 
     def _assemble(self, job: Job) -> None:
-        self.work.assemble(job, {**self.provenance, "date": _now()})
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        self.work.assemble(job, {**self.provenance, "date": date})
 
     def _left(self, job: Job) -> list[int]:
         """The chunks of this process that are not done."""
         done = self.work.done(job)
         return [chunk for chunk in range(self.process.number, job.chunks, self.process.count) if chunk not in done]
 
-    def _take_turns(self, turn: Sequence[Job], left: Mapping[str, Sequence[int]], models: Models) -> None:
-        jobs = [job for job in turn if left[job.id]]
-        timed = any(job.setting["timed"] for job in jobs)
-        with without_collections() if timed else nullcontext():
-            for job in jobs if timed else ():
-                self._name(f"warm-up of {job.id}")
-                decode_chunk(models.get(job.key), job, job.places(0))
-            for chunk in range(max((job.chunks for job in jobs), default=0)):
-                for job in rotated(jobs, chunk):
-                    if chunk in left[job.id]:
-                        self._name(job.id)
-                        places = job.places(chunk)
-                        self.work.add(job, chunk, decode_chunk(models.get(job.key), job, places))
-                        self.bar.update(len(places))
-
 
 def _is_in(store: RunStore, job: Job) -> bool:
     return job.id in store.frames and not (job.proposals and store.proposals(job.id) is None)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

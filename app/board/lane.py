@@ -1,25 +1,64 @@
-"""One lane of a score board: folds the records of its batches into outcomes and counts."""
+"""The problems of a score board, and the answers of one lane to them, folded from the records of its batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from app.compare import problems
 from app.compare.lane_request import LaneRequest
+from app.compare.problems import LARGEST_SEED, is_right
 from app.compare.starting import prompt_ids
-from app.scheduling.sessions import LiveRun
+from app.scheduling import USUAL_LIMITS, Limits, LiveRun, whole
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.metrics import COUNTED, Count, Tally
 from mars.records import FinishReason, ForwardPass
-from mars.tasks import Problem
+from mars.schema import between, checked, one_of
+from mars.tasks import TASKS, Problem, sample
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
+FEWEST, MOST, USUAL = 5, 50, 20
+BATCH = 5
+ALL = "all"
+"""In place of a family: the families take turns."""
 WARM_UP_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`count` problems of one family or of all, with the seeds from `first` on, answered within `max_new_tokens`."""
+
+    count: int = USUAL
+    task: str = ALL
+    first: int
+    max_new_tokens: int = 192
+    limits: Limits = USUAL_LIMITS
+
+    def __post_init__(self) -> None:
+        """Raise ValueError with a sentence for the person."""
+        settle = object.__setattr__
+        settle(self, "count", checked(between(int, FEWEST, MOST), whole(self.count), "The number of problems"))
+        settle(self, "first", checked(between(int, 0, LARGEST_SEED), whole(self.first), "The first seed"))
+        settle(self, "task", checked(one_of((ALL, *TASKS)), self.task, "The family"))
+        settle(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems in order. Seeds that would be too large begin again at 0."""
+        families = tuple(TASKS) if self.task == ALL else (self.task,)
+        return [
+            sample(families[number % len(families)], (self.first + number // len(families)) % (LARGEST_SEED + 1))
+            for number in range(self.count)
+        ]
+
+
+def batches(problems: Sequence[Problem]) -> Iterator[dict[int, Problem]]:
+    """The problems that share forward passes, by their number."""
+    for first in range(0, len(problems), BATCH):
+        yield dict(enumerate(problems[first : first + BATCH], first))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +98,9 @@ class BoardLane:
 
     @classmethod
     def of(cls, request: LaneRequest, live: LiveRun, max_new_tokens: int) -> BoardLane:
-        """The lane of this request in the run `live`; if the lane follows the slider, the slider of `live` acts on it.
-
-        Raises:
-            ValueError: one sentence why it cannot write.
-        """
-        checkpoint, choice = request.checkpoint, request.choice
-        if checkpoint is None or request.problem:
-            raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
-        settings = request.settings(live.threshold, max_new_tokens, alternatives=0)
-        control = live.control(settings.threshold, settings.score, follows=choice.steered)
-        return cls(request.key, request.title, checkpoint, choice.decoder, settings, control, request.inactive)
+        """The lane of this request, steered by the run `live`; ValueError with one sentence if it cannot write."""
+        checkpoint, settings, control = request.prepared(live, max_new_tokens)
+        return cls(request.key, request.title, checkpoint, request.choice.decoder, settings, control, request.inactive)
 
     @property
     def threshold(self) -> float | None:
@@ -91,11 +122,7 @@ class BoardLane:
         return self._decode(problems, replace(self.settings, max_new_tokens=WARM_UP_TOKENS))
 
     def begin(self, problems: Mapping[int, Problem]) -> Iterator[ForwardPass]:
-        """The records of the next batch, each computed when the caller asks for it; give each to `add`.
-
-        Raises:
-            ValueError: one sentence: a prompt does not fit, or the decoder cannot run so.
-        """
+        """The records of the next batch, computed one by one, for `add`; ValueError if a prompt does not fit."""
         self._current = list(problems.items())
         self._written = [[] for _ in problems]
         self._batch = Tally()
@@ -121,23 +148,15 @@ class BoardLane:
 
     def _end(self, row: int) -> int:
         number, problem = self._current[row]
-        count = self._batch.rows[row]
-        text = self.checkpoint.decode(self._written[row])
-        self.outcomes[number] = Outcome(
-            text=text,
-            right=problems.is_right(problem, text),
-            tokens=count.tokens,
-            passes=count.passes,
-            reason=count.finish_reason or "stop",
-        )
+        count, text = self._batch.rows[row], self.checkpoint.decode(self._written[row])
+        right, reason = is_right(problem, text), count.finish_reason or "stop"
+        self.outcomes[number] = Outcome(text=text, right=right, tokens=count.tokens, passes=count.passes, reason=reason)
         return number
 
     def _decode(self, problems: Mapping[int, Problem], settings: DecodingSettings) -> Iterator[ForwardPass]:
         from mars.decoding import DECODERS  # late: it reads torch, and the page is up before that
         from mars.engine.workers import computed
 
-        prompts = [
-            prompt_ids(self.checkpoint, problem.prompt, settings.max_new_tokens) for problem in problems.values()
-        ]
+        prompts = [prompt_ids(self.checkpoint, each.prompt, settings.max_new_tokens) for each in problems.values()]
         engine = self.checkpoint.engine
         return computed(engine.device, DECODERS[self.decoder](engine, prompts, settings, self.control))

@@ -1,23 +1,83 @@
-"""The lanes answer all problems batch by batch: no lane begins the next batch before all have finished this one."""
+"""Runs a score board batch by batch: no lane begins the next batch before all have finished this one."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from app.board import messages
-from app.board.lane import BoardLane
-from app.board.plan import batches
-from app.board.standing import standing
-from app.compare import stream
+from app.board.lane import BATCH, BoardLane, Plan, batches
+from app.board.messages import standing
+from app.compare import lane_request, stream
+from app.compare.lane import baseline_of
+from app.compare.lane_choice import LaneChoice
+from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step
-from app.compare.starting import device_lock
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.race import LanePass, race
-from app.scheduling.sessions import LiveRun
+from app.compare.runner import NEVER_BEGAN, Runner
+from app.compare.starting import LanePass, device_lock, race
+from app.models.sentences import error_sentence
+from app.scheduling import AdmissionQueue, LiveRun
 from mars.tasks import Problem
 
 NEWS_SECONDS = 1.0
+
+
+def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
+    """Start one board in a thread and return its identity; BusyError if the queue is full.
+
+    It becomes the live run of `session` and stops the one before. The slider, which stands at `threshold`, acts on the
+    lanes that follow it.
+    """
+    live = LiveRun(runner.queue.join(), threshold)
+    return runner.begin(session, live, lambda identity: _steps(identity, runner, plan, choices, live))
+
+
+def _steps(identity: str, runner: Runner, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
+    problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
+    cards = [request.card(live.threshold) for request in lane_request.requested(choices)]
+    yield Step((messages.opening(identity, date, plan, problems, cards),))
+    for told in runner.ready(lane_request.checkpoint_names(choices), live):
+        yield Step((told,) if told else ())
+    if live.stopped:
+        yield NEVER_BEGAN
+        return
+    with ExitStack() as stack:
+        requests = lane_request.with_checkpoints(choices, runner.models, stack)
+        yield from _warmed_up(runner, plan, problems, requests, live)
+
+
+def _warmed_up(
+    runner: Runner, plan: Plan, problems: Sequence[Problem], requests: list[LaneRequest], live: LiveRun
+) -> Iterator[Step]:
+    lanes = list[BoardLane]()
+    for place, request in enumerate(requests):
+        if live.stopped:
+            break
+        yield Step((stream.state("loading", f"{request.title} warms up."),))
+        try:
+            lane = BoardLane.of(request, live, plan.max_new_tokens)
+            warm_up(lane, problems, live, runner.queue)
+            lanes.append(lane)
+        except ValueError as error:
+            requests[place] = replace(request, problem=error_sentence(error))
+    if live.stopped:
+        yield NEVER_BEGAN
+        return
+    baseline = baseline_of(lanes) if lanes else None
+    cards = [request.card(live.threshold) for request in requests]
+    yield Step((messages.LanesLoaded(kind="met", lanes=cards, baseline=baseline.key if baseline else None),))
+    if baseline is None:
+        raise ValueError(f"No lane can write. {requests[0].title}: {requests[0].problem}")
+    yield Step((stream.state("running", _running(lanes, plan)),))
+    yield from score(lanes, baseline, problems, live, runner.queue)
+
+
+def _running(lanes: Sequence[BoardLane], plan: Plan) -> str:
+    who = "The lanes write" if len(lanes) > 1 else f"{lanes[0].title} writes"
+    return f"{who} {plan.count} problems, {BATCH} at a time."
 
 
 def score(
@@ -39,7 +99,8 @@ def score(
         for lane, ended, over in _write(lanes, batch, queue):
             if ended or over or now() >= told + NEWS_SECONDS:
                 told = now()
-                yield Step((*_wrote(lane, ended), *(standing(each, baseline) for each in lanes)))
+                wrote = (messages.wrote(lane.key, number, lane.outcomes[number]) for number in ended)
+                yield Step((*wrote, *(standing(each, baseline) for each in lanes)))
             if live.stopped:
                 break
         if live.stopped:
@@ -48,11 +109,7 @@ def score(
 
 
 def warm_up(lane: BoardLane, problems: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
-    """See `BoardLane.warm_up`; gives up when `live` is stopped.
-
-    Raises:
-        ValueError: one sentence why this lane cannot write these problems.
-    """
+    """See `BoardLane.warm_up`; gives up when `live` is stopped. ValueError if the lane cannot write these problems."""
     lane.check(problems)
     records = {lane.key: lane.warm_up(next(batches(problems)))}
     for _ in race(records, lambda _: device_lock(lane.checkpoint, queue)):
@@ -73,11 +130,6 @@ def _write(
         else:
             lane.end()
             yield lane, [], True
-
-
-def _wrote(lane: BoardLane, ended: Sequence[int]) -> Iterator[messages.ProblemDone]:
-    for number in ended:
-        yield messages.wrote(lane.key, number, lane.outcomes[number])
 
 
 def _closing(lanes: Sequence[BoardLane], stopped: bool) -> stream.Status:

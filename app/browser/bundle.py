@@ -1,21 +1,33 @@
-"""Bundles the browser-side files of the page: a module or style sheet with all that it imports.
+"""Bundles the browser-side files of the page, a module or style sheet with all that it imports, and serves scripts.
 
 No build step, and no file from elsewhere. The modules of `app/browser` are ES modules that a browser or Node can load
 as they are; the page and a replay get them as one script, in which each module is a function that returns its exports.
 So a module does the same in the bundle as alone. Three rules keep the bundler short: imports are static and name what
 they import; only functions, classes and constants are exported; no import goes in a circle.
+
+The page fetches its own script, and the drawing library with the first figure. Each address names the content, by its
+hash or its version, so that a browser may keep the file for good.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from analysis import plotly_script
 from mars import decoders
 
 BROWSER = Path(__file__).resolve().parent
+PAGE_PATH, PLOTLY_PATH = "/static/lens.js", "/static/plotly.min.js"
+_FOR_GOOD = "public, max-age=31536000, immutable"
 _IMPORT = re.compile(r"""^import (?:\{([^{}]+)\} from )?"(\.{1,2}/[\w./-]+\.js)";\n""", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (\w+))", re.MULTILINE)
 _OTHERWISE = re.compile(r"^(?:import|export)\b.*|\bimport(?:\(|\.meta\b)", re.MULTILINE)
@@ -32,11 +44,7 @@ def mount(name: str) -> str:
 
 @cache
 def script(entry: str = "page.js") -> str:
-    """A module and all that it imports, once each, as one script in strict mode that defines no global names.
-
-    Raises:
-        ValueError: a module breaks one of the rules above, or imports what is not exported.
-    """
+    """A module with all that it imports as one script without global names; ValueError if one breaks a rule above."""
     parts = "".join(_Bundle(entry).parts)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
@@ -51,6 +59,40 @@ def styles(entry: str = "page.css") -> str:
 def decoder_table() -> str:
     """The table of the decoders as an element of the page, which shared/decoders.js reads."""
     return f'<script type="application/json" id="lens-decoders">{decoders.as_json()}</script>'
+
+
+@cache
+def page_script() -> str:
+    """The address of the page's own script, relative to the page."""
+    return f"{PAGE_PATH[1:]}?{hashlib.sha256(script().encode()).hexdigest()[:16]}"
+
+
+@cache
+def plotly() -> str:
+    """The address of the drawing library, relative to the page."""
+    return f"{PLOTLY_PATH[1:]}?{plotly_script.version()}"
+
+
+def routes() -> list[Route]:
+    """The routes, which need no login: anybody can have these files."""
+    return [route(PAGE_PATH, lambda: script().encode()), route(PLOTLY_PATH, lambda: plotly_script.script().encode())]
+
+
+def route(path: str, read: Callable[[], bytes], kept: str = _FOR_GOOD, kind: str = "text/javascript") -> Route:
+    """The route of a file that needs no login; compressed for browsers that accept it."""
+
+    @cache
+    def packed() -> bytes:
+        return gzip.compress(read(), compresslevel=6)
+
+    def answer(request: Request) -> Response:
+        unpacks = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"cache-control": kept, "vary": "accept-encoding"}
+        if unpacks:
+            headers["content-encoding"] = "gzip"
+        return Response(packed() if unpacks else read(), media_type=kind, headers=headers)
+
+    return Route(path, answer, methods=["GET", "HEAD"])
 
 
 class _Bundle:

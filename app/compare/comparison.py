@@ -11,12 +11,9 @@ from app.compare.difference import Differences
 from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_request import LaneRequest
 from app.compare.pace import Step
-from app.compare.starting import device_lock, is_shared, prompt_ids, start
-from app.runs.run import ProblemName, Run, RunQuestion, Turn
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import USUAL_LIMITS, Limits
-from app.scheduling.race import LaneEnd, LanePass, race
-from app.scheduling.sessions import LiveRun
+from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
+from app.runs.run import Run, Turn
+from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
 from mars.decoders import BASELINE, TABLE
 from mars.records import ForwardPass
 from mars.tasks import Problem
@@ -46,11 +43,7 @@ class Question:
 
     @classmethod
     def following(cls, run: Run, lanes: Sequence[str], **fields: Any) -> Question:
-        """A question that continues the conversation of `run` in the lanes of these keys.
-
-        Raises:
-            ValueError: a lane took no part in that run, or the conversation is too long.
-        """
+        """A question that goes on with `run` in these lanes; ValueError if one took no part, or it gets too long."""
         earlier = {lane.key: (*lane.earlier, Turn(prompt=run.question.prompt, answer=lane.text)) for lane in run.lanes}
         if missing := next((key for key in lanes if key not in earlier), None):
             raise ValueError(f"Lane {missing.upper()} wrote nothing in the last run. Press Run to start afresh.")
@@ -80,27 +73,22 @@ class Entry:
 def enter(request: LaneRequest, question: Question, live: LiveRun, queue: AdmissionQueue, number: int = 0) -> Entry:
     """Start a lane whose checkpoint is loaded; `number` counts the lanes before it on the same checkpoint.
 
-    Raises:
-        ValueError: one sentence: the prompt does not fit its context, or its decoder cannot run so.
+    Raises ValueError if the prompt does not fit its context, or its decoder cannot run so.
     """
-    checkpoint, choice = request.checkpoint, request.choice
-    if checkpoint is None:
-        raise ValueError(request.problem or f"The checkpoint of {request.title} is not loaded.")
-    earlier = question.earlier.get(request.key, ())
-    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
-    settings = request.settings(live.threshold, question.max_new_tokens, MOST_ALTERNATIVES)
-    control = live.control(settings.threshold, settings.score, follows=choice.steered)
+    checkpoint, settings, control = request.prepared(live, question.max_new_tokens, MOST_ALTERNATIVES)
     control.trace = True  # for Step through
+    decoder, earlier = request.choice.decoder, question.earlier.get(request.key, ())
+    ids = prompt_ids(checkpoint, question.prompt, question.max_new_tokens, earlier)
     lane = Lane(
         request.key,
         request.title,
-        choice.decoder,
+        decoder,
         checkpoint,
         settings=settings,
         prompt_tokens=len(ids),
         earlier=earlier,
     )
-    return Entry(request, lane, start(checkpoint, choice.decoder, ids, settings, control, queue.places, number))
+    return Entry(request, lane, start(checkpoint, decoder, ids, settings, control, queue.places, number))
 
 
 def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: AdmissionQueue) -> Iterator[Step]:
@@ -130,15 +118,11 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     yield Step((_closing(lanes),))
 
 
-def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run:
-    """The run to keep, with everything that the lanes have written so far."""
-    problem = question.problem
-    kept = RunQuestion(
-        prompt=question.prompt,
-        max_new_tokens=question.max_new_tokens,
-        problem=ProblemName(task=problem.task, seed=problem.seed) if problem else None,
-    )
-    return keep(identity, kept, lanes)
+def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | None:
+    """The run to keep, with everything that the lanes have written so far; None if no lane had a pass."""
+    if not any(lane.records for lane in lanes):
+        return None
+    return keep(identity, question.prompt, question.max_new_tokens, lanes, problem=question.problem)
 
 
 def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences: Differences) -> Step:
@@ -160,7 +144,7 @@ def _pass_step(entry: Entry, event: LanePass, lanes: Sequence[Lane], differences
 def _end_step(lane: Lane, event: LaneEnd, baseline: Lane, differences: Differences) -> Step:
     messages: list[stream.Message] = [lane.end()]
     if lane.finish_reason == "stop":
-        messages += _parted(differences.end(event.lane), baseline)
+        messages += _parted(differences.add(event.lane, ends=True), baseline)
     return Step(tuple(messages))
 
 

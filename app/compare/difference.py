@@ -14,14 +14,14 @@ class FirstDifference:
         self._common = 0
         self.tokens: dict[str, int] | None = None
 
-    def add(self, lane: str, pieces: Sequence[str]) -> bool:
-        """Add the text of more tokens; True when this shows the first difference."""
-        self._pieces[lane].extend(pieces)
-        return self._look()
+    def add(self, lane: str, pieces: Sequence[str] = (), *, ends: bool = False) -> bool:
+        """Add the text of more tokens, or note that the text `ends`; True when this shows the first difference.
 
-    def end(self, lane: str) -> bool:
-        """Note that the text of `lane` is complete; True when the other text is longer: that is the difference."""
-        self._ended.add(lane)
+        A text that ends while the other is longer differs from it there.
+        """
+        self._pieces[lane].extend(pieces)
+        if ends:
+            self._ended.add(lane)
         return self._look()
 
     def agreed(self, lane: str) -> int:
@@ -67,19 +67,13 @@ class Differences:
         self._baseline = baseline
         self._pairs = {other: FirstDifference((baseline, other)) for other in others}
 
-    def add(self, lane: str, pieces: Sequence[str]) -> list[dict[str, int]]:
-        """Add the text of more tokens; returns each difference that this shows, as the token of both lanes there."""
-        return self._found([pair for pair in self._of(lane) if pair.tokens is None and pair.add(lane, pieces)])
-
-    def end(self, lane: str) -> list[dict[str, int]]:
-        """Note that the text of `lane` is complete; returns the differences that this shows."""
-        return self._found([pair for pair in self._of(lane) if pair.tokens is None and pair.end(lane)])
+    def add(self, lane: str, pieces: Sequence[str] = (), *, ends: bool = False) -> list[dict[str, int]]:
+        """As `FirstDifference.add`; returns each difference that this shows, as the token of both lanes there."""
+        pairs = list(self._pairs.values()) if lane == self._baseline else [self._pairs[lane]]
+        return [pair.tokens for pair in pairs if pair.add(lane, pieces, ends=ends) and pair.tokens]
 
     def agreeing(self, lane: str) -> dict[str, int]:
-        """How many tokens each lane has in common with the baseline, while they have no difference.
-
-        For the baseline all other lanes, for another lane only itself.
-        """
+        """How many tokens `lane` (for the baseline, each lane) and the baseline have in common, until they differ."""
         others = list(self._pairs) if lane == self._baseline else [lane]
         return {other: self._pairs[other].agreed(other) for other in others if self._pairs[other].tokens is None}
 
@@ -89,9 +83,3 @@ class Differences:
         if self._baseline not in complete:
             return []
         return [other for other, pair in self._pairs.items() if other in complete and pair.tokens is None]
-
-    def _of(self, lane: str) -> list[FirstDifference]:
-        return list(self._pairs.values()) if lane == self._baseline else [self._pairs[lane]]
-
-    def _found(self, pairs: Iterable[FirstDifference]) -> list[dict[str, int]]:
-        return [pair.tokens for pair in pairs if pair.tokens is not None]

@@ -1,4 +1,4 @@
-"""The lines that live runs write, for the pages that read them as server-sent events (`app/server/run_events.py`).
+"""The lines that live runs write, for the pages that read them as server-sent events (`app/server/routes.py`).
 
 They are kept for a while after the run has ended, so that a page that lost its connection can go on where it stopped.
 """
@@ -36,12 +36,6 @@ class EventStream:
         self._result: Run | None = None
         self._wakes: list[Callable[[], None]] = []
         self._left = now()
-
-    @property
-    def text(self) -> str:
-        """All lines so far."""
-        with self._changed:
-            return "".join(self._texts)
 
     @property
     def lines(self) -> int:
@@ -128,9 +122,6 @@ class EventStreams:
         self._now = now
         self._lock = threading.Lock()
         self._streams: dict[str, EventStream] = {}
-
-    def __len__(self) -> int:
-        return len(self._streams)
 
     def open(self, identity: str, session: str) -> EventStream:
         """A new event stream for a run; drops those of runs that ended long ago."""

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from app.compare import stream
 from app.compare.lane import Lane
 from app.compare.runner import Runner
-from app.compare.starting import device_lock, prompt_ids, start
+from app.compare.starting import LanePass, device_lock, prompt_ids, race, start
 from app.models.sentences import failure
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import Limits
-from app.scheduling.race import LanePass, race
-from app.scheduling.sessions import LiveRun
+from app.scheduling import AdmissionQueue, Limits, LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.records import FinishReason, ForwardPass
@@ -70,10 +67,7 @@ class FinalAnswer(StrictDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateRequest:
-    """A program's request, checked. Without `own_block_size` the block size is the one of the checkpoint.
-
-    With `trace` the records say what each pass did (`mars.records.Trace`).
-    """
+    """A program's request, checked. Without `own_block_size` the checkpoint's is used; `trace` asks for traces."""
 
     prompt: str
     checkpoint: str
@@ -87,8 +81,7 @@ class GenerateRequest:
     def of(cls, limits: Limits, given: Mapping[str, Any], settings: object) -> GenerateRequest:
         """From the parameters of the call and the further `settings`: fields of `DecodingSettings`, and `trace`.
 
-        Raises:
-            ValueError: one sentence that names what is wrong and what is allowed.
+        Raises ValueError with one sentence that names what is wrong and what is allowed.
         """
         further: dict[str, Any] = checked(dict[str, Any], {} if settings is None else settings, "settings")
         trace = checked(bool, further.pop("trace", False), "settings: trace")
@@ -117,10 +110,8 @@ def generate(
 ) -> Iterator[Answer]:
     """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
 
-    With `finish`, the last value is what `finish` makes of the finished lane instead.
-
-    Raises:
-        ValueError: one sentence: the queue is full, the session has a run already, or the run cannot be made.
+    With `finish`, the last value is what `finish` makes of the finished lane instead. ValueError if the queue is full,
+    the session has a run already, or the run cannot be made.
     """
     settings = wanted.settings
     live = LiveRun(runner.queue.join(), settings.threshold)

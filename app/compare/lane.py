@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.compare import stream
-from app.runs.run import KIND, SCHEMA, Run, RunLane, RunQuestion, Turn, token_ids
+from app.runs.run import KIND, SCHEMA, ProblemName, Run, RunLane, RunQuestion, Turn, token_ids
 from mars.config import DecodingSettings
 from mars.decoders import BASELINE
 from mars.metrics import Tally, output_ids
-from mars.records import FinishReason, ForwardPass, Proposal, Source
+from mars.records import FinishReason, ForwardPass
+from mars.tasks import Problem
 from mars.text import TextPieces
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 MOST_ALTERNATIVES = 5
-KINDS: dict[Source, stream.Kind] = {
-    "clean": "clean",
-    "mask": "mask",
-    "draft": "draft",
-    "copy": "draft",
-    "random": "draft",
-}
-"""The kind of an accepted token by what its position read; copies and Jacobi's guesses are drafts like others."""
+AnyLane = TypeVar("AnyLane", bound=Any)
+"""Whatever has a `decoder`: a live lane, one of a finished run, one of a score board."""
 
 
 class Pieces(dict[int, str]):
@@ -92,9 +87,15 @@ class Lane:
             return stream.Counters(kind="counts", lane=self.key, counts=self.counts()), []
         texts = [self._text.add(token_id) for token_id in row.accepted_ids]
         self.written += texts
-        stop_ids = self.checkpoint.engine.stop_token_ids
-        message = pass_message(
-            self.key, record, texts, self.counts(), self.tally.passes, self.pieces, stop_ids, MOST_ALTERNATIVES
+        message = stream.forward_pass(
+            self.key,
+            self.tally.passes,
+            record,
+            texts=texts,
+            pieces=self.pieces,
+            stop_ids=self.checkpoint.engine.stop_token_ids,
+            counts=self.counts(),
+            alternatives=MOST_ALTERNATIVES,
         )
         return message, texts
 
@@ -107,46 +108,24 @@ class Lane:
         return stream.lane_end(self.key, self.finish_reason, tail)
 
 
-def pass_message(
-    key: str,
-    record: ForwardPass,
-    texts: Sequence[str],
-    counts: stream.Counts,
-    number: int,
-    pieces: Mapping[int, str],
-    stop_ids: Collection[int],
-    alternatives: int = 0,
-) -> stream.Pass:
-    """The message that draws pass `number` of a lane.
-
-    `texts` is what each accepted token added, `pieces` the text of each token alone; `alternatives` is the most that a
-    token comes with.
-    """
-    row = record.rows[0]
-
-    def token(text: str, proposal: Proposal) -> stream.Token:
-        found = [(pieces[other], round(probability, 4)) for other, probability in proposal.alternatives[:alternatives]]
-        ends = proposal.token_id in stop_ids
-        return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], found
-
-    return stream.forward_pass(
-        key,
-        number,
-        record,
-        tokens=[token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
-        ghosts=[(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
-        counts=counts,
-    )
-
-
-def keep(identity: str, question: RunQuestion, lanes: Sequence[Lane], *, title: str = "", note: str = "") -> Run:
-    """The finished run of these lanes; a lane without a pass is left out."""
+def keep(
+    identity: str,
+    prompt: str,
+    max_new_tokens: int,
+    lanes: Sequence[Lane],
+    *,
+    problem: Problem | None = None,
+    title: str = "",
+    note: str = "",
+) -> Run:
+    """The finished run of these lanes on a prompt; a lane without a pass is left out."""
+    name = ProblemName(task=problem.task, seed=problem.seed) if problem else None
     return Run(
         schema=SCHEMA,
         kind=KIND,
         id=identity,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        question=question,
+        question=RunQuestion(prompt=prompt, max_new_tokens=max_new_tokens, problem=name),
         lanes=tuple(_kept(lane) for lane in lanes if lane.records),
         title=title,
         note=note,
@@ -171,14 +150,6 @@ def _kept(lane: Lane) -> RunLane:
         records=records,
         earlier=lane.earlier,
     )
-
-
-class _Decodes(Protocol):
-    @property
-    def decoder(self) -> str: ...
-
-
-AnyLane = TypeVar("AnyLane", bound=_Decodes)
 
 
 def baseline_of(lanes: Sequence[AnyLane]) -> AnyLane:

@@ -12,7 +12,7 @@ from pydantic import Field
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD, DEFAULTS, METHOD_FIELDS, DecodingSettings, MethodSettings
 from mars.decoders import DecoderInfo, FamilyName
-from mars.schema import checked, shown
+from mars.schema import shown
 
 LANE_KEYS = ("a", "b", "c")
 """The lanes of a run by their places; there are no more."""
@@ -82,18 +82,9 @@ def acting(decoder: str, temperature: float) -> frozenset[str]:
 
 
 def to_settings(
-    choice: LaneChoice,
-    *,
-    threshold: float | None,
-    block_size: int | None,
-    max_new_tokens: int,
-    alternatives: int = 0,
+    choice: LaneChoice, *, threshold: float | None, block_size: int | None, max_new_tokens: int, alternatives: int = 0
 ) -> DecodingSettings:
-    """The settings for a decoder: `threshold` is the slider's, `block_size` the checkpoint's.
-
-    Raises:
-        ValueError: one sentence that names the setting, its value and what is allowed.
-    """
+    """The settings for a decoder, from the slider's `threshold` and the checkpoint's `block_size`, or ValueError."""
     own = choice.threshold if choice.info.heeds_threshold else None
     chosen = {name: getattr(choice, name) for name in METHOD_FIELDS} | {
         "threshold": threshold if choice.steered else own,
@@ -102,16 +93,6 @@ def to_settings(
         "alternatives": alternatives,
     }
     return DecodingSettings(**chosen)
-
-
-def choice_of(value: object, name: str) -> LaneChoice:
-    """Read a choice from an object with its fields, as the page or an address sends it.
-
-    Raises:
-        ValueError: one sentence that names what is wrong in `name` and what is allowed.
-    """
-    choice: LaneChoice = checked(LaneChoice, value, name)
-    return choice
 
 
 PRESETS: dict[str, Callable[[str, str], LaneChoice]] = {

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.compare import lane_reasons, stream
+from app.compare import stream
 from app.compare.lane_choice import LANE_KEYS, LaneChoice, acting, to_settings
 from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence
 from app.runs.run import Turn
-from mars import decoders
+from app.scheduling import LiveRun
 from mars.config import DEFAULTS, SETTINGS, DecodingSettings
+from mars.control import Control
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -28,10 +28,7 @@ _ALWAYS_NOTED = {"draft_tokens", "draft"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRequest:
-    """One lane; `checkpoint` is loaded, and paired with its draft. `problem` is a sentence why it cannot write.
-
-    Until its checkpoint is loaded, both are None.
-    """
+    """One lane; once loaded, it has its `checkpoint`, paired with its draft, or the `problem` why it cannot write."""
 
     key: str
     title: str
@@ -49,22 +46,30 @@ class LaneRequest:
             alternatives=alternatives,
         )
 
+    def prepared(
+        self, live: LiveRun, max_new_tokens: int, alternatives: int = 0
+    ) -> tuple[Checkpoint, DecodingSettings, Control]:
+        """Its checkpoint, its settings, and what steers it in the run `live`; ValueError if it cannot write."""
+        if self.checkpoint is None or self.problem:
+            raise ValueError(self.problem or f"The checkpoint of {self.title} is not loaded.")
+        settings = self.settings(live.threshold, max_new_tokens, alternatives)
+        control = live.control(settings.threshold, settings.score, follows=self.choice.steered)
+        return self.checkpoint, settings, control
+
     def inactive(self, threshold: float | None) -> str | None:
         """Why it writes one token per pass at the threshold in force, although it could write more."""
         if self.checkpoint is None or self.problem:
             return None
-        return lane_reasons.inactive(self.choice, self.checkpoint, threshold)
+        return why_one_token(self.choice, self.checkpoint, threshold)
 
     def card(self, slider: float | None, earlier: Sequence[Turn] = ()) -> stream.Card:
         """Its card at this value of the slider; `earlier` has the turns before its run."""
-        family = self.choice.family
         return stream.lane(
             self.key,
             self.title,
             asdict(self.choice),
-            family=family,
+            family=self.choice.family,
             note=self._note(),
-            hint=decoders.FAMILIES[family].hint,
             problem=self.problem,
             inactive=self.inactive(self.settings(slider, 1, 0).threshold),
             earlier=earlier,
@@ -95,16 +100,15 @@ def _place(checkpoint: Checkpoint) -> str:
 
 
 def requested(choices: Sequence[LaneChoice]) -> list[LaneRequest]:
-    """The lanes before their checkpoints are loaded.
+    """The lanes before their checkpoints are loaded; ValueError if there are none, or too many.
 
-    Raises:
-        ValueError: there are none, or more than there is room for.
+    Lanes with the same title get their letter.
     """
     if not 1 <= len(choices) <= len(LANE_KEYS):
         raise ValueError(f"There must be 1 to {len(LANE_KEYS)} lanes, got {len(choices)}.")
-    titles = _titles(choices)
+    titles = [_title(choice) for choice in choices]
     return [
-        LaneRequest(key=key, title=title, choice=choice)
+        LaneRequest(key=key, title=f"{title} ({key.upper()})" if titles.count(title) > 1 else title, choice=choice)
         for key, title, choice in zip(LANE_KEYS, titles, choices, strict=False)
     ]
 
@@ -131,17 +135,7 @@ def _with_checkpoint(request: LaneRequest, models: Models, stack: ExitStack) -> 
         return replace(request, problem=str(error))
     except ValueError as error:
         return replace(request, problem=error_sentence(error))
-    return replace(request, checkpoint=checkpoint, problem=lane_reasons.problem(choice, checkpoint))
-
-
-def _titles(choices: Sequence[LaneChoice]) -> list[str]:
-    """The title of each lane; lanes with the same title get their letter."""
-    titles = [_title(choice) for choice in choices]
-    counts = Counter(titles)
-    return [
-        f"{title} ({key.upper()})" if counts[title] > 1 else title
-        for key, title in zip(LANE_KEYS, titles, strict=False)
-    ]
+    return replace(request, checkpoint=checkpoint, problem=why_not(choice, checkpoint))
 
 
 def _title(choice: LaneChoice) -> str:
@@ -149,3 +143,61 @@ def _title(choice: LaneChoice) -> str:
     if choice.family != "masks" or choice.follows:
         return title
     return f"{title}, one token" if choice.threshold is None else f"{title} τ {choice.threshold:.2f}"
+
+
+def why_not(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
+    """Why this checkpoint, paired with its draft where there is one, cannot write with this decoder; None if it can."""
+    name, info, kinds = checkpoint.name, choice.info, checkpoint.kinds
+    if info.draft and not choice.draft:
+        return (
+            f"{info.title}: this decoder needs a draft. Choose a smaller checkpoint with the same tokenizer in "
+            "the settings."
+        )
+    if info.needs in kinds:
+        return _refusal(choice, checkpoint)
+    if "diffusion" in kinds:
+        return f"{name} was trained by block diffusion and predicts no next token: only block diffusion can use it."
+    if info.needs == "diffusion":
+        return f"{name} was not trained by block diffusion, so that decoder cannot use it. Choose another decoder."
+    return (
+        f"{name} was not trained to fill masks, so “{info.title}” cannot use it. Choose a checkpoint made by "
+        "python -m mars.training mars, or another decoder."
+    )
+
+
+def _refusal(choice: LaneChoice, checkpoint: Checkpoint) -> str | None:
+    """The decoder's error, or None. Calling a decoder checks its arguments and makes no pass."""
+    from mars.decoding import DECODERS  # late: torch
+    from mars.serve import remote
+
+    settings = to_settings(choice, threshold=None, block_size=checkpoint.block_size, max_new_tokens=1)
+    try:
+        if isinstance(checkpoint, remote.RemoteCheckpoint):
+            remote.check(checkpoint, choice.decoder, settings)
+            return None
+        DECODERS[choice.decoder](checkpoint.engine, [[0]], settings)
+    except ValueError as error:
+        said = error_sentence(error)
+        return said[:1].upper() + said[1:]
+    return None
+
+
+def why_one_token(choice: LaneChoice, checkpoint: Checkpoint, threshold: float | None) -> str | None:
+    """Why a lane of the family `masks` writes one token per pass at this threshold; None if it writes more.
+
+    `threshold` is the one in force, None for one-token mode. For other families the answer is None.
+    """
+    if choice.family != "masks":
+        return None
+    settings = to_settings(choice, threshold=threshold, block_size=checkpoint.block_size, max_new_tokens=1)
+    if settings.block_size + settings.extra_proposal < 2:
+        return "The block size is 1, which leaves no mask to read: each pass writes one token."
+    if checkpoint.kinds == {"causal"}:
+        return f"{checkpoint.name} was not trained to fill masks, so hardly anything but the first proposal is right."
+    if threshold is None and choice.steered:
+        return "The slider stands at one token per pass: move it to the left to let this lane write several."
+    if threshold is None:
+        return "Its threshold is set to one token per pass: choose the slider or a τ of its own in the settings."
+    if threshold == (0.0 if choice.score == "entropy" else 1.0):
+        return f"At τ = {threshold:g} almost nothing is accepted, so each pass writes one token."
+    return None

@@ -8,27 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from app.compare import stream
+from app.scheduling import LiveRun
 
 FRAME_SECONDS = 0.05
 HURRIED_FRAME_SECONDS = 0.2  # at full speed: every picture takes time from the models, where they share a processor
-
-
-class Pacing(Protocol):
-    """The pace of the picture, as a person sets it; a `LiveRun`."""
-
-    passes_per_second: float
-
-    @property
-    def stopped(self) -> bool:
-        """True if the remaining steps need no wait."""
-
-    def rest(self, seconds: float) -> None:
-        """Wait for so long, or until stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +30,7 @@ class Step:
 
 @dataclass(slots=True)
 class Schedule:
-    """Converts model time to times on the wall clock.
-
-    A mean pass of the lane with the most passes, which takes longest to watch, takes 1 / passes_per_second.
-    """
+    """Converts model time to wall-clock time: a mean pass of the lane with most passes takes 1 / passes_per_second."""
 
     now: Callable[[], float]
     _due: float = 0.0
@@ -69,7 +53,7 @@ class Schedule:
         return self._due
 
 
-def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
+def frames(steps: Iterable[Step], live: LiveRun, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
     """The lines of `steps` in order, gathered into pictures, without lines that a later one in the picture replaces.
 
     Pictures are at least `FRAME_SECONDS` apart, at full speed `HURRIED_FRAME_SECONDS`.
@@ -77,25 +61,21 @@ def frames(steps: Iterable[Step], pacing: Pacing, now: Callable[[], float] = tim
     schedule, next_frame = Schedule(now), now()
     waiting: list[Mapping[str, object]] = []
     for step in steps:
-        due = schedule.due(step, pacing.passes_per_second)
-        while not pacing.stopped and (moment := now()) < due:
+        due = schedule.due(step, live.passes_per_second)
+        while not live.stopped and (moment := now()) < due:
             if waiting and moment >= next_frame:
-                yield _picture(waiting)
-                waiting, next_frame = [], now() + frame_seconds(pacing)
+                yield stream.lines(stream.thinned(waiting))
+                waiting, next_frame = [], now() + _frame_seconds(live)
             else:
-                pacing.rest((min(due, next_frame) if waiting else due) - moment)
+                live.rest((min(due, next_frame) if waiting else due) - moment)
         waiting += step.messages
         if waiting and now() >= next_frame:
-            yield _picture(waiting)
-            waiting, next_frame = [], now() + frame_seconds(pacing)
+            yield stream.lines(stream.thinned(waiting))
+            waiting, next_frame = [], now() + _frame_seconds(live)
     if waiting:
-        yield _picture(waiting)
+        yield stream.lines(stream.thinned(waiting))
 
 
-def _picture(messages: Sequence[Mapping[str, object]]) -> str:
-    return "".join(map(stream.line, stream.thinned(messages)))
-
-
-def frame_seconds(pacing: Pacing) -> float:
+def _frame_seconds(live: LiveRun) -> float:
     """Least seconds between two pictures."""
-    return FRAME_SECONDS if pacing.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS
+    return FRAME_SECONDS if live.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from random import SystemRandom
 
+from app.scheduling import whole
 from mars.tasks import TASKS, Problem, sample
 
 LARGEST_SEED = 999_999
@@ -66,13 +67,8 @@ def new_seed() -> int:
 
 
 def find(task: str, seed: object) -> Problem:
-    """The held-out problem of this family and seed.
-
-    Raises:
-        ValueError: one sentence, for a seed that is not a whole number in range, or an unknown family.
-    """
-    if isinstance(seed, float) and seed.is_integer():
-        seed = int(seed)
+    """The held-out problem of this family and seed; ValueError with one sentence if there is none."""
+    seed = whole(seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"The seed must be a whole number between 0 and {LARGEST_SEED:,}.")
     if not isinstance(task, str) or task not in TASKS:

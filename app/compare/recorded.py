@@ -13,9 +13,9 @@ from functools import cache
 
 from app.compare import stream
 from app.compare.difference import Differences
-from app.compare.lane import baseline_of, pass_message
+from app.compare.lane import baseline_of
 from app.runs.run import Run, RunLane
-from app.runs.shipped import shipped
+from app.runs.stored import shipped
 from mars import decoders
 from mars.metrics import Tally
 
@@ -28,16 +28,11 @@ RECORDED = "static/recorded.txt"
 def lines() -> bytes:
     """All lines, the lanes side by side in the order of their clocks; nothing where the run is missing."""
     run = shipped().get(NAME)
-    return "".join(map(stream.line, _messages(run))).encode() if run else b""
+    return stream.lines(_messages(run)).encode() if run else b""
 
 
 def _messages(run: Run) -> Iterator[Mapping[str, object]]:
-    opening: stream.Recording = {
-        "kind": "recorded",
-        "prompt": run.question.prompt,
-        "lanes": list(map(_card, run.lanes)),
-    }
-    yield opening
+    yield stream.Recording(kind="recorded", prompt=run.question.prompt, lanes=list(map(_card, run.lanes)))
     baseline = baseline_of(run.lanes)
     others = [lane for lane in run.lanes if lane is not baseline]
     differences = Differences(baseline.key, [lane.key for lane in others])
@@ -61,8 +56,15 @@ def _passes(lane: RunLane) -> Iterator[tuple[stream.Pass, list[str]]]:
         tally.add(record)
         texts = list(lane.written[written : tally.tokens])
         if texts:
-            counts = stream.counts(tally, shared=False)
-            message = pass_message(lane.key, record, texts, counts, tally.passes, lane.pieces, lane.stop_ids)
+            message = stream.forward_pass(
+                lane.key,
+                tally.passes,
+                record,
+                texts=texts,
+                pieces=lane.pieces,
+                stop_ids=lane.stop_ids,
+                counts=stream.counts(tally, shared=False),
+            )
             message["seconds"], message["at"] = 1.0, float(tally.passes)
             yield message, texts
 
@@ -71,5 +73,4 @@ def _card(lane: RunLane) -> stream.Card:
     info = decoders.TABLE[lane.decoder]
     settings = {"checkpoint": lane.checkpoint, "decoder": lane.decoder, **asdict(lane.settings)}
     family = info.family_with(continuation=lane.settings.continuation)
-    note = f"{info.title} · recorded"
-    return stream.lane(lane.key, lane.title, settings, family=family, note=note, hint=decoders.FAMILIES[family].hint)
+    return stream.lane(lane.key, lane.title, settings, family=family, note=f"{info.title} · recorded")

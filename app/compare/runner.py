@@ -20,9 +20,7 @@ from app.compare.pace import Step, frames
 from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence, failure
 from app.runs.run import Run
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import USUAL_LIMITS, Limits
-from app.scheduling.sessions import LiveRun, Sessions
+from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun, Sessions
 from mars.config import DEFAULT_THRESHOLD
 
 POLL_SECONDS = 0.25
@@ -33,10 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs comparisons for any number of sessions on one device, each in a thread of its own.
-
-    `event_streams` has the lines that they write.
-    """
+    """Runs comparisons for any number of sessions on one device, each in a thread that writes an event stream."""
 
     def __init__(
         self, models: Models, queue: AdmissionQueue, sessions: Sessions, limits: Limits = USUAL_LIMITS
@@ -48,48 +43,39 @@ class Runner:
         self.event_streams = EventStreams()
 
     def introduce(self, lanes: Sequence[LaneChoice], threshold: float | None = DEFAULT_THRESHOLD) -> Iterator[str]:
-        """Yield the idle stage: with the progress while the chosen checkpoints load, and last when they are loaded.
-
-        `threshold` is where the slider stands.
-        """
+        """Yield the idle stage, with the slider at `threshold`, while the chosen checkpoints load, and then."""
         cards = [request.card(threshold) for request in lane_request.requested(lanes)]
         opening = stream.opening(uuid4().hex, cards)
         try:
             for sentence in self._loaded(lane_request.checkpoint_names(lanes)):
                 if sentence:
-                    yield _value(opening, self._waiting(lanes), stream.state("loading", sentence))
+                    yield stream.lines((opening, self._waiting(lanes), stream.state("loading", sentence)))
             with ExitStack() as stack:
                 cards = [
                     request.card(threshold) for request in lane_request.with_checkpoints(lanes, self.models, stack)
                 ]
         except ModelError as error:
-            yield _value(opening, stream.state("failed", str(error)))
+            yield stream.lines((opening, stream.state("failed", str(error))))
             return
         problem = _problem(cards)
         state = stream.state("failed", problem) if problem else stream.state("idle", READY)
-        yield _value(stream.opening(uuid4().hex, cards), state)
+        yield stream.lines((stream.opening(uuid4().hex, cards), state))
 
     def start(self, session: str, question: Question, lanes: Sequence[LaneChoice], passes_per_second: float) -> str:
-        """Start one comparison in a thread, from the queue to the closing state; returns the identity of the run.
-
-        Raises:
-            BusyError: the queue is full.
-        """
-        ran = list[Lane]()
-
-        def write(identity: str, live: LiveRun) -> Iterator[Step]:
-            return self._steps(identity, question, lanes, live, ran)
-
-        def keep(identity: str) -> Run | None:
-            return self._result(identity, question, ran)
-
-        return self.begin(session, LiveRun(self.queue.join(), question.threshold, passes_per_second), write, keep)
+        """Start one comparison in a thread and return its identity; BusyError if the queue is full."""
+        live, ran = LiveRun(self.queue.join(), question.threshold, passes_per_second), list[Lane]()
+        return self.begin(
+            session,
+            live,
+            lambda identity: self._steps(identity, question, lanes, live, ran),
+            lambda identity: finished(identity, question, ran),
+        )
 
     def begin(
         self,
         session: str,
         live: LiveRun,
-        write: Callable[[str, LiveRun], Iterator[Step]],
+        write: Callable[[str], Iterator[Step]],
         keep: Callable[[str], Run | None] = lambda identity: None,
     ) -> str:
         """Make `live` the run of `session` and write its steps in a thread; returns the identity of its event stream.
@@ -98,7 +84,7 @@ class Runner:
         """
         self.sessions.begin(session, live)
         event_stream = self.event_streams.open(uuid4().hex, session)
-        steps = write(event_stream.identity, live)
+        steps = _explained(write(event_stream.identity))
         threading.Thread(target=self._write, args=(event_stream, live, steps, keep), name="run", daemon=True).start()
         return event_stream.identity
 
@@ -112,18 +98,15 @@ class Runner:
     ) -> None:
         result = None
         try:
-            for text in frames(_while_followed(_explained(steps), event_stream, live), live):
+            for text in frames(_while_followed(steps, event_stream, live), live):
                 event_stream.put(text)
             live.ticket.leave()
             result = keep(event_stream.identity)
         except Exception:  # noqa: BLE001 - the page has read all lines; it gets no document
             _log.exception("a run could not be kept")
         finally:
-            self.sessions.end(session=event_stream.session, run=live)
+            self.sessions.end(event_stream.session, live)
             event_stream.close(result)
-
-    def _result(self, identity: str, question: Question, ran: list[Lane]) -> Run | None:
-        return finished(identity, question, ran) if any(lane.records for lane in ran) else None
 
     def _steps(
         self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
@@ -136,12 +119,7 @@ class Runner:
             yield Step((*([self._waiting(lanes)] if loading else []), *([told] if told else [])))
         if live.stopped:
             yield NEVER_BEGAN
-        else:
-            yield from self._race(identity, question, lanes, live, ran)
-
-    def _race(
-        self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
-    ) -> Iterator[Step]:
+            return
         with ExitStack() as stack:
             entries, cards = self._entered(lane_request.with_checkpoints(lanes, self.models, stack), question, live)
             yield Step((stream.opening(identity, cards),))
@@ -230,7 +208,3 @@ def _problem(cards: list[stream.Card]) -> str:
 def _running(cards: list[stream.Card]) -> str:
     *others, last = [card["title"] for card in cards if not card["problem"]]
     return f"{', '.join(others)} and {last} write side by side." if others else f"{last} writes alone."
-
-
-def _value(*messages: stream.Message) -> str:
-    return "".join(map(stream.line, messages))

@@ -1,14 +1,18 @@
-"""Starts a decoder on a prompt: checks that the prompt fits, shares passes where it can, takes turns on the device."""
+"""Starts decoders on a prompt and lets them take turns on their devices; runs share passes where they can.
+
+Each lane's clock is the sum of its own passes, and the lane behind makes the next pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.models.placement import on
 from app.runs.run import Turn
-from app.scheduling.admission import AdmissionQueue
+from app.scheduling import AdmissionQueue
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
@@ -18,17 +22,12 @@ from mars.schema import shown
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
-
 MOST_ROWS = 16
 AHEAD = 1  # who looks on slowly decides about the pass after the next
 
 
 def prompt_ids(checkpoint: Checkpoint, prompt: str, max_new_tokens: int, earlier: Sequence[Turn] = ()) -> list[int]:
-    """Token ids of the prompt with the turns before it.
-
-    Raises:
-        ValueError: with the numbers, when prompt and answer do not fit the context.
-    """
+    """Token ids of the prompt with the turns before it; ValueError, with the numbers, if they do not fit."""
     messages = [
         message
         for turn in earlier
@@ -54,13 +53,10 @@ def start(
     places: int,
     number: int = 0,
 ) -> Iterator[ForwardPass]:
-    """The records of this run, each computed when the caller asks for it, or one pass earlier.
+    """The records of this run, each computed on demand or one pass earlier; ValueError if the decoder cannot run so.
 
     Runs on the same checkpoint share their passes where the decoder can; `places` is the most runs at once. `number`
     counts the lanes of one run on this checkpoint: these share its weights but no pass, since each has its own clock.
-
-    Raises:
-        ValueError: one sentence: there is no such decoder, or it cannot run so.
     """
     from mars.decoding import DECODERS, METHODS  # late: they read torch, and the page is up before that
     from mars.decoding.service import LONGEST, service_of
@@ -88,3 +84,45 @@ def device_lock(checkpoint: Checkpoint, queue: AdmissionQueue) -> Iterator[None]
     where = checkpoint.place
     with queue.lock(where), on(where):
         yield
+
+
+@dataclass(frozen=True, slots=True)
+class LanePass:
+    """One forward pass of one lane; `clock_seconds` is that lane's own model time, this pass included."""
+
+    lane: str
+    record: ForwardPass
+    clock_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEnd:
+    """The decoder of this lane has nothing more to yield."""
+
+    lane: str
+
+
+def race(
+    lanes: Mapping[str, Iterator[ForwardPass]], turn: Callable[[str], AbstractContextManager[object]] = nullcontext
+) -> Iterator[LanePass | LaneEnd]:
+    """Step the decoders of these lanes so that all lanes stay at about the same model time; ties go to the first lane.
+
+    Each step runs in the context `turn(lane)`, the lock of its device, so that several races share it pass by pass.
+    All decoders are closed when the race ends, fails, or is abandoned.
+    """
+    clocks = dict.fromkeys(lanes, 0.0)
+    try:
+        while clocks:
+            lane = min(clocks, key=clocks.__getitem__)
+            with turn(lane):
+                record = next(lanes[lane], None)
+            if record is None:
+                del clocks[lane]
+                yield LaneEnd(lane)
+            else:
+                clocks[lane] += record.seconds
+                yield LanePass(lane, record, clocks[lane])
+    finally:
+        for records in lanes.values():
+            if close := getattr(records, "close", None):  # a generator's, or that of a stream of a service
+                close()

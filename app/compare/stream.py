@@ -7,19 +7,21 @@ types are the schema: the code that makes a message is checked against them, and
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 
 from app.runs.run import Turn
-from mars.decoders import FamilyName
+from mars.decoders import FAMILIES, FamilyName
 from mars.metrics import Tally
-from mars.records import FinishReason, ForwardPass, Phase, Reason, Source
+from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, Source
 from mars.schema import StrictDict
 
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
 Kind = Literal["clean", "mask", "draft"]
+KINDS: dict[Source, Kind] = {"clean": "clean", "mask": "mask", "draft": "draft", "copy": "draft", "random": "draft"}
+"""The kind of an accepted token by what its position read; copies and Jacobi's guesses are drafts like others."""
 Token = tuple[str, float, Source, bool, Kind, list[tuple[str, float]]]
 """An accepted token: text, score, source, whether it ends the turn, kind, and up to five (text, probability)."""
 Ghost = tuple[str, float, Source]
@@ -64,7 +66,7 @@ class Card(StrictDict):
 
 
 class Follow(StrictDict):
-    """A run has begun; the page reads its lines by this id (`app.server.run_events`)."""
+    """A run has begun; the page reads its lines by this id (`app.server.routes`)."""
 
     kind: Literal["follow"]
     id: str
@@ -226,6 +228,11 @@ def line(message: Mapping[str, object]) -> str:
     return text.replace("<", "\\u003c") + "\n"
 
 
+def lines(messages: Iterable[Mapping[str, object]]) -> str:
+    """Several messages, each as a line."""
+    return "".join(map(line, messages))
+
+
 def follow(identity: str) -> Follow:
     """A run has begun."""
     return {"kind": "follow", "id": identity}
@@ -248,7 +255,6 @@ def lane(
     *,
     family: FamilyName,
     note: str,
-    hint: str,
     problem: str | None = None,
     inactive: str | None = None,
     earlier: Sequence[Turn] = (),
@@ -263,7 +269,7 @@ def lane(
         "score": settings["score"],
         "settings": dict(settings),
         "note": note,
-        "hint": hint,
+        "hint": FAMILIES[family].hint,
         "problem": problem,
         "inactive": inactive,
         "earlier": [(turn.prompt, turn.answer) for turn in earlier],
@@ -280,12 +286,24 @@ def forward_pass(
     number: int,
     record: ForwardPass,
     *,
-    tokens: Sequence[Token],
-    ghosts: Sequence[Ghost],
+    texts: Sequence[str],
+    pieces: Mapping[int, str],
+    stop_ids: Collection[int],
     counts: Counts,
+    alternatives: int = 0,
 ) -> Pass:
-    """A pass that has accepted something."""
+    """A pass that has accepted something.
+
+    `texts` is what each accepted token added, `pieces` the text of each token alone; `alternatives` is the most that a
+    token comes with.
+    """
     row = record.rows[0]
+
+    def token(text: str, proposal: Proposal) -> Token:
+        found = [(pieces[other], round(probability, 4)) for other, probability in proposal.alternatives[:alternatives]]
+        ends = proposal.token_id in stop_ids
+        return text, round(proposal.score, 4), proposal.source, ends, KINDS[proposal.source], found
+
     found: Pass = {
         "kind": "pass",
         "lane": key,
@@ -294,8 +312,8 @@ def forward_pass(
         "threshold": row.threshold,
         "window": len(row.proposals),
         "phase": record.phase,
-        "tokens": list(tokens),
-        "ghosts": list(ghosts),
+        "tokens": [token(text, proposal) for text, proposal in zip(texts, row.proposals, strict=False)],
+        "ghosts": [(pieces[one.token_id], round(one.score, 4), one.source) for one in row.proposals[row.accepted :]],
         "reasons": list(row.trace.reasons) if row.trace else [],
         "columns": record.query_tokens,
         "seconds": round(record.seconds, 6),
@@ -339,23 +357,16 @@ def speed_up(ratios: dict[str, float], baseline: str) -> SpeedUp:
 def thinned(messages: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
     """The messages of one picture without those that later ones replace: counters, agreements of a lane, speed-ups."""
     kept: list[Mapping[str, object]] = []
-    counted, agreed, compared = set[object](), set[object](), False
+    replaced = set[tuple[object, object]]()
     for message in reversed(messages):
-        if message["kind"] == "speedup":
-            if compared:
-                continue
-            compared = True
-        elif message["kind"] == "agreement":
-            if message["lane"] in agreed:
-                continue
-            agreed.add(message["lane"])
-        elif message["kind"] == "open":
-            counted, agreed, compared = set(), set(), False
-        elif "counts" in message and message["lane"] in counted:
-            if message["kind"] == "pass":
-                kept.append({key: value for key, value in message.items() if key != "counts"})
-            continue
-        elif "counts" in message:
-            counted.add(message["lane"])
-        kept.append(message)
+        kind = message["kind"]
+        what = "counts" if "counts" in message else kind, message.get("lane")
+        if kind == "open":
+            replaced.clear()
+        if what not in replaced:
+            kept.append(message)
+        elif kind == "pass":
+            kept.append({key: value for key, value in message.items() if key != "counts"})
+        if "counts" in message or kind in ("agreement", "speedup"):
+            replaced.add(what)
     return kept[::-1]

@@ -62,11 +62,6 @@ class Models:
         self._order: list[str] = []  # what was used, the latest last
 
     @property
-    def names(self) -> list[str]:
-        """The names that can be chosen."""
-        return list(self._sources)
-
-    @property
     def sources(self) -> Mapping[str, str]:
         """The source behind each name; not for people's eyes."""
         return dict(self._sources)
@@ -92,11 +87,7 @@ class Models:
         return f"Loading {name} …" + (f" {seconds} s so far" if seconds else "")
 
     def request(self, name: str, again: bool = False) -> None:
-        """Begin to load `name` unless that has happened; `again` retries one that failed.
-
-        Raises:
-            ModelError: nothing of that name is offered.
-        """
+        """Begin to load `name` unless that has happened; `again` retries a failure. ModelError if there is none."""
         self._future(name, again)
 
     def wait(self, name: str, timeout_seconds: float | None = None) -> bool:
@@ -110,11 +101,7 @@ class Models:
         return True
 
     def get(self, name: str) -> Checkpoint:
-        """The checkpoint; waits until it is loaded. It may be unloaded at any time, unless held by `use`.
-
-        Raises:
-            ModelError: it cannot be loaded, with the reason and what to do.
-        """
+        """The checkpoint, once it is loaded; ModelError if it cannot be. Only `use` keeps it from being unloaded."""
         try:
             checkpoint = self._future(name).result()
         except ModelError:
@@ -126,11 +113,7 @@ class Models:
 
     @contextmanager
     def use(self, name: str) -> Iterator[Checkpoint]:
-        """The checkpoint, which stays loaded as long as the context is open.
-
-        Raises:
-            ModelError: it cannot be loaded, with the reason and what to do.
-        """
+        """As `get`; the checkpoint stays loaded as long as the context is open."""
         self.request(name)
         with self._lock:
             self._users[name] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.models.manager import SHIPPED
-from app.scheduling.sessions import PACES
+from app.scheduling import PACES
 from mars.checkpoint.sources import unavailable
 
 REAL_BASE = "smollm2-135m"
@@ -49,12 +49,9 @@ def given(ar: str, mars: str) -> Pair:
 
 def real_missing() -> str | None:
     """One sentence, without its full stop, why the real pair cannot be had here; None if it can."""
-    adapter = REAL_SOURCES["mars"]
-    return unavailable(REAL_BASE) or unavailable(adapter) or _no_adapter(adapter)
-
-
-def _no_adapter(folder: str) -> str | None:
-    path = SHIPPED.parent.joinpath(folder)
-    if (path / "adapter_config.json").is_file():
+    adapter = SHIPPED.parent / REAL_SOURCES["mars"]
+    if missing := unavailable(REAL_BASE) or unavailable(REAL_SOURCES["mars"]):
+        return missing
+    if (adapter / "adapter_config.json").is_file():
         return None
-    return f"the adapter {path.name} of {REAL_BASE} is not in assets/adapters: train it with python -m mars.training"
+    return f"the adapter {adapter.name} of {REAL_BASE} is not in assets/adapters: train it with python -m mars.training"

@@ -1,4 +1,4 @@
-"""Chooses the device of each checkpoint; they are spread out, so that with two GPUs each lane has its own."""
+"""Loads each checkpoint on a device that it chooses; they are spread out: with two GPUs each lane has its own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,54 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from app.models import libraries
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 WARM_UP_TOKENS = 8
 LEARNING_TOKENS = 64  # of exact decoding: enough to try each layout
+_one_at_a_time = threading.Lock()
+_whole = threading.Event()
+
+
+def read_libraries() -> None:
+    """Import torch, transformers and what is built on them; waits while another thread does so.
+
+    Two threads that import them at once can find them half imported: transformers replaces its own module meanwhile. A
+    thread that may run before any checkpoint is loaded must call this before its first late import.
+    """
+    with _one_at_a_time:
+        if _whole.is_set():
+            return
+        with gc_frozen():
+            import mars.checkpoint.checkpoint
+            import mars.decoding.service
+            import mars.provenance
+            import mars.serve.remote  # noqa: F401
+            from mars import decoders
+
+            for decoder in decoders.TABLE.values():
+                decoders.load(decoder.function)
+        _whole.set()
+
+
+@contextmanager
+def gc_frozen() -> Iterator[None]:
+    """A context without garbage collection; the objects made inside are never collected.
+
+    Else, with all objects of the libraries, each full collection would stop every thread for a quarter of a second. For
+    the start of the app only, since it also keeps objects of no later use.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:
@@ -49,12 +85,8 @@ class Loader:
         self._engines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
     def __call__(self, source: str) -> Checkpoint:
-        """The checkpoint of this source.
-
-        Raises:
-            CheckpointError: one sentence that names the file at fault and what to do.
-        """
-        libraries.read()
+        """The checkpoint of this source; CheckpointError with one sentence if it cannot be loaded."""
+        read_libraries()
         import torch
 
         from mars.checkpoint import load_checkpoint

@@ -23,9 +23,10 @@ def without_paths(text: str, names: Mapping[str, str] | None = None) -> str:
     `names` maps folders to names: such a folder is replaced by its name, a file in it by "file of name".
     """
     for source, name in (names or {}).items():
+        literal = name.replace("\\", r"\\")
         for folder in sorted({source, str(Path(source).expanduser()), str(Path(source).resolve())}, key=len)[::-1]:
-            text = re.sub(rf"{re.escape(folder.rstrip('/'))}/([\w.*-]+)", rf"\1 of {_literal(name)}", text)
-            text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w/-])", _literal(name), text)
+            text = re.sub(rf"{re.escape(folder.rstrip('/'))}/([\w.*-]+)", rf"\1 of {literal}", text)
+            text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w/-])", literal, text)
     return _PATH.sub(lambda found: re.split(r"[\\/]", found[0].rstrip("\\/"))[-1], text)
 
 
@@ -39,7 +40,3 @@ def failure(error: BaseException) -> str:
     if is_out_of_memory(error):
         return "The device has no memory left for this run. Try again later, or ask for a shorter answer."
     return f"The run failed ({type(error).__name__}); the terminal says more. The app goes on: try again."
-
-
-def _literal(name: str) -> str:
-    return name.replace("\\", r"\\")

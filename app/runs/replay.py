@@ -11,13 +11,13 @@ import hashlib
 import html
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from app.browser import bundle
 from app.runs.run import Run, RunFileError, RunLane, read, to_json, token_ids
 from app.runs.what_if import tables
-from mars.records import Proposal, RowPass
+from mars.records import RowPass
 
 LARGEST = 850_000
 """Bytes of the run in a replay: with scripts and styles the page stays below a megabyte."""
@@ -47,30 +47,14 @@ _PAGE = """<!doctype html>
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The place where a replay opens: a lane by its key, a pass by its number; None: the view's default."""
+def page(run: Run, lane: object = None, number: object = None) -> str:
+    """The file for `run`, which opens at the pass `number` of the lane of this key, if the run has that lane.
 
-    lane: str | None = None
-    number: int | None = None
-
-    @classmethod
-    def of(cls, lane: object, number: object) -> Place:
-        """The place that the page asks for."""
-        return cls(lane=lane if isinstance(lane, str) else None, number=number if isinstance(number, int) else None)
-
-    def within(self, run: Run) -> str:
-        """The attributes of the page that name this place; none for a lane that the run does not have."""
-        lane = self.lane if self.lane in {each.key for each in run.lanes} else None
-        said = {"lane": lane, "number": self.number if lane else None}
-        return "".join(f' data-{name}="{html.escape(str(value))}"' for name, value in said.items() if value is not None)
-
-
-def page(run: Run, place: Place | None = None) -> str:
-    """The file for `run`, opening at `place`. Text of people and models is in it only escaped, or as JSON without `<`.
-
-    For a long run, alternatives are left out until the run is below `LARGEST`.
+    Text of people and models is in it only escaped, or as JSON without `<`. For a long run, alternatives are left out
+    until the run is below `LARGEST`.
     """
+    place = f' data-lane="{lane}"' if lane in [each.key for each in run.lanes] else ""
+    place += f' data-number="{number}"' if place and isinstance(number, int) else ""
     script = bundle.script("step/replay.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return _PAGE.format(
@@ -80,7 +64,7 @@ def page(run: Run, place: Place | None = None) -> str:
         styles=bundle.styles("step/replay.css"),
         run=_fitting(run),
         what_if=tables(run),
-        place=place.within(run) if place else "",
+        place=place,
         decoders=bundle.decoder_table(),
         script=script,
     )
@@ -97,15 +81,13 @@ def _fitting(run: Run) -> str:
 
 
 def _with_alternatives(lane: RunLane, most: int) -> RunLane:
-    records = tuple(
-        replace(record, rows=tuple(replace(row, proposals=_thinned(row, most)) for row in record.rows))
-        for record in lane.records
-    )
+    def cut(row: RowPass) -> RowPass:
+        return replace(
+            row, proposals=tuple(replace(one, alternatives=one.alternatives[:most]) for one in row.proposals)
+        )
+
+    records = tuple(replace(record, rows=tuple(map(cut, record.rows))) for record in lane.records)
     return replace(lane, records=records, pieces={token: lane.pieces[token] for token in token_ids(records)})
-
-
-def _thinned(row: RowPass, most: int) -> tuple[Proposal, ...]:
-    return tuple(replace(each, alternatives=each.alternatives[:most]) for each in row.proposals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -56,10 +56,7 @@ def _check_date(date: str) -> str:
     return date
 
 
-Key = Annotated[
-    str,
-    _matching(r"[a-z][a-z0-9_-]{0,31}", "1 to 32 lower-case letters, digits, - or _, a letter first"),
-]
+Key = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,31}", "1 to 32 lower-case letters, digits, - or _, a letter first")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +209,7 @@ class RunFileError(ValueError):
 
 
 def read(source: str | bytes) -> Run:
-    """Read and check the run in a document.
-
-    Raises:
-        RunFileError: one sentence that says what is wrong and what is allowed.
-    """
+    """Read and check the run in a document; RunFileError with one sentence if it is none."""
     if len(source) > MAX_BYTES:
         raise RunFileError(f"it has {len(source):,} bytes, and at most {MAX_BYTES:,} are read")
     try:

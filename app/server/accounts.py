@@ -45,9 +45,6 @@ class Accounts:
         self._clock = clock
         self._guesses: dict[tuple[str, str], _Guesses] = {}
 
-    def __len__(self) -> int:
-        return len(self._passwords)
-
     def __repr__(self) -> str:
         return f"Accounts of {', '.join(self._passwords)}"
 
@@ -94,10 +91,7 @@ class Accounts:
 def read_accounts(given: Sequence[str], file: Path | None = None) -> Accounts | None:
     """Accounts from `USER:PASSWORD` strings and from the lines of a file; None when neither is given.
 
-    Blank lines and lines that begin with # are skipped. No message repeats a password.
-
-    Raises:
-        ValueError: one sentence that says which of them is wrong.
+    Blank lines and lines that begin with # are skipped. ValueError says which of them is wrong, and no password.
     """
     if not given and file is None:
         return None

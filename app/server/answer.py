@@ -1,22 +1,42 @@
-"""Outgoing answers: common headers, a content-security policy for each page, our sentences for errors."""
+"""The parts of an exchange with a browser: the body that comes in, the answer that goes out.
+
+A body is no larger and no slower than allowed, and JSON that the whole app can use. An answer has common headers, says
+what a page may load and who may frame it, and has our sentences for errors.
+
+A browser obeys the content-security policy, so each loosening has its reason here:
+
+- `script-src 'unsafe-eval'`: Gradio compiles `js_on_load` and the `js` of events with `new Function`. Their text comes
+  from our files, never from a person.
+- `script-src 'sha256-…'`: the few scripts that Gradio writes into the page are allowed by the hash of what was sent, so
+  that one which is added later does not run. There is no 'unsafe-inline'.
+- `style-src 'unsafe-inline'`: Gradio sets its theme, our style sheet and sizes as inline styles.
+- `img-src data: blob:`: the dot of Gradio's radio buttons is a picture inside its style sheet; figures are saved as
+  pictures that the page makes itself.
+
+Everything else comes from the page's own address, and `connect-src 'self'` keeps it from sending anything elsewhere.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Send
 
 from app.browser import bundle
-from app.browser.scripts import page_script
-from app.server.body import Body
-from app.server.policy import page_policy
 from app.server.rules import API, speaks_for_itself
 
+SECONDS = 5.0
+SLOWEST = 64 * 2**10
+"""A body has SECONDS to arrive, and one more for each SLOWEST bytes that have come."""
+_SESSION = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _SENTENCES = {
     400: "The app cannot read this request.",
     401: "Log in first.",
@@ -39,6 +59,90 @@ _FIRST_MODULE = re.compile(rb'(?=<script type="module")')
 # One that Gradio refused may quote a value of any length.
 _LONGEST_QUOTE = 400
 _LONG = re.compile(rb'("output":\{"error":"(?:[^"\\]|\\.){%d})(?:[^"\\]|\\.)+"' % _LONGEST_QUOTE)
+_INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+_UNUSED = ("accelerometer", "camera", "display-capture", "geolocation", "gyroscope", "microphone", "payment", "usb")
+
+
+class BodyError(Exception):
+    """A refused body; `status` is the HTTP status of the answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Body:
+    """Reads a body for the app: `refused` is the status of a refusal or 0, `whole` is true once all has arrived."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self.refused = 0
+        self.whole = False
+        self.arrived: Callable[[], None] = lambda: None
+        self._receive = receive
+        self._most = self._left = most
+        self._ready: Message | None = None
+        self._began: float | None = None
+
+    async def receive(self) -> Message:
+        """The next part; BodyError if the body goes beyond the size, or is too slow."""
+        if self._ready is not None:
+            message, self._ready = self._ready, None
+            return message
+        message = await (self._receive() if self.whole else self._in_time())
+        if not self.whole and not message.get("more_body", False):
+            self.whole = True
+            self.arrived()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise self._refuse(413)
+        return message
+
+    async def _in_time(self) -> Message:
+        now = asyncio.get_running_loop().time()
+        self._began = now if self._began is None else self._began
+        due = self._began + SECONDS + (self._most - self._left) / SLOWEST
+        try:
+            return await asyncio.wait_for(self._receive(), max(0.0, due - now))
+        except TimeoutError:
+            raise self._refuse(408) from None
+
+    async def check_json(self) -> None:
+        """Read it whole and check it: a JSON object. Lone surrogates become U+FFFD, since they cannot be encoded.
+
+        Raises BodyError if it is none, too large or too slow, or names an impossible session or event.
+        """
+        parts = []
+        while (message := await self.receive())["type"] == "http.request":
+            parts.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        raw = b"".join(parts)
+        try:
+            content = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise self._refuse(400) from None
+        if not isinstance(content, dict):
+            raise self._refuse(400)
+        session, event = content.get("session_hash"), content.get("fn_index")
+        if isinstance(session, str) and not _SESSION.fullmatch(session):
+            raise self._refuse(400)  # sessions are kept by their names
+        if isinstance(event, int | float) and event < 0:
+            raise self._refuse(422)  # a list would count it from its end
+        if b"\\ud" in raw.lower():
+            raw = json.dumps(_clean(content)).encode()
+        self._ready = {"type": "http.request", "body": raw, "more_body": False}
+
+    def _refuse(self, status: int) -> BodyError:
+        self.refused = status
+        return BodyError(status)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list) else value
 
 
 class Answer:
@@ -146,5 +250,43 @@ def with_prelude(html: bytes) -> bytes:
     Modules run in the order of the page, so Gradio's components find the functions that they call. A page without a
     module stays as it is.
     """
-    ours = f'{bundle.decoder_table()}\n<script type="module" src="{page_script()}"></script>\n'.encode()
+    ours = f'{bundle.decoder_table()}\n<script type="module" src="{bundle.page_script()}"></script>\n'.encode()
     return _FIRST_MODULE.sub(lambda _: ours, html, count=1)
+
+
+def headers(frame_ancestors: Iterable[str] = ()) -> dict[str, str]:
+    """The headers of every answer; `page_policy` adds to them for pages."""
+    found = {
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "permissions-policy": ", ".join(f"{name}=()" for name in _UNUSED),
+        "content-security-policy": f"default-src 'none'; {_framing(frame_ancestors)}",
+    }
+    return found if list(frame_ancestors) else found | {"x-frame-options": "SAMEORIGIN"}
+
+
+def page_policy(html: bytes, frame_ancestors: Iterable[str] = ()) -> str:
+    """The content-security policy of this very page, which allows the inline scripts that it was sent with."""
+    hashes = sorted({_hash(script) for script in _INLINE_SCRIPT.findall(html)})
+    return "; ".join(
+        [
+            "default-src 'none'",
+            " ".join(["script-src 'self' 'unsafe-eval'", *hashes]),
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' data: blob:",
+            "font-src 'self'",
+            "connect-src 'self'",
+            "base-uri 'self'",
+            "form-action 'self'",
+            _framing(frame_ancestors),
+        ]
+    )
+
+
+def _framing(ancestors: Iterable[str]) -> str:
+    return " ".join(["frame-ancestors 'self'", *ancestors])
+
+
+def _hash(script: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'"

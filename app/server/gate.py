@@ -15,9 +15,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.server.accounts import ADDRESS
-from app.server.answer import Answer
-from app.server.body import Body, BodyError
-from app.server.policy import headers
+from app.server.answer import Answer, Body, BodyError, headers
 from app.server.rules import Rules, ends_runs, names_parameters, takes_json
 
 _log = logging.getLogger(__name__)

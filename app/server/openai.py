@@ -33,11 +33,7 @@ class Endpoint:
         self.routes: list[BaseRoute] = [Route(path, app) for path in PATHS]
 
     def get(self, name: str) -> Served:
-        """The checkpoint with a service of its own.
-
-        Raises:
-            ModelError: it cannot be loaded, with the reason.
-        """
+        """The checkpoint with a service of its own; ModelError if it cannot be loaded."""
         checkpoint = self._runner.models.get(name)
         queue = self._runner.queue
         with self._lock:

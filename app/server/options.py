@@ -10,28 +10,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from app.models import pairs
 from app.models.manager import KEPT, NAME, SHIPPED, offered
 from app.models.pairs import TINY_SOURCES, Pair
-from app.runs.shared import DAYS, MOST_DAYS
-from app.scheduling.limits import MOST_TOKENS, Limits
-from app.server.accounts import read_accounts
-from app.server.serving import Site
+from app.runs.stored import DAYS, MOST_DAYS
+from app.scheduling import MOST_TOKENS, Limits
+from app.server.accounts import Accounts, read_accounts
 from mars.checkpoint.sources import NAMED_BASES, unavailable
 from mars.options import SOURCES, add_base_options, add_device_options, whole
 
 if TYPE_CHECKING:
     from mars.serve.guard import Keys
 
-Source = TypeVar("Source", str, str | None)
-
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _ENGINE = re.compile(r"https?://[^\s/@?#]{1,253}(/[^\s?#]*)?")
 _ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The address of the page, and its users. `root_path` is where a proxy shows it: a path or a whole address.
+
+    With `openai` there is an endpoint for OpenAI's clients; `keys` are its keys (None: it asks for none).
+    `allowed_hosts` are further names by which a request may call the server, beside its own and this machine's.
+    """
+
+    host: str = "127.0.0.1"
+    allowed_hosts: tuple[str, ...] = ()
+    port: int | None = None
+    root_path: str = ""
+    frame_ancestors: tuple[str, ...] = ()
+    accounts: Accounts | None = None
+    mcp: bool = False
+    openai: bool = False
+    keys: Keys | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +80,9 @@ def read(arguments: Sequence[str] | None = None) -> Options:
     command = parser()
     given = command.parse_args(arguments)
     try:
-        named = [(name, _whole_path(source)) for name, source in given.checkpoint]
         _use_engine(given)
-        lanes, note = _start(named, {"ar": _whole_path(given.ar), "mars": _whole_path(given.mars)})
+        named = _by_name(given.checkpoint)
+        lanes, note = _start(named, {"ar": given.ar, "mars": given.mars})
         sources, choice = _checkpoints(named, lanes)
         accounts = read_accounts(given.auth, given.auth_file)
         folder = _folder(given.keep_shared)
@@ -109,8 +125,8 @@ def parser() -> argparse.ArgumentParser:
 def _add_checkpoints(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     where = f"{SOURCES}, the folder of an adapter, or a NAME given with --checkpoint"
-    add("--ar", metavar="SOURCE", help=f"the AR lane's checkpoint: {where}")
-    add("--mars", metavar="SOURCE", help=f"the MARS lane's checkpoint: {where}")
+    add("--ar", type=_source, metavar="SOURCE", help=f"the AR lane's checkpoint: {where}")
+    add("--mars", type=_source, metavar="SOURCE", help=f"the MARS lane's checkpoint: {where}")
     add(
         "--engine",
         metavar="URL",
@@ -181,26 +197,10 @@ def _add_address(command: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         help="a site that may show the page in a frame, such as https://huggingface.co; may be given again",
     )
-    add(
-        "--auth",
-        action="append",
-        default=[],
-        metavar="USER:PASSWORD",
-        help="an account; may be given again",
-    )
-    add(
-        "--auth-file",
-        type=Path,
-        metavar="FILE",
-        help="accounts, one USER:PASSWORD a line; safer than --auth",
-    )
+    add("--auth", action="append", default=[], metavar="USER:PASSWORD", help="an account; may be given again")
+    add("--auth-file", type=Path, metavar="FILE", help="accounts, one USER:PASSWORD a line; safer than --auth")
     add("--openai", action="store_true", help="answer OpenAI's clients at /v1 as well (docs/serving.md)")
-    add(
-        "--api-keys",
-        type=Path,
-        metavar="FILE",
-        help="keys for those clients, one a line; needed with accounts",
-    )
+    add("--api-keys", type=Path, metavar="FILE", help="keys for those clients, one a line; needed with accounts")
     add("--mcp", action="store_true", help="offer the public API to MCP clients as well (needs gradio[mcp])")
 
 
@@ -236,7 +236,17 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _start(named: Sequence[tuple[str, str]], lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
+def _by_name(given: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The sources given with --checkpoint."""
+    named: dict[str, str] = {}
+    for name, source in given:
+        if name in named:
+            raise ValueError(f"--checkpoint {name} is given twice; each checkpoint needs a name of its own")
+        named[name] = source
+    return named
+
+
+def _start(named: dict[str, str], lanes: dict[str, str | None]) -> tuple[dict[str, str], str]:
     """The source of each lane, and a note if one replaces the usual or the given source; the terminal shows it too.
 
     Without --ar and --mars this is the real pair, if it is installed. A lane gets the checkpoint of the tiny pair if
@@ -247,8 +257,7 @@ def _start(named: Sequence[tuple[str, str]], lanes: dict[str, str | None]) -> tu
         wanted = dict(pairs.REAL_SOURCES)
         missing = dict.fromkeys(lanes, pairs.real_missing())
     else:
-        given = dict(named)
-        missing = {lane: unavailable(given.get(source, source)) for lane, source in wanted.items()}
+        missing = {lane: unavailable(named.get(source, source)) for lane, source in wanted.items()}
     told = []
     for sentence in dict.fromkeys(filter(None, missing.values())):
         instead = " and ".join(Path(TINY_SOURCES[lane]).name for lane in lanes if missing[lane] == sentence)
@@ -257,17 +266,13 @@ def _start(named: Sequence[tuple[str, str]], lanes: dict[str, str | None]) -> tu
     return {lane: TINY_SOURCES[lane] if missing[lane] else source for lane, source in wanted.items()}, " ".join(told)
 
 
-def _checkpoints(named: Sequence[tuple[str, str]], lanes: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _checkpoints(named: dict[str, str], lanes: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """All checkpoints by name, and the name of each lane's checkpoint."""
-    given: dict[str, str] = {}
-    for name, source in named:
-        if name in given:
-            raise ValueError(f"--checkpoint {name} is given twice; each checkpoint needs a name of its own")
-        given[name] = source
-    found = [source for source in (*NAMED_BASES, *map(str, _adapters())) if unavailable(source) is None]
-    sources = offered(given, *(source for source in lanes.values() if source not in given), *found)
+    adapters = [str(file.parent) for file in sorted(SHIPPED.parent.glob("adapters/*/adapter_config.json"))]
+    found = [source for source in (*NAMED_BASES, *adapters) if unavailable(source) is None]
+    sources = offered(named, *(source for source in lanes.values() if source not in named), *found)
     by_source = _by_source(sources)
-    return sources, {lane: source if source in given else by_source[source] for lane, source in lanes.items()}
+    return sources, {lane: source if source in named else by_source[source] for lane, source in lanes.items()}
 
 
 def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> tuple[Pair, ...]:
@@ -279,17 +284,8 @@ def _pairs(sources: dict[str, str], choice: dict[str, str], *, named: bool) -> t
     return (tiny,) if choice == {"ar": tiny.ar, "mars": tiny.mars} else (pairs.real(**choice), tiny)
 
 
-def _whole_path(source: Source) -> Source:
-    """A folder as an absolute path, so that a shipped one is not offered twice; any other source as it is."""
-    return str(Path(source).resolve()) if source and Path(source).is_dir() else source
-
-
 def _by_source(sources: dict[str, str]) -> dict[str, str]:
     return {source: name for name, source in reversed(sources.items())}
-
-
-def _adapters() -> list[Path]:
-    return [file.parent for file in sorted(SHIPPED.parent.glob("adapters/*/adapter_config.json"))]
 
 
 def _keys(file: Path | None, *, openai: bool, accounts: bool) -> Keys | None:
@@ -319,6 +315,11 @@ def _folder(folder: Path | None) -> Path | None:
     return folder
 
 
+def _source(text: str) -> str:
+    """A folder as an absolute path, so that a shipped one is not offered twice; any other source as it is."""
+    return str(Path(text).resolve()) if text and Path(text).is_dir() else text
+
+
 def _named_checkpoint(text: str) -> tuple[str, str]:
     name, equals, source = text.partition("=")
     if not equals or not source.strip() or not NAME.fullmatch(name):
@@ -326,7 +327,7 @@ def _named_checkpoint(text: str) -> tuple[str, str]:
             "must be NAME=SOURCE, the name 1 to 48 letters, digits, dots, hyphens or underscores that begins with a "
             f"letter or digit, got {text!r}"
         )
-    return name, source.strip()
+    return name, _source(source.strip())
 
 
 def _port(text: str) -> int:
@@ -336,15 +337,13 @@ def _port(text: str) -> int:
 
 
 def _root_path(text: str) -> str:
-    path = text.rstrip("/")
-    parts = urlsplit(path)
-    if parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment:
-        path = parts.path
-        if not path or _ROOT_PATH.fullmatch(path):
-            return text.rstrip("/")
-    elif not path or _ROOT_PATH.fullmatch(path):
-        return path
-    raise argparse.ArgumentTypeError(f"must be a path such as /lens or a whole address, got {text!r}")
+    given = text.rstrip("/")
+    parts = urlsplit(given)
+    whole_address = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    path = parts.path if whole_address else given
+    if path and not _ROOT_PATH.fullmatch(path):
+        raise argparse.ArgumentTypeError(f"must be a path such as /lens or a whole address, got {text!r}")
+    return given
 
 
 def _host_name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The page on the network: Gradio's server, behind the gate, with a health address beside it."""
+"""The page on the network: Gradio's server, behind the gate, until the process is told to end."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.server.accounts import Accounts
+from app.models.manager import Models
+from app.models.placement import Loader, gc_frozen
+from app.runs.stored import SharedRuns
+from app.scheduling import AdmissionQueue, Sessions
+from app.server.options import Options, Site
 
 if TYPE_CHECKING:
     import gradio as gr
     from starlette.routing import BaseRoute
 
     from app.compare.runner import Runner
-    from mars.serve.guard import Keys
+    from mars.checkpoint import Checkpoint
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
@@ -30,25 +34,6 @@ DEAD_AFTER_SECONDS = 20
 EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _QUIET_SECONDS, _PROBE_SECONDS = 8, 4
 EVENT_SECONDS, PROGRESS_SECONDS = 0.01, 0.1  # how often Gradio looks for events, and for progress of its own kind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """The address of the page, and its users. `root_path` is where a proxy shows it: a path or a whole address.
-
-    With `openai` there is an endpoint for OpenAI's clients; `keys` are its keys (None: it asks for none).
-    `allowed_hosts` are further names by which a request may call the server, beside its own and this machine's.
-    """
-
-    host: str = "127.0.0.1"
-    allowed_hosts: tuple[str, ...] = ()
-    port: int | None = None
-    root_path: str = ""
-    frame_ancestors: tuple[str, ...] = ()
-    accounts: Accounts | None = None
-    mcp: bool = False
-    openai: bool = False
-    keys: Keys | None = None
 
 
 def prepare() -> None:
@@ -80,23 +65,43 @@ def can_serve(host: str, port: int | None) -> bool:
     return True
 
 
-def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], more: Sequence[BaseRoute] = ()) -> str:
-    """Serve `blocks` in a thread; returns the address on this machine.
+def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> None:
+    """Serve until interrupted; `load` loads the checkpoint of a source (None: on the device of the options)."""
+    with gc_frozen():
+        from app import page
+        from app.compare.runner import Runner
 
-    `looks` are Gradio's theme and style sheet, `more` further routes, which the gate must know.
-    """
+        pinned = chosen.choice.values()
+        loader = Loader(chosen.device, chosen.threads, base=chosen.base, allow_other_base=chosen.allow_other_base)
+        models = Models(chosen.sources, load or loader, keep=chosen.keep, pinned=pinned, told=loader.told)
+        runner = Runner(models, AdmissionQueue(chosen.places, chosen.queue_size), Sessions(), chosen.limits)
+        shared = SharedRuns(chosen.keep_shared, chosen.shared_days) if chosen.keep_shared else None
+        blocks = page.build(runner, chosen.choice, chosen.pairs, chosen.note, shared)
+        endpoint = None
+        if chosen.site.openai:
+            from app.server.openai import Endpoint  # late: it reads torch
+
+            endpoint = Endpoint(runner, list(dict.fromkeys(pinned)), chosen.site.keys)
+        url = launch(blocks, runner, chosen.site, page.looks(), endpoint.routes if endpoint else ())
+    for name in pinned:  # only now: what the page imports is not read by two threads at once (app/models/placement.py)
+        models.request(name)
+    sys.stdout.write(f"MARS Lens is at {url}\n")
+    sys.stdout.flush()
+    stay(blocks)
+    if endpoint is not None:
+        endpoint.close()
+
+
+def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], more: Sequence[BaseRoute] = ()) -> str:
+    """Serve `blocks` in a thread, with Gradio's `looks` and `more` routes; returns the address on this machine."""
     from starlette.middleware import Middleware
 
-    from app.browser import scripts
-    from app.compare import recorded
-    from app.server import health, run_events
     from app.server.gate import Gate
+    from app.server.routes import routes
     from app.server.rules import LARGEST_BODY
 
     # Gradio looks for events a thousand times a second: a page that nobody uses would take 7 % of a core.
     blocks._queue.sleep_when_free, blocks._queue.progress_update_sleep_when_free = EVENT_SECONDS, PROGRESS_SECONDS
-    run = scripts.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
-    routes = [health.route(runner), *scripts.routes(), run, run_events.route(runner.event_streams), *more]
     _, url, _ = blocks.launch(
         server_name=site.host,
         server_port=site.port,
@@ -106,7 +111,7 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any],
         max_threads=runner.queue.most_runs + SPARE_THREADS,
         max_file_size=LARGEST_BODY,
         state_session_capacity=SESSIONS_KEPT,
-        app_kwargs={"middleware": [Middleware(Gate, rules=_rules(blocks, site))], "routes": routes},
+        app_kwargs={"middleware": [Middleware(Gate, rules=_rules(blocks, site))], "routes": [*routes(runner), *more]},
         prevent_thread_lock=True,
         **_CLOSED,
         **looks,

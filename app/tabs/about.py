@@ -1,7 +1,4 @@
-"""About: the checkpoints, the findings, the meaning of the figures, and the hardware of this machine.
-
-The text comes from the repository's own documents, so that each fact is written once.
-"""
+"""About: checkpoints, findings, the meaning of the figures, this machine; the text is that of our own documents."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.models import libraries
+from app.models import placement
 from app.tabs.parts import QUIET
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +91,7 @@ def readable(markdown: str) -> str:
 
 def machine() -> str:
     """Versions and hardware as a Markdown table; it imports torch, so call it after the page has started."""
-    libraries.read()
+    placement.read_libraries()
     import torch
 
     from mars.provenance import commit, hardware

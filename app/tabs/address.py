@@ -19,15 +19,15 @@ from gradio.components import Component
 
 from app.compare import problems
 from app.compare.lane_choice import OWN
-from app.scheduling.limits import Limits
-from app.tabs.lane_row import AT_DEFAULT
-from app.tabs.models import prompts, shown
+from app.scheduling import Limits
+from app.tabs.lanes import AT_DEFAULT
 from app.tabs.parts import QUIET
+from app.tabs.question import prompts, shown
 
 if TYPE_CHECKING:
     from app.models.pairs import Pair
     from app.tabs.compare import Tab
-    from app.tabs.lane_settings import LaneControls
+    from app.tabs.lanes import LaneControls
 
 MOST_NAMED = 12
 LONGEST_NAMED = 60
@@ -69,11 +69,7 @@ def read(text: object, components: Mapping[str, Component]) -> Found:
 
 
 def value_of(component: Component, text: str) -> Any:
-    """The value of `component` that an address writes as `text`.
-
-    Raises:
-        ValueError: its control cannot have such a value.
-    """
+    """The value of `component` that an address writes as `text`; ValueError if its control cannot have it."""
     if isinstance(component, gr.Dropdown | gr.Radio):
         choices = {written(value): value for _, value in component.choices}
         return _one_of(choices, text)

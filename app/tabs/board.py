@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 import gradio as gr
 
-from app.board.plan import ALL, BATCH, FEWEST, MOST, USUAL, Plan
-from app.board.scorer import Scorer
-from app.compare import problems, stream
-from app.models.sentences import complete
+from app.board import scoring
+from app.board.lane import ALL, BATCH, FEWEST, MOST, USUAL, Plan
+from app.compare import problems
 from app.tabs import compare
-from app.tabs.parts import HIDDEN, QUIET, drawn
-from app.tabs.threshold import threshold_of
+from app.tabs.lanes import threshold_of
+from app.tabs.parts import HIDDEN, QUIET, begun, drawn, ended, refusal
 from mars.schema import checked
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
@@ -21,19 +19,11 @@ _INTRO = """<header class="board-heading"><h2>Score board</h2>
 </header>"""
 
 
-def build(comparing: compare.Tab) -> Board:
-    """Lay out the board inside the current Blocks and wire it to the lanes of `comparing`."""
-    board = Board(comparing)
-    board.wire()
-    return board
-
-
 class Board:
-    """The components of the board, and the functions behind them."""
+    """The components of the board, laid out in the current Blocks, for the lanes of `comparing`."""
 
     def __init__(self, comparing: compare.Tab) -> None:
         self._comparing = comparing
-        self._scorer = Scorer(comparing.runner)
         families = [("All families", ALL), *problems.family_choices()]
         with gr.Column(
             elem_classes="board-section", elem_id="board-section", visible=comparing.pairs[0].tasks or HIDDEN
@@ -50,15 +40,12 @@ class Board:
                     self.score = gr.Button("Score", variant="primary", size="lg", elem_id="board-score", min_width=10)
                     self.stop = gr.Button("Stop", size="lg", interactive=False, elem_id="board-stop", min_width=10)
             self.view = drawn("board", '<div class="board"></div>', elem_id="board")
-
-    def wire(self) -> None:
-        """Connect every event."""
         shown = [self.view, self.score, self.stop]
         lanes = [self._comparing.threshold, self._comparing.limit, *self._comparing.row.inputs]
         run: dict[str, Any] = {"queue": False, **QUIET}
         self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
         self.view.submit(self._again, lanes, shown, **run)
-        self.view.select(self._ended, None, shown[1:], queue=False, **QUIET)
+        self.view.select(ended, None, shown[1:], queue=False, **QUIET)
         self.stop.click(self._stop, queue=False, **QUIET)
 
     def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> tuple[Any, ...]:
@@ -74,14 +61,11 @@ class Board:
             which = {key: value for key, value in found.items() if key in _FIELDS}
             plan = Plan(**{"first": None, **which}, max_new_tokens=limit or 0, limits=self._comparing.runner.limits)
             choices = self._comparing.row.read(*values)
-            identity = self._scorer.start(str(request.session_hash), plan, choices, threshold_of(threshold))
+            tau = threshold_of(threshold)
+            identity = scoring.start(self._comparing.runner, str(request.session_hash), plan, choices, tau)
         except ValueError as error:
-            return stream.line(stream.refusal(uuid4().hex, complete(str(error)))), gr.skip(), gr.skip()
-        return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
-
-    def _ended(self) -> tuple[Any, ...]:
-        """Handle the event that the page has read the end of a board."""
-        return gr.update(interactive=True), gr.update(interactive=False)
+            return refusal(error), gr.skip(), gr.skip()
+        return begun(identity)
 
     def _stop(self, request: gr.Request) -> None:
         self._comparing.runner.sessions.stop(str(request.session_hash))

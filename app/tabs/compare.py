@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from uuid import uuid4
 
 import gradio as gr
 from gradio.components import Component
 
-from app.compare import problems, stream
+from app.compare import problems
 from app.compare.comparison import Question
 from app.compare.lane_choice import LANE_KEYS, PRESETS
 from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.models.sentences import complete
 from app.runs.run import Run
 from app.runs.what_if import page_document
-from app.scheduling.sessions import FULL_SPEED, PACES, rate
-from app.tabs import cross_tab, lane_row, threshold
-from app.tabs.lane_row import LaneRow
-from app.tabs.lane_settings import LaneControls
-from app.tabs.models import ModelsControl, prompts, shown
-from app.tabs.parts import HIDDEN, LATEST, QUIET, drawn, refusing
-from app.tabs.question import QuestionForm, pick
+from app.scheduling import FULL_SPEED, PACES, rate
+from app.tabs import cross_tab
+from app.tabs.lanes import CHOOSE_COUNT, LaneControls, LaneRow, build_count, build_slider, threshold_of, threshold_words
+from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, refusal, refusing
+from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
 from mars.schema import between, checked
 from mars.tasks import Problem
 
@@ -40,20 +36,11 @@ _NEXT_RUN = '<p class="lens-next-run" role="status">τ and the pace act at once;
 PACE = between(float, FULL_SPEED, max(PACES.values()))
 
 
-def build(page: gr.Blocks, runner: Runner, pairs: Sequence[Pair], note: str = "") -> Tab:
-    """Lay out the tab inside the current Blocks and wire it to `runner`; `Tab.offer` does the rest.
-
-    `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them.
-    """
-    tab = Tab(runner, pairs, note)
-    tab.wire(page)
-    return tab
-
-
 class Tab:
-    """The components of the tab, and the functions behind them.
+    """The components of the tab, laid out in the current Blocks, and the functions behind them.
 
-    `history` holds the finished runs, the newest last.
+    `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them. `history` holds the
+    finished runs, the newest last.
     """
 
     def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
@@ -89,7 +76,7 @@ class Tab:
     def _bar(self) -> None:
         """The controls beside the prompt, always in view."""
         with gr.Column(scale=2, min_width=220, elem_classes="lens-threshold"):
-            self.reading, self.threshold = threshold.build()
+            self.reading, self.threshold = build_slider()
         with gr.Row(elem_classes="lens-go"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run", min_width=10)
             with gr.Row(elem_classes="lens-stop-or-follow"):
@@ -102,22 +89,17 @@ class Tab:
         self.models = ModelsControl(self.pairs, note)
         gr.HTML(html_template=_NEXT_RUN, apply_default_css=False)
         with gr.Row(elem_classes="lens-knobs"):
-            self.pace = gr.Radio(
-                list(PACES.items()),
-                value=first.pace,
-                label="Pace of the picture · the clocks count model time",
-                elem_id="pace",
-                min_width=10,
-            )
-            self.count = lane_row.build_count()
+            label = "Pace of the picture · the clocks count model time"
+            self.pace = gr.Radio(list(PACES.items()), value=first.pace, label=label, elem_id="pace", min_width=10)
+            self.count = build_count()
             self.limit = gr.Number(
                 first.max_new_tokens, label="Length limit", precision=0, elem_id="limit", min_width=10
             )
         self.form.choose()
-        self.row = LaneRow(self.count, self.runner.models.names, first.ar, first.mars)
+        self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 
     def wire(self, page: gr.Blocks) -> None:
-        """Connect every event; call `settle` for events that set the controls, on loading the page and later."""
+        """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
         self.form.wire()
         inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.row.inputs]
         started = [self.stage, self.run, self.stop]
@@ -131,15 +113,15 @@ class Tab:
         self._cross_tab = cross_tab.build(self.row.lanes[1], self.form.shown, pick)
         self._introduce_after(self._cross_tab.then)
         self._introduce_after(self.count.input)
-        fits = dict(fn=None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET)
+        fits = dict(fn=None, outputs=self.count, js=CHOOSE_COUNT, **QUIET)
         self._introduce_after(self.settings.submit(**fits).then)
         self.settings.select(**fits)
         page.unload(self._leave)
 
     def keep(self, kept: Component) -> None:
         """Write each finished run to the component `kept`, as the page opens it."""
-        ended = [self.run, self.stop, self.history, kept]
-        self.stage.submit(self._ended, self.history, ended, queue=False, **QUIET)
+        outputs = [self.run, self.stop, self.history, kept]
+        self.stage.submit(self._ended, self.history, outputs, queue=False, **QUIET)
 
     def offer(self, board: Component) -> None:
         """Connect the choice of models with the whole tab; `board` is its section for scores."""
@@ -200,7 +182,7 @@ class Tab:
 
     def settle(self, event: Any) -> None:
         """After `event`, which sets the controls, let the browser choose how many lanes fit; then show them."""
-        self._introduce_after(event.then(None, outputs=self.count, js=lane_row.CHOOSE_COUNT, **QUIET).then)
+        self._introduce_after(event.then(None, outputs=self.count, js=CHOOSE_COUNT, **QUIET).then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
         inputs = [self.threshold, *self.row.inputs]
@@ -215,20 +197,16 @@ class Tab:
             return
         self._introducing[session] = mine
         try:
-            for value in self._introduced(slider, lanes):
+            for value in self.runner.introduce(self.row.read(*lanes), threshold_of(slider)):
                 if self._introducing.get(session) is not mine:
                     yield gr.skip()
                     return
                 yield value
+        except ValueError as error:
+            yield refusal(error)
         finally:
             if self._introducing.get(session) is mine:
                 del self._introducing[session]
-
-    def _introduced(self, slider: float, lanes: Sequence[Any]) -> Iterator[Any]:
-        try:
-            yield from self.runner.introduce(self.row.read(*lanes), threshold.threshold_of(slider))
-        except ValueError as error:
-            yield _refusal(error)
 
     def _run(self, request: gr.Request, *inputs: Any) -> tuple[Any, ...]:
         return self._start(request, False, *inputs)
@@ -253,34 +231,38 @@ class Tab:
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.row.read(*lanes)
-            fields = {
+            fields: dict[str, Any] = {
                 "prompt": prompt,
-                "threshold": threshold.threshold_of(slider),
+                "threshold": threshold_of(slider),
                 "max_new_tokens": limit or 0,
                 "limits": self.runner.limits,
             }
-            question = _following(history, len(choices), fields) if follows else _first(problem, fields)
+            if not follows:
+                question = Question(**fields, problem=problem if problem and problem.prompt == prompt else None)
+            elif history:
+                question = Question.following(history[-1], LANE_KEYS[: len(choices)], **fields)
+            else:
+                raise ValueError("There is no conversation to go on with. Press Run first.")
             identity = self.runner.start(str(request.session_hash), question, choices, pace)
         except ValueError as error:
-            return _refusal(error), gr.skip(), gr.skip()
-        return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
+            return refusal(error), gr.skip(), gr.skip()
+        return begun(identity)
 
     def _ended(self, history: list[Run], event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
-        buttons = gr.update(interactive=True), gr.update(interactive=False)
         identity = event._data if isinstance(event._data, str) else ""
         run = self.runner.result(str(request.session_hash), identity)
         if run is None or any(run.id == other.id for other in history):
-            return *buttons, gr.skip(), gr.skip()
-        return *buttons, [*history, run][-KEPT_RUNS:], page_document(run)
+            return *ended(), gr.skip(), gr.skip()
+        return *ended(), [*history, run][-KEPT_RUNS:], page_document(run)
 
     def _stop(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))
 
     def steer(self, value: float, request: gr.Request) -> str:
         with refusing():
-            self.runner.sessions.set_threshold(str(request.session_hash), threshold.threshold_of(value))
-            return threshold.words(value)
+            self.runner.sessions.set_threshold(str(request.session_hash), threshold_of(value))
+            return threshold_words(value)
 
     def _set_pace(self, value: float, request: gr.Request) -> None:
         with refusing():
@@ -289,19 +271,3 @@ class Tab:
 
     def _leave(self, request: gr.Request) -> None:
         self.runner.sessions.leave(str(request.session_hash))
-
-
-def _first(problem: Problem | None, fields: dict[str, Any]) -> Question:
-    known = problem if problem is not None and problem.prompt == fields["prompt"] else None
-    return Question(**fields, problem=known)
-
-
-def _following(history: Sequence[Run], lanes: int, fields: dict[str, Any]) -> Question:
-    if not history:
-        raise ValueError("There is no conversation to go on with. Press Run first.")
-    return Question.following(history[-1], LANE_KEYS[:lanes], **fields)
-
-
-def _refusal(error: ValueError) -> str:
-    sentence = complete(str(error))
-    return stream.line(stream.refusal(uuid4().hex, sentence[:1].upper() + sentence[1:]))

@@ -12,8 +12,8 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
-from app.compare.lane_choice import LaneChoice, choice_of
-from app.tabs.lane_settings import LaneControls
+from app.compare.lane_choice import LaneChoice
+from app.tabs.lanes import LaneControls
 from app.tabs.parts import QUIET, drawn, refusing
 from mars.schema import STRICT, checked, shown
 
@@ -62,16 +62,12 @@ def build(lane: LaneControls, problem: Sequence[Component], pick: Pick) -> Any:
 
 
 def answer(data: object, lane: LaneControls, problem: int, pick: Pick) -> list[Any]:
-    """The updates of the lane's components and of the `problem` ones, for {"use": …} or {"problem": …}.
-
-    Raises:
-        ValueError: one sentence about what was asked.
-    """
+    """The updates of the lane's and the `problem` components, for {"use": …} or {"problem": …}; ValueError if wrong."""
     wanted: TabRequest = checked(TabRequest, data, "what was asked")
     lane_updates, problem_updates = [gr.skip()] * len(lane.components), [gr.skip()] * problem
     place = wanted.use or wanted.problem
     if wanted.use is not None:
-        lane_updates = lane.updates(_offered(choice_of(wanted.use.choice, lane.name), lane))
+        lane_updates = lane.updates(_offered(checked(LaneChoice, wanted.use.choice, lane.name), lane))
     if place is not None and place.task is not None:
         problem_updates = list(pick(place.task, place.seed))
     return [*lane_updates, *problem_updates]
@@ -83,7 +79,7 @@ def _offered(choice: LaneChoice, lane: LaneControls) -> LaneChoice:
         raise ValueError(f"The draft {shown(choice.draft)} is not offered here: start the app with --checkpoint.")
     if choice.checkpoint in lane.names:
         return choice
-    usual = lane.ar if choice.family == "ar" else lane.mars
+    usual = lane.pair.ar if choice.family == "ar" else lane.pair.mars
     gr.Warning(
         f"There is no checkpoint {shown(choice.checkpoint)} here, so {usual} takes its place. To compare with the "
         "other one, start the app with --checkpoint NAME=FOLDER."

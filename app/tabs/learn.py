@@ -1,7 +1,4 @@
-"""Learn: nine short pages on multi-token decoding, each with something to do.
-
-Its data are recorded runs and measured times, shortened for the pages that the browser draws. No model is loaded.
-"""
+"""Learn: nine short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from app.runs.what_if import Steps, what_if
 from app.tabs.parts import drawn
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.records import ForwardPass, Source
-from mars.schema import StrictDict
+from mars.schema import StrictDict, as_json
 
 FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REAL, SMALL = "real-model.json", "small-model.json"
@@ -108,16 +105,15 @@ def build() -> None:
 
 
 def material() -> str:
-    """Everything the pages need, as JSON in which nothing looks like a tag.
-
-    Raises:
-        ValueError: a lesson's file is damaged.
-    """
+    """Everything the pages need, as JSON without a tag; ValueError if the file of a lesson is damaged."""
     small = _run(SMALL)
+    problem = small.question.problem
+    if problem is None:
+        raise ValueError(f"{SMALL} must name its problem")
     lanes = {lane.decoder: lane for lane in _run(REAL).lanes}
     found: Material = {
         "prompt": small.question.prompt,
-        "problem": _problem(small),
+        "problem": {"task": problem.task, "seed": problem.seed},
         "ar": _lane(lanes[BASELINE]),
         "mars": _lane(lanes[USUAL]),
         "exact": _lane(lanes[EXACT]),
@@ -129,14 +125,7 @@ def material() -> str:
         "masks": [training_mask(length, block) for length in LENGTHS for block in BLOCKS if block <= length],
         "passTimes": pass_times(json.loads((FOLDER / TIMES).read_text(encoding="utf-8"))),
     }
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-
-
-def _problem(run: Run) -> LessonProblem:
-    problem = run.question.problem
-    if problem is None:
-        raise ValueError(f"{SMALL} must name its problem")
-    return {"task": problem.task, "seed": problem.seed}
+    return as_json(found)
 
 
 def training_mask(length: int, block: int) -> TrainingMask:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
+from uuid import uuid4
 
 import gradio as gr
 
 from app.browser import bundle
+from app.compare import stream
 from app.models.sentences import complete
 
 HIDDEN: Literal["hidden"] = "hidden"
@@ -42,3 +44,19 @@ def plain(elem_id: str, value: str = "", label: str = "") -> gr.HTML:
     """A labelled line of text that Python sets; it goes into the page as text, never as markup."""
     template = f'<p class="lens-line"><span>{label}</span><strong class="lens-plain"></strong></p>'
     return drawn("line", template, value, elem_id=elem_id)
+
+
+def refusal(error: ValueError) -> str:
+    """The line that tells the page why nothing starts."""
+    sentence = complete(str(error))
+    return stream.line(stream.refusal(uuid4().hex, sentence[:1].upper() + sentence[1:]))
+
+
+def begun(identity: str) -> tuple[Any, ...]:
+    """What a start sets: the line by which the page follows the run, the button to start one, the button to stop it."""
+    return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
+
+
+def ended() -> tuple[Any, ...]:
+    """The buttons when the page has read the end of a run."""
+    return gr.update(interactive=True), gr.update(interactive=False)

@@ -1,7 +1,8 @@
-"""The question for the lanes: a prompt, examples, and problems with known answers by family and seed."""
+"""The question for the lanes: a prompt, examples, problems with known answers; and the pair of models that it suits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import gradio as gr
 from gradio.components import Component
 
 from app.compare import problems
+from app.models.pairs import Pair
 from app.tabs.parts import HIDDEN, LATEST, QUIET, plain
 from mars.tasks import Problem
 
@@ -95,3 +97,45 @@ def _answer(prompt: str, problem: Problem | None) -> str:
 
 def _new(task: str) -> tuple[Any, ...]:
     return pick(task, problems.new_seed())
+
+
+class ModelsControl:
+    """The choice of a pair, shown where there is one; `pairs[0]` is chosen at first, `note` is a sentence about it."""
+
+    def __init__(self, pairs: Sequence[Pair], note: str = "") -> None:
+        self.pairs = tuple(pairs)
+        with gr.Row(elem_classes="lens-models", visible=len(pairs) > 1 or bool(note) or HIDDEN):
+            self.choice = gr.Radio(
+                [(pair.title, pair.key) for pair in pairs],
+                value=pairs[0].key,
+                label="Models",
+                elem_id="models",
+                min_width=10,
+                visible=len(pairs) > 1 or HIDDEN,
+            )
+            if note:
+                plain("models-note", note)
+
+    def pair(self, key: object) -> Pair:
+        """The pair of this key, or the first."""
+        return next((pair for pair in self.pairs if pair.key == key), self.pairs[0])
+
+    def without_tasks(self) -> Pair | None:
+        """The first pair that answers any question."""
+        return next((pair for pair in self.pairs if not pair.tasks), None)
+
+    def with_tasks(self) -> Pair | None:
+        """The first pair whose examples are problems with known answers."""
+        return next((pair for pair in self.pairs if pair.tasks), None)
+
+
+def shown(pair: Pair) -> list[dict[str, Any]]:
+    """Updates that show or hide the questions, the problems, their chooser and the score board, as fits this pair."""
+    return [gr.update(visible=HIDDEN if pair.tasks else True), *[gr.update(visible=pair.tasks or HIDDEN)] * 3]
+
+
+def prompts(pair: Pair) -> list[str]:
+    """The prompts of the buttons for a pair; the page starts with the first."""
+    if pair.tasks:
+        return [problems.find(task, seed).prompt for _, task, seed in problems.EXAMPLES]
+    return [prompt for _, prompt in problems.QUESTIONS]

@@ -1,22 +1,24 @@
 """Step through: a finished, loaded or shipped run, pass by pass. The browser draws it; Python checks what comes in.
 
-A question of the tab is an event; the answer is the component's value under the same ticket.
+A question of the tab is an event; the answer is the component's value under the same ticket. So is the wish for a link
+to a finished run of the session, which the server then saves, if it has a folder for that.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
 
 from app.runs import replay as replays
 from app.runs.run import MAX_BYTES, Run, RunFileError, read
-from app.runs.shared import SharedRuns
-from app.runs.shipped import shipped
+from app.runs.stored import SharedRuns, shipped
 from app.runs.what_if import page_document
 from app.tabs.parts import QUIET, drawn
+from mars.schema import as_json
+
+GONE = "The server no longer has this run. Run it again to share it."
 
 
 def keeper() -> gr.HTML:
@@ -33,8 +35,7 @@ def build(shared: SharedRuns | None = None) -> None:
     view = drawn("step", '<div class="step"></div>', elem_id="step", shipped=offers, largest=MAX_BYTES)
 
     def answered(event: gr.EventData) -> str:
-        text = json.dumps(answer(event._data, shared), separators=(",", ":"), ensure_ascii=False)
-        return text.replace("<", "\\u003c")  # so that nothing in it looks like a tag
+        return as_json(answer(event._data, shared))
 
     view.submit(answered, None, view, **QUIET)
 
@@ -52,7 +53,7 @@ def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]
         "read": lambda text: _run(read(text)),
         "shipped": lambda name: _run(shipped().get(name)),
         "shared": lambda name: _run(shared.find(name) if shared else None, _gone(shared)),
-        "replay": lambda text: {"page": replays.page(read(text), replays.Place.of(lane, number))},
+        "replay": lambda text: {"page": replays.page(read(text), lane, number)},
     }
     reply: dict[str, Any] = {"problem": "The page asked for something that does not exist. Reload it."}
     if isinstance(ask, str) and isinstance(text, str) and ask in asks:
@@ -69,3 +70,28 @@ def _run(run: Run | None, gone: str = "There is no such run; choose one of the l
 
 def _gone(shared: SharedRuns | None) -> str:
     return f"This run is not on the server. Saved runs are deleted{f' after {shared.days} days' if shared else ''}."
+
+
+def build_sharing(history: gr.State, shared: SharedRuns | None) -> None:
+    """The component that the browser asks, in the current Blocks; `history` are the finished runs of the session."""
+    days = shared.days if shared else 0
+    asker = drawn("sharing", '<div class="lens-keeper"></div>', elem_classes="lens-kept", days=days)
+
+    def share(runs: list[Run], event: gr.EventData) -> str:
+        return as_json(link(event._data, runs, shared))
+
+    asker.submit(share, history, asker, **QUIET)
+
+
+def link(question: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:
+    """The answer to {"ask": "share", "text": id of a run, "ticket": …}: its `name`, or a `problem`."""
+    found = question if isinstance(question, dict) else {}
+    ticket = found.get("ticket")
+    told: dict[str, Any] = {"ticket": ticket if isinstance(ticket, int) else None}
+    run = next((each for each in history if each.id == found.get("text")), None)
+    if shared is None or run is None:
+        return {**told, "problem": GONE if shared else "This server saves no runs."}
+    try:
+        return {**told, "name": shared.keep(run)}
+    except ValueError as error:
+        return {**told, "problem": str(error)}

@@ -10,12 +10,7 @@ def build() -> gr.themes.Base:
     fonts = gr.themes.utils.fonts
     base = gr.themes.Base(
         font=(fonts.LocalFont("IBM Plex Sans", weights=(400, 700)), "ui-sans-serif", "system-ui", "sans-serif"),
-        font_mono=(
-            fonts.LocalFont("IBM Plex Mono", weights=(400, 700)),
-            "ui-monospace",
-            "Consolas",
-            "monospace",
-        ),
+        font_mono=(fonts.LocalFont("IBM Plex Mono", weights=(400, 700)), "ui-monospace", "Consolas", "monospace"),
         text_size=gr.themes.sizes.text_md,
         radius_size=gr.themes.sizes.radius_md,
         spacing_size=gr.themes.sizes.spacing_md,

@@ -1,32 +1,73 @@
-"""Trade-offs: the measured runs as figures; the browser draws them, Python selects the runs and answers.
+"""Trade-offs: the measured runs as figures, and visitors who come while you watch. The browser draws both.
 
-A question of the tab is an event; the answers are the component's value under the ticket of the question.
+Python selects the runs and answers. A question of the figures is an event; the answers are the component's value under
+the ticket of the question.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
 
 import gradio as gr
 
-from app.browser import scripts
+from app.browser import bundle
 from app.compare.runner import Runner
+from app.models.pairs import Pair
 from app.tabs.parts import QUIET, drawn
+from app.tabs.question import prompts
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
+from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
+from mars.schema import checked
+
+# The next question may come before Gradio has closed the books on the one before; a change of the rate comes while the
+# visitors' run goes on.
+_AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "multiple", **QUIET}
 
 
 def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) -> None:
-    """Lay out the tab inside `page`; the runs are those of `assets/runs` unless others are given.
-
-    Its first figure is drawn in the background once a browser has the page.
-    """
+    """Lay out the tab inside `page`, for the runs of `assets/runs` or others; its first figure is drawn in advance."""
     handler = RequestHandler(run_cache or RunCache(), runner)
-    view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=scripts.plotly())
+    view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=bundle.plotly())
 
     def answer(event: gr.EventData, request: gr.Request) -> Iterator[str]:
         yield from handler.answer(event._data, str(request.session_hash))
 
     page.load(handler.warm, **QUIET)
-    # The next question may come before Gradio has closed the books on the one before.
-    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
+    view.submit(answer, None, view, **_AT_ONCE)
+
+
+def build_visitors(runner: Runner, pair: Pair) -> None:
+    """Lay out the section inside the current Blocks; the visitors put the examples of `pair` to its MARS checkpoint."""
+    visitors = Visitors(runner, pair.mars, prompts(pair))
+    rates = {"least": LEAST, "most": MOST, "usual": USUAL}
+    template = '<section class="visitors"></section>'
+    view = drawn("visitors", template, elem_id="visitors", rates=rates, model=pair.mars)
+
+    def answer(event: gr.EventData, request: gr.Request) -> Iterator[Any]:
+        yield from handle(visitors, event._data, str(request.session_hash))
+
+    view.submit(answer, None, view, **_AT_ONCE)
+
+
+def handle(visitors: Visitors, message: object, session: str) -> Iterator[Any]:
+    """Values of the view for a question of the page: {"ask": "start", "turn" or "stop", "rate": visitors a second}."""
+    found = message if isinstance(message, dict) else {}
+    try:
+        rate = checked(Rate, found.get("rate", USUAL), "The number of visitors")
+    except ValueError as error:
+        yield json.dumps({"run": uuid4().hex, "state": "failed", "sentence": f"{error}.", "lanes": {}})
+        return
+    if found.get("ask") == "start":
+        identity = uuid4().hex
+        for now in visitors.run(session, identity, rate):
+            yield json.dumps(now)
+        return
+    if found.get("ask") == "turn":
+        visitors.set_rate(session, rate)
+    elif found.get("ask") == "stop":
+        visitors.stop(session)
+    yield gr.skip()

@@ -14,14 +14,13 @@ from plotly.io.json import to_json_plotly
 
 from analysis.figures import template
 from analysis.figures.catalogue import UNDER_LOAD
+from analysis.figures.under_load import NAME as LOAD
 from app.compare.runner import Runner
 from app.models.sentences import error_sentence, failure
 from app.tradeoffs import drawing, tables, under_load
-from app.tradeoffs.again import rewrite
-from app.tradeoffs.card import card
+from app.tradeoffs.card import card, entry_of, rewrite, samples
 from app.tradeoffs.catalogue import AXES, FIGURES
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.samples import entry_of, samples
 from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
 from mars.schema import STRICT, bounds, checked
 
@@ -75,10 +74,7 @@ class RequestHandler:
         }
 
     def answer(self, question: object, session: str) -> Iterator[str]:
-        """Yield JSON with the ticket of the question: sentences under `progress`, and last the answer.
-
-        The answer has what was asked for, or the reason why not under `problem`.
-        """
+        """Yield JSON with the question's ticket: sentences under `progress`, last the answer or the `problem`."""
         found = question if isinstance(question, dict) else {}
         ticket = found.get("ticket")
         ticket = ticket if isinstance(ticket, int) and not isinstance(ticket, bool) else None
@@ -107,7 +103,7 @@ class RequestHandler:
             "shown": shown,
             "figures": [
                 *({"value": figure.name, "label": figure.label} for figure in FIGURES.values()),
-                {"value": under_load.NAME, "label": UNDER_LOAD.title},
+                {"value": LOAD, "label": UNDER_LOAD.title},
             ],
             "points": {"value": POINTS, "least": FEWEST_POINTS, "most": MOST_POINTS},
             "templates": {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")},
@@ -139,7 +135,7 @@ class RequestHandler:
     def _drawn(self, view: View) -> Told:
         """The view, drawn once while the runs stay as they are."""
         store = self._run_cache.store()
-        if view.figure == under_load.NAME:
+        if view.figure == LOAD:
             return {**under_load.draw(store.loads, view), "stale": self._run_cache.stale()}
         shown: Told = store.remembered(("view", repr(view)), partial(drawing.draw, self._run_cache, view))
         return {**shown, "stale": self._run_cache.stale()}
@@ -147,7 +143,7 @@ class RequestHandler:
     def _csv(self, about: Any, _session: str) -> Iterator[Told]:
         view = _view_of(about)
         yield from self._ready(view)
-        if view.figure == under_load.NAME:
+        if view.figure == LOAD:
             yield {"text": under_load.numbers(self._run_cache.store().loads, view), "name": "mars-lens-load.csv"}
             return
         picked = drawing.select(self._run_cache, view)
@@ -171,12 +167,12 @@ class RequestHandler:
 
     def _ready(self, view: View) -> Iterator[Told]:
         yield from _on_the_way(self._run_cache.opened())
-        if view.figure != under_load.NAME:
+        if view.figure != LOAD:
             yield from _on_the_way(self._run_cache.opened(drawing.tasks_of(self._run_cache, view)))
 
 
 def _view_of(about: Any) -> View:
-    return View.of(about, [*FIGURES, under_load.NAME], AXES)
+    return View.of(about, [*FIGURES, LOAD], AXES)
 
 
 def _on_the_way(sentences: Iterator[str]) -> Iterator[Told]:

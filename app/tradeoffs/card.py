@@ -1,10 +1,14 @@
-"""The card of a mark: its setting, its measured values, its provenance, and the actions on it."""
+"""The card of a mark: the run's setting, measured values and provenance, its texts, and the actions on it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 
@@ -20,13 +24,32 @@ from analysis.figures.words import (
     task_words,
     threshold_words,
 )
+from analysis.runs import RunStore
+from analysis.runs.schema import is_judged
+from app.compare import problems
+from app.compare.generation import Answer, GenerateRequest, generate
+from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
+from app.compare.runner import Runner
+from app.runs.what_if import page_document
 from app.tradeoffs.run_cache import Store
-from app.tradeoffs.samples import NO_SUCH_RUN, Entry, entry_of
-from app.tradeoffs.weights import named
 from mars import decoders
-from mars.config import DEFAULTS, METHOD_FIELDS
-from mars.tasks import TASKS
+from mars.checkpoint.sources import weights_digest
+from mars.config import DEFAULTS, METHOD_FIELDS, DecodingSettings
+from mars.schema import StrictDict
+from mars.tasks import TASKS, Problem, numbered
 
+PAGE = 6
+NO_SUCH_RUN = "There is no such run any more: reload the runs."
+Entry = Mapping[str, Any]
+MOST_BYTES = 4 * 2**30
+"""Weights beyond this size are not read to compare them; their name has to do."""
+BUSY = "Compare is writing in this page; wait for its end, or press Stop there."
+SAME = "Written again here: the same text as in the measured run."
+OTHER = (
+    "Written again here. The text differs from the measured run, which used other hardware, another number format, "
+    "another version or a longer limit."
+)
+STOPPED = "Writing was stopped before the end."
 NO_ROWS = (
     f"Published ({SOURCE}): only this number is known. It has no interval, no texts, and was measured on other models "
     "and tasks."
@@ -51,11 +74,7 @@ _PROVENANCE = (
 
 
 def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]) -> dict[str, Any]:
-    """The card of the run with this id; `sources` are the checkpoints of the app by name.
-
-    Raises:
-        ValueError: there is no such run.
-    """
+    """The card of the run with this id, or ValueError; `sources` are the checkpoints of the app by name."""
     found = table[table["id"] == run]
     if found.empty:
         raise ValueError(NO_SUCH_RUN)
@@ -174,3 +193,155 @@ def _plain(value: Any) -> Any:
     """A cell of a table for JSON; a float that is a whole number becomes an int, undoing pandas' conversion."""
     value = value.item() if hasattr(value, "item") else value
     return int(value) if isinstance(value, float) and value == int(value) and value != 0 else value
+
+
+class Sample(StrictDict):
+    """One problem of a run and the text written; `right` is None if nobody judged it."""
+
+    task: str
+    family: str
+    number: int
+    prompt: str
+    answer: str
+    text: str
+    right: bool | None
+    tokens: int
+    passes: int
+    cut: bool
+
+
+class Samples(StrictDict):
+    """A few of the `total` problems that match the question."""
+
+    total: int
+    samples: list[Sample]
+
+
+def entry_of(runs: RunStore, run: str) -> Entry:
+    """The entry of the run with this id; ValueError if there is no such run."""
+    found = next((entry for entry in runs.entries if entry["id"] == run), None)
+    if found is None:
+        raise ValueError(NO_SUCH_RUN)
+    return found
+
+
+def problem_of(entry: Entry, task: str, number: int) -> Problem | None:
+    """The problem itself; None for a benchmark or an unknown family, whose problems this app cannot make."""
+    if entry.get("harness") or task not in TASKS:
+        return None
+    return numbered(task, entry["seed"], number)
+
+
+def samples(runs: RunStore, entry: Entry, *, task: str = "", right: bool | None = None, first: int = 0) -> Samples:
+    """A few problems from number `first` on, the families in turn; optionally of one family, or only right or wrong.
+
+    `total` is how many match; where nobody judged, `right` is None and all are shown.
+    """
+    rows = runs.rows(entry["id"])
+    if task:
+        rows = rows[rows["task"] == task]
+    if right is not None and is_judged(entry):
+        rows = rows[rows["correct"] == right]
+    order = rows.assign(turn=rows.groupby("task").cumcount(), place=rows["task"].map(list(entry["tasks"]).index))
+    shown = order.sort_values(["turn", "place"]).iloc[first : first + PAGE]
+    return {"total": len(rows), "samples": [_sample(entry, row) for row in shown.to_dict("records")]}
+
+
+def row_of(runs: RunStore, entry: Entry, task: str, number: int) -> dict[str, Any]:
+    """The row of one problem; ValueError if the run has no such problem."""
+    rows: pd.DataFrame = runs.rows(entry["id"])
+    found = rows[(rows["task"] == task) & (rows["number"] == number)]
+    if found.empty:
+        raise ValueError("The run has no such problem.")
+    return dict(found.iloc[0])
+
+
+def _sample(entry: Entry, row: Mapping[str, Any]) -> Sample:
+    problem = problem_of(entry, row["task"], row["number"])
+    return {
+        "task": row["task"],
+        "family": task_words(row["task"]),
+        "number": int(row["number"]),
+        "prompt": problem.prompt if problem else "",
+        "answer": problems.known_answer(problem) if problem else "",
+        "text": row["text"],
+        "right": bool(row["correct"]) if is_judged(entry) else None,
+        "tokens": int(row["tokens"]),
+        "passes": int(row["passes"]),
+        "cut": row["finish_reason"] == "length",
+    }
+
+
+def named(model: Mapping[str, Any] | None, sources: Mapping[str, str]) -> str | None:
+    """The name of the checkpoint with the weights of `model` (docs/runs.md); None if the app has none.
+
+    Weights in a folder are compared by fingerprint; those on the Hub and very large ones by name.
+    """
+    if model is None:
+        return None
+    known = {name: fingerprint(source) for name, source in sources.items()}
+    found = (name for name, digest in known.items() if digest == model["fingerprint"])
+    alike = (name for name, digest in known.items() if digest is None and _called(name, sources[name], model["name"]))
+    return next(found, None) or next(alike, None)
+
+
+def fingerprint(source: str) -> str | None:
+    """The `fingerprint` of a model, as in the run store; None if its weights are not read."""
+    files = sorted(Path(source).expanduser().glob("*.safetensors"))
+    stats = [file.stat() for file in files]
+    if not files or sum(stat.st_size for stat in stats) > MOST_BYTES:
+        return None
+    return _digest(tuple((file, stat.st_mtime_ns) for file, stat in zip(files, stats, strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _digest(files: tuple[tuple[Path, int], ...]) -> str:
+    return weights_digest(file for file, _ in files)
+
+
+def _called(name: str, source: str, wanted: str) -> bool:
+    return wanted in (name, source) or Path(source).name == wanted.rsplit("/", 1)[-1]
+
+
+def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, number: int) -> Iterator[dict[str, Any]]:
+    """Yield sentences under `progress`, last the document of the `run` for Step through; ValueError if it cannot be."""
+    entry = entry_of(store.runs, run)
+    stored, problem = row_of(store.runs, entry, task, number), problem_of(entry, task, number)
+    checkpoint, draft = (named(entry[part], runner.models.sources) for part in ("model", "draft"))
+    lacking = why_not(entry, checkpoint, draft)
+    if lacking or problem is None or checkpoint is None:
+        raise ValueError(lacking or "The app does not have this problem.")
+    if runner.sessions.running(session):
+        raise ValueError(BUSY)
+    wanted = GenerateRequest(
+        prompt=runner.limits.check_prompt(problem.prompt),
+        checkpoint=checkpoint,
+        decoder=entry["decoder"],
+        settings=settings_of(entry, runner.limits.new_tokens),
+        draft=draft,
+        own_block_size=True,
+        trace=True,
+    )
+
+    def finish(lane: Lane) -> Answer:
+        if lane.finish_reason == "cancelled":
+            raise ValueError(STOPPED)
+        lane.key, lane.title, lane.right = "a", "Written again", problems.is_right(problem, lane.text)
+        note = SAME if lane.text == stored["text"] else OTHER
+        run = keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note)
+        return {"run": page_document(run)}
+
+    for answer in generate(runner, session, wanted, finish=finish):
+        if "run" in answer:
+            yield answer
+        else:
+            tokens = answer.get("counts", {}).get("tokens", 0)
+            yield {"progress": f"Writing: {tokens} tokens so far …" if tokens else answer["sentence"]}
+
+
+def settings_of(entry: Entry, most_tokens: int) -> DecodingSettings:
+    """The settings of the run, with the alternatives that Step through shows, and within the app's limit of length."""
+    known = {each.name for each in fields(DecodingSettings)}
+    given = {name: value for name, value in entry["settings"].items() if name in known}
+    given |= {"alternatives": MOST_ALTERNATIVES, "max_new_tokens": min(given["max_new_tokens"], most_tokens)}
+    return DecodingSettings(**{"threshold": None, **given})

@@ -1,9 +1,15 @@
-"""The figures of Trade-offs: the runs each needs, its first selection, and the functions that draw it."""
+"""The figures of Trade-offs: the runs each needs, and the sweep that makes them; its first selection; what it draws.
+
+A figure called NAME is drawn by `NAME` of `analysis.figures`, from the numbers of `NAME_points`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,15 +18,63 @@ from analysis import figures
 from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.figures.words import PUBLISHED
 from analysis.runs import RunStore
-from app.tradeoffs import sweeps
-from app.tradeoffs.filters import Chosen
-from app.tradeoffs.sweeps import Need
 from app.tradeoffs.together import PER_FORWARD
+from app.tradeoffs.view import Chosen
 
 PER_SECOND, SPEEDUP = "tokens_per_second", "speedup"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 MOST_BARS = 8
 _USUAL_THRESHOLD = 0.95
+PLANS = Path(__file__).parents[2] / "analysis" / "plans"
+Group = Mapping[str, Any]
+"""A group of a plan: the settings of its runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """The runs that a figure is drawn from: in words, and as a test whether a group of a plan makes them."""
+
+    words: str
+    made_by: Callable[[Group], bool]
+
+
+def advice(need: Need, folder: Path = PLANS) -> str:
+    """A sentence with the command that makes these runs."""
+    plans = [path for path in sorted(folder.glob("*.toml")) if any(need.made_by(group) for group in _groups(path))]
+    if not plans:
+        return f"No plan in analysis/plans makes {need.words}; docs/runs.md says how to write one."
+    plans.sort(key=lambda path: path.stem == "smoke")  # a quick look, not evidence
+    return f"This makes {need.words}: python -m analysis sweep analysis/plans/{plans[0].name}"
+
+
+def _groups(path: Path) -> Iterator[Group]:
+    """The groups of a plan with its defaults filled in; none if the file is no plan."""
+    try:
+        plan = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    tables = plan.pop("group", [])
+    yield from ({**plan, **table} for table in tables if isinstance(table, dict))
+
+
+def _many(group: Group, key: str) -> list[Any]:
+    value = group.get(key, [])
+    return value if isinstance(value, list) else [value]
+
+
+def has(key: str, *values: Any) -> Callable[[Group], bool]:
+    """A test whether a group has `key`, with one of `values` if any are given."""
+    return lambda group: any(not values or value in values for value in _many(group, key))
+
+
+def at_least(key: str, count: int) -> Callable[[Group], bool]:
+    """A test whether a group has at least so many values of `key`."""
+    return lambda group: len(_many(group, key)) >= count
+
+
+def both(*tests: Callable[[Group], bool]) -> Callable[[Group], bool]:
+    """A test whether a group passes all these tests."""
+    return lambda group: all(test(group) for test in tests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,58 +90,6 @@ class Scene:
 def everything(_: pd.DataFrame) -> Chosen:
     """No filter."""
     return {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure. `axes` are the measures that it can be drawn against; empty if there is no choice.
-
-    `x` is the measure along the axis of a figure without that choice, None if it is no speed. `rests_on` is the measure
-    that a run must have to be drawn. With `layer` it can show published numbers, with `by_family` it has a panel for
-    each family of problems, with `together` it compares the runs of one set only, and shows a handful of series.
-    `start` gives the first selection from the table of all rows that could be drawn.
-    """
-
-    name: str
-    need: Need
-    points: Callable[[Scene], pd.DataFrame]
-    draw: Callable[[Scene], go.Figure]
-    start: Callable[[pd.DataFrame], Chosen] = everything
-    axes: tuple[str, ...] = ()
-    x: str | None = None
-    rests_on: str | None = None
-    layer: bool = False
-    by_family: bool = False
-    together: bool = False
-    note: str = ""
-
-    @property
-    def label(self) -> str:
-        """Its title."""
-        return DESCRIPTIONS[self.name].title
-
-    @property
-    def caption(self) -> str:
-        """The question it answers and how to read it."""
-        return DESCRIPTIONS[self.name].caption(self.note)
-
-    def needs(self, against: str) -> Need:
-        """The runs that it needs, drawn against this measure."""
-        return TIMED if self.axes and against != PER_FORWARD else self.need
-
-
-RUNS = Need(words="runs of every decoder", made_by=sweeps.has("decoders"))
-TIMED = Need(words="timed runs", made_by=sweeps.has("timed", True))
-_ABLATION = Need(
-    words="runs of models trained with and without the SFT loss",
-    made_by=sweeps.both(sweeps.has("decoders", "sliding_window"), sweeps.at_least("checkpoints", 4)),
-)
-_SCORES = Need(words="runs with other scores", made_by=sweeps.has("scores", "margin", "entropy"))
-_CACHING = Need(
-    words="timed runs of block_cached",
-    made_by=sweeps.both(sweeps.has("timed", True), sweeps.has("decoders", "block_cached")),
-)
-_PROPOSALS = Need(words="runs that keep their mask proposals", made_by=sweeps.has("proposals", True))
 
 
 def usual(table: pd.DataFrame) -> Chosen:
@@ -107,80 +109,95 @@ def handful(table: pd.DataFrame) -> pd.DataFrame:
     return nearest.drop(columns="far").head(MOST_BARS) if len(ours) > MOST_BARS else ours
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure, which `takes` these parts of a scene; with `few` it draws a handful of the runs.
+
+    `axes` are the measures that it can be drawn against; empty if there is no choice. `x` is the measure along the
+    axis of a figure without that choice, None if it is no speed. `rests_on` is the measure that a run must have to
+    be drawn. With `layer` it can show published numbers, with `by_family` it has a panel for each family of
+    problems, with `together` it compares the runs of one set only, and shows a handful of series. `start` gives the
+    first selection from the table of all rows that could be drawn.
+    """
+
+    name: str
+    need: Need
+    takes: tuple[str, ...] = ("table",)
+    few: bool = False
+    start: Callable[[pd.DataFrame], Chosen] = everything
+    axes: tuple[str, ...] = ()
+    x: str | None = None
+    rests_on: str | None = None
+    layer: bool = False
+    by_family: bool = False
+    together: bool = False
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its title."""
+        return DESCRIPTIONS[self.name].title
+
+    @property
+    def caption(self) -> str:
+        """The question it answers and how to read it."""
+        return DESCRIPTIONS[self.name].caption(self.note)
+
+    def points(self, scene: Scene) -> pd.DataFrame:
+        """The numbers that it draws, one row a mark."""
+        found: pd.DataFrame = getattr(figures, f"{self.name}_points")(**self._taken(scene))
+        return found
+
+    def draw(self, scene: Scene) -> go.Figure:
+        """The figure itself."""
+        found: go.Figure = getattr(figures, self.name)(**self._taken(scene))
+        return found
+
+    def _taken(self, scene: Scene) -> dict[str, Any]:
+        taken = {name: getattr(scene, name) for name in self.takes}
+        return taken | {"table": handful(scene.table)} if self.few else taken
+
+    def needs(self, against: str) -> Need:
+        """The runs that it needs, drawn against this measure."""
+        return TIMED if self.axes and against != PER_FORWARD else self.need
+
+
+RUNS = Need(words="runs of every decoder", made_by=has("decoders"))
+TIMED = Need(words="timed runs", made_by=has("timed", True))
+_ABLATION = Need(
+    words="runs of models trained with and without the SFT loss",
+    made_by=both(has("decoders", "sliding_window"), at_least("checkpoints", 4)),
+)
+_SCORES = Need(words="runs with other scores", made_by=has("scores", "margin", "entropy"))
+_CACHING = Need(words="timed runs of block_cached", made_by=both(has("timed", True), has("decoders", "block_cached")))
+_PROPOSALS = Need(words="runs that keep their mask proposals", made_by=has("proposals", True))
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
         Figure(
             name="frontier",
+            takes=("table", "against"),
             note="Rings mark settings that no other beats; the star is the answer above.",
             need=RUNS,
             axes=tuple(AXES),
             layer=True,
             together=True,
-            points=lambda scene: figures.frontier_points(scene.table, against=scene.against),
-            draw=lambda scene: figures.frontier(scene.table, against=scene.against),
         ),
-        Figure(
-            name="families",
-            need=RUNS,
-            axes=tuple(AXES),
-            by_family=True,
-            together=True,
-            points=lambda scene: figures.families_points(scene.table, against=scene.against),
-            draw=lambda scene: figures.families(scene.table, against=scene.against),
-        ),
-        Figure(
-            name="equal_accuracy",
-            need=RUNS,
-            axes=tuple(AXES),
-            together=True,
-            points=lambda scene: figures.equal_accuracy_points(scene.table, points=scene.points, against=scene.against),
-            draw=lambda scene: figures.equal_accuracy(scene.table, points=scene.points, against=scene.against),
-        ),
-        Figure(
-            name="efficiency",
-            need=TIMED,
-            x=PER_FORWARD,
-            rests_on=SPEEDUP,
-            together=True,
-            points=lambda scene: figures.efficiency_points(scene.table),
-            draw=lambda scene: figures.efficiency(scene.table),
-        ),
+        Figure(name="families", takes=("table", "against"), need=RUNS, axes=tuple(AXES), by_family=True, together=True),
+        Figure(name="equal_accuracy", takes=("table", "points", "against"), need=RUNS, axes=tuple(AXES), together=True),
+        Figure(name="efficiency", need=TIMED, x=PER_FORWARD, rests_on=SPEEDUP, together=True),
         Figure(
             name="acceptance",
+            takes=("runs", "table"),
+            few=True,
             note=f"At most {MOST_BARS} runs are drawn, those with τ nearest to {_USUAL_THRESHOLD}: filter for others.",
             need=RUNS,
             start=usual,
-            points=lambda scene: figures.acceptance_points(scene.runs, handful(scene.table)),
-            draw=lambda scene: figures.acceptance(scene.runs, handful(scene.table)),
         ),
-        Figure(
-            name="ablation",
-            need=_ABLATION,
-            layer=True,
-            points=lambda scene: figures.ablation_points(scene.table),
-            draw=lambda scene: figures.ablation(scene.table),
-        ),
-        Figure(
-            name="scores",
-            need=_SCORES,
-            x=PER_FORWARD,
-            points=lambda scene: figures.scores_points(scene.table),
-            draw=lambda scene: figures.scores(scene.table),
-        ),
-        Figure(
-            name="caching",
-            need=_CACHING,
-            rests_on=SPEEDUP,
-            layer=True,
-            points=lambda scene: figures.caching_points(scene.table),
-            draw=lambda scene: figures.caching(scene.table),
-        ),
-        Figure(
-            name="reliability",
-            need=_PROPOSALS,
-            points=lambda scene: figures.reliability_points(scene.runs, scene.table),
-            draw=lambda scene: figures.reliability(scene.runs, scene.table),
-        ),
+        Figure(name="ablation", need=_ABLATION, layer=True),
+        Figure(name="scores", need=_SCORES, x=PER_FORWARD),
+        Figure(name="caching", need=_CACHING, rests_on=SPEEDUP, layer=True),
+        Figure(name="reliability", takes=("runs", "table"), need=_PROPOSALS),
     )
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -11,13 +11,12 @@ import plotly.graph_objects as go
 from analysis.figures import POOLED
 from analysis.figures.words import PUBLISHED, SOURCE, task_words, threshold_words
 from analysis.runs import RunStore
-from app.tradeoffs import filters, sweeps, tables, together
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene
-from app.tradeoffs.filters import Chosen
+from app.tradeoffs import tables, together
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene, advice
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import PER_FORWARD, Together
-from app.tradeoffs.view import View
+from app.tradeoffs.view import Chosen, View, facets, known, options, through, words
 
 MEAN = "mean of six benchmarks"
 ALL = "all that is published"
@@ -39,7 +38,6 @@ class Selection:
     """
 
     figure: Figure
-    against: str
     task: str
     table: pd.DataFrame
     found: pd.DataFrame
@@ -65,10 +63,9 @@ def families(run_cache: RunCache) -> list[str]:
 
 def tasks_of(run_cache: RunCache, view: View) -> list[str]:
     """The families whose tables this view needs."""
-    known, figure = families(run_cache), FIGURES[view.figure]
-    if figure.by_family:
-        return [POOLED, *([view.task] if view.task in known else known)]
-    return [POOLED, view.task] if view.task in known else [POOLED]
+    if view.task in (every := families(run_cache)):
+        return [POOLED, view.task]
+    return [POOLED, *every] if FIGURES[view.figure].by_family else [POOLED]
 
 
 def select(run_cache: RunCache, view: View) -> Selection:
@@ -85,12 +82,12 @@ def select(run_cache: RunCache, view: View) -> Selection:
     batch = view.batch if view.batch in batches else next(iter(batches), 0)
     if batch:
         of_set = of_set[of_set["batch_size"] == batch]
-    found = filters.facets(of_set)
+    found = facets(of_set)
     drawable = pooled.loc[found.index]
     measured = drawable[drawable[figure.rests_on or against].notna()]
     start = figure.start(drawable if measured.empty else measured)
-    chosen = filters.known(found, start if view.chosen is None else view.chosen)
-    ids = set(pooled.loc[found.index[filters.through(found, chosen)], "id"])
+    chosen = known(found, start if view.chosen is None else view.chosen)
+    ids = set(pooled.loc[found.index[through(found, chosen)], "id"])
     task = view.task if view.task in tasks else POOLED
     shown = pd.concat([run_cache.table(name) for name in tasks[1:]]) if len(tasks) > 1 else drawable
     rows = shown[shown["id"].isin(ids)].reset_index(drop=True)
@@ -110,7 +107,6 @@ def select(run_cache: RunCache, view: View) -> Selection:
     table = pd.concat([rows, offered[layer]], ignore_index=True) if layer else rows
     return Selection(
         figure=figure,
-        against=against,
         task=task,
         table=pooled,
         found=found,
@@ -155,7 +151,8 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     _shorten(figure, picked.layer)
     if picked.figure.name == "frontier":
         _name_thresholds(figure, points)
-    chosen = picked.answer.chosen if picked.answer else None
+    answer = picked.answer
+    chosen = answer.chosen if answer else None
     if chosen and (not picked.figure.by_family or picked.task != POOLED):
         _mark(figure, chosen, view.points)
     drawn = figure.to_plotly_json()
@@ -165,26 +162,22 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
         "caption": picked.figure.caption,
         "empty": "" if len(points) else _why_empty(picked),
         "axes": [{"value": name, "label": AXES[name]} for name in picked.figure.axes],
-        "against": picked.against,
+        "against": picked.scene.against,
         "runs": {"value": picked.runs, "options": [{"value": each.name, "label": each.label} for each in picked.sets]},
         "batch": {"value": picked.batch, "options": list(picked.batches)},
         "more": _more(picked, view),
-        "filters": filters.options(picked.found, picked.chosen),
-        "words": filters.words(picked.chosen),
+        "filters": options(picked.found, picked.chosen),
+        "words": words(picked.chosen),
         "usual": view.chosen is None,
         "tasks": [{"value": name, "label": _task(name)} for name in (POOLED, *families(run_cache))],
         "task": picked.task,
         "layers": list(picked.layers),
         "layer": picked.layer,
         "summary": _summary(picked),
-        "answer": _answer(picked.answer),
+        "answer": answer and {"sentence": answer.sentence, "how": answer.how, "run": answer.chosen},
         "live": _live(picked, points),
         "table": tables.table(listed(picked, points), picked.figure.name),
     }
-
-
-def _answer(found: Finding | None) -> dict[str, Any] | None:
-    return None if found is None else {"sentence": found.sentence, "how": found.how, "run": found.chosen}
 
 
 def _more(picked: Selection, view: View) -> dict[str, Any] | None:
@@ -222,7 +215,21 @@ def _mark(figure: go.Figure, chosen: str, points: float) -> None:
     for trace in list(figure.data):
         ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
         if chosen in ids:
-            figure.add_trace(_star(trace, ids.index(chosen), points))
+            place = ids.index(chosen)
+            figure.add_scatter(
+                name=_PICKED.format(points=points),
+                legendgroup="operating point",
+                showlegend=True,
+                x=[trace.x[place]],
+                y=[trace.y[place]],
+                xaxis=trace.xaxis,
+                yaxis=trace.yaxis,
+                mode="markers+text",
+                text=[trace.name],
+                textposition="top center",
+                marker={"symbol": "star", "size": 20, "color": "#E69F00", "line": {"width": 1.5, "color": "#1d1a17"}},
+                hoverinfo="skip",
+            )
             return
 
 
@@ -231,26 +238,8 @@ def _shorten(figure: go.Figure, layer: str) -> None:
     for trace in figure.data:
         name = trace.name or ""
         if name.startswith(_THEIRS):
-            trace.name = (
-                name.replace(_THEIRS, "published: ").removesuffix(layer).removesuffix("<br>").removesuffix(" · ")
-            )
-
-
-def _star(trace: go.Scatter, place: int, points: float) -> go.Scatter:
-    return go.Scatter(
-        name=_PICKED.format(points=points),
-        legendgroup="operating point",
-        showlegend=True,
-        x=[trace.x[place]],
-        y=[trace.y[place]],
-        xaxis=trace.xaxis,
-        yaxis=trace.yaxis,
-        mode="markers+text",
-        text=[trace.name],
-        textposition="top center",
-        marker={"symbol": "star", "size": 20, "color": "#E69F00", "line": {"width": 1.5, "color": "#1d1a17"}},
-        hoverinfo="skip",
-    )
+            short = name.removeprefix(_THEIRS).removesuffix(layer).removesuffix("<br>").removesuffix(" · ")
+            trace.name = f"published: {short}"
 
 
 def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
@@ -265,13 +254,13 @@ def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
         panels = list(range(points["setting"].nunique()))
     elif figure.by_family:
         panels = list(range(points["task"].nunique()))
-    elif figure.name == "frontier" and picked.against == PER_FORWARD:
+    elif figure.name == "frontier" and picked.scene.against == PER_FORWARD:
         panels = [0]
     else:
         panels = [place for place, size in enumerate(sorted(points["batch_size"].dropna().unique())) if size == 1]
-    models = sorted(points["model"].dropna().unique()) if picked.against == PER_SECOND else None
+    models = sorted(points["model"].dropna().unique()) if picked.scene.against == PER_SECOND else None
     return {
-        "measure": picked.against,
+        "measure": picked.scene.against,
         "axes": [f"{place + 1}" if place else "" for place in panels],
         "models": models,
     }
@@ -280,13 +269,13 @@ def _live(picked: Selection, points: pd.DataFrame) -> dict[str, Any] | None:
 def _why_empty(picked: Selection) -> str:
     """The reason for an empty figure: a filter hides the runs, or a sweep must make them first."""
     ours = picked.table[picked.table["source"] != PUBLISHED]
-    everything = Scene(runs=picked.scene.runs, table=ours, against=picked.against, points=picked.scene.points)
-    need = picked.figure.needs(picked.against)
+    everything = replace(picked.scene, table=ours)
+    need = picked.figure.needs(picked.scene.against)
     if ours.empty:
-        return f"{NO_RUNS} {sweeps.advice(need)}"
+        return f"{NO_RUNS} {advice(need)}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
         return "The selection has no run that this figure can show; others have. Widen the filters."
-    return f"This figure can show none of the runs. {sweeps.advice(need)}"
+    return f"This figure can show none of the runs. {advice(need)}"
 
 
 def _summary(picked: Selection) -> str:
@@ -297,5 +286,5 @@ def _summary(picked: Selection) -> str:
 
 
 def _task(name: str) -> str:
-    words = task_words(name)
-    return words[:1].upper() + words[1:]
+    title = task_words(name)
+    return title[:1].upper() + title[1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log10
 
 import pandas as pd
@@ -10,13 +10,13 @@ import pandas as pd
 from analysis.figures.curves import Axes, drawable
 from analysis.figures.frontiers import height
 from analysis.figures.words import PUBLISHED, Row, missing
-from analysis.stats import Candidate, Interval, OperatingPoint, PairedDifference
-from analysis.stats.operating_points import chosen_among
+from analysis.stats.intervals import Interval
+from analysis.stats.operating_points import Candidate, OperatingPoint, chosen_among
+from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
 from app.tradeoffs.together import PER_FORWARD, problems_words, references
 from mars import decoders
 
-_NOTHING = float("nan")
 _ALIKE = 0.05
 """Speeds that differ by less than this share are told as the same; so are accuracies that differ by so many points."""
 _EXACT = [decoder.name for decoder in decoders.TABLE.values() if decoder.exact]
@@ -50,18 +50,14 @@ def finding(rows: pd.DataFrame, *, points: float, against: str) -> Finding:
         found = _judged(tried[tried["loss"].notna()], reference, points, against)
     else:
         found = _unjudged(tried, reference, against)
-    return Finding(
-        sentence=found.sentence,
-        how=f"{found.how} {_UNCOUNTED}" if drafted.any() else found.how,
-        chosen=found.chosen,
-    )
+    return replace(found, how=f"{found.how} {_UNCOUNTED}") if drafted.any() else found
 
 
 def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Finding:
     sure = tried["decoder"].isin(_EXACT) & (tried["same_text"] == 1)
     point = _point(tried[~sure], points, against)
     within = f"Within {_points(points)} of AR's accuracy"
-    where = "" if against == PER_FORWARD else f" at batch size {int(ar['batch_size'])}"
+    where = _where(ar, against)
     how = [_who(ar, against), _tried(len(tried), point, int(ar["n"]))]
     able = tried[sure | tried["id"].isin([point.chosen.name] if point.chosen else [])]
     if able.empty:
@@ -71,47 +67,46 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
             "the budget."
         )
         return Finding(sentence=sentence, how=" ".join(how))
-    row = able.sort_values([against, "id"], ascending=[False, True]).iloc[0].to_dict()
+    row = _best(able, against)
     if point.chosen is not None and row["id"] == point.chosen.name:
         loss = _loss(point.chosen, point.confidence)
     else:
         loss = f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
-    how.append(f"{called(row)} ({setting_words(row)}): {loss}.")
+    said = " ".join([*how, f"{called(row)} ({setting_words(row)}): {loss}."])
     if against == PER_FORWARD:
         sentence = (
             f"{within}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
             f"{ar[against]:.1f}; a pass may take longer than one of AR."
         )
-        return Finding(sentence=sentence, how=" ".join(how), chosen=str(row["id"]))
-    ratio = float(row["speedup"])
-    if ratio <= 1 + _ALIKE:
-        sentence = f"{within}, AR itself is the fastest{where}: the next, {called(row)}, has {_times(ratio)} its speed."
-        return Finding(sentence=sentence, how=" ".join(how))
-    sentence = (
-        f"{within}, the fastest{where} is {called(row)}: about {_rounded(row['tokens_per_second'])} tokens a second, "
-        f"{_times(ratio)} AR, on {problems_words(ar)}."
-    )
-    return Finding(sentence=sentence, how=" ".join(how), chosen=str(row["id"]))
+    elif row["speedup"] <= 1 + _ALIKE:
+        ratio = _times(row["speedup"])
+        sentence = f"{within}, AR itself is the fastest{where}: the next, {called(row)}, has {ratio} its speed."
+        return Finding(sentence=sentence, how=said)
+    else:
+        sentence = f"{within}, the fastest{where} is {called(row)}: {_speed(row, ar)}."
+    return Finding(sentence=sentence, how=said, chosen=str(row["id"]))
 
 
 def _unjudged(tried: pd.DataFrame, ar: Row, against: str) -> Finding:
     """The answer if nobody judged the runs: only texts equal to AR's are known to be as accurate as AR."""
-    same = tried[tried["same_text"] == 1].sort_values([against, "id"], ascending=[False, True])
+    same = tried[tried["same_text"] == 1]
     start = "These answers were not scored, so only AR's own text counts as no loss"
     how = f"{_who(ar, against)} {len(tried)} {_plural('setting', len(tried))} tried on {int(ar['n']):,} problems."
     if same.empty:
         return Finding(sentence=f"{start}; no setting here writes that text in every answer.", how=how)
-    row = same.iloc[0].to_dict()
+    row, where = _best(same, against), _where(ar, against)
     if against == PER_FORWARD:
         sentence = f"{start}: {called(row)} writes it with the most tokens per forward, {row[against]:.1f}."
-        return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
-    where, ratio = f" at batch size {int(ar['batch_size'])}", float(row["speedup"])
-    if ratio <= 1 + _ALIKE:
+    elif row["speedup"] <= 1 + _ALIKE:
         return Finding(sentence=f"{start}: AR itself writes it fastest{where}.", how=how)
-    speed = f"about {_rounded(row['tokens_per_second'])} tokens a second, {_times(ratio)} AR, on {problems_words(ar)}"
-    return Finding(
-        sentence=f"{start}: {called(row)} writes it fastest{where}, {speed}.", how=how, chosen=str(row["id"])
-    )
+    else:
+        sentence = f"{start}: {called(row)} writes it fastest{where}, {_speed(row, ar)}."
+    return Finding(sentence=sentence, how=how, chosen=str(row["id"]))
+
+
+def _best(rows: pd.DataFrame, against: str) -> Row:
+    best: Row = rows.sort_values([against, "id"], ascending=[False, True]).iloc[0].to_dict()
+    return best
 
 
 def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
@@ -120,8 +115,7 @@ def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
     for row in tried.to_dict("records"):
         interval = Interval(row[against], row[f"{against}_low"], row[f"{against}_high"])
         counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
-        loss = Interval(-row["loss"], -row["loss_high"], -row["loss_low"])
-        measured[str(row["id"])] = (interval, PairedDifference(**counts, points=loss, p_value=_NOTHING))
+        measured[str(row["id"])] = (interval, PairedDifference(**counts))
     return chosen_among(measured, points=points)
 
 
@@ -132,12 +126,21 @@ def _who(ar: Row, against: str) -> str:
     return f"AR is {ar['model']} at {speed}, measured in turn with the others on {ar['hardware']}."
 
 
+def _where(ar: Row, against: str) -> str:
+    return "" if against == PER_FORWARD else f" at batch size {int(ar['batch_size'])}"
+
+
+def _speed(row: Row, ar: Row) -> str:
+    tokens = _rounded(row["tokens_per_second"])
+    return f"about {tokens} tokens a second, {_times(row['speedup'])} AR, on {problems_words(ar)}"
+
+
 def _tried(count: int, point: OperatingPoint, problems: int) -> str:
     return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {point.confidence:.0%} confidence."
 
 
 def _loss(chosen: Candidate, confidence: float) -> str:
-    loss, at_most = -chosen.difference.points.value, chosen.loss_at_most
+    loss, at_most = -chosen.difference.score_interval().value, chosen.loss_at_most
     if abs(loss) < _ALIKE:
         measured = "as accurate as AR in this measurement"
     else:

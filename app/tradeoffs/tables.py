@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import copysign
 from typing import Any
@@ -35,7 +35,9 @@ class Column:
     key: Callable[[Row], float] | None = None
 
 
-def _number(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
+def number(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
+    """A measure with its interval, if it has one."""
+
     def words(row: Row) -> str:
         value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
         low, high = sorted(ends)
@@ -52,7 +54,8 @@ def _plain(label: str, name: str, form: str = "") -> Column:
     )
 
 
-def _text(label: str, name: str) -> Column:
+def text(label: str, name: str) -> Column:
+    """Text as it is."""
     return Column(label=label, words=lambda row: "" if missing(row.get(name)) else str(row[name]))
 
 
@@ -62,14 +65,14 @@ _SETTING = (
     Column(label="Threshold", words=threshold_words, key=lambda row: row["threshold"]),
 )
 _MEASURED = (
-    _number("Accuracy (%)", "accuracy", ".1f", 100.0),
-    _number("Tokens per forward", "tokens_per_forward"),
-    _number("Tokens a second", "tokens_per_second", ".0f"),
-    _number("Speed-up over AR (×)", "speedup"),
-    _number("Accuracy against AR (points)", "loss", "+.1f", -1.0),
+    number("Accuracy (%)", "accuracy", ".1f", 100.0),
+    number("Tokens per forward", "tokens_per_forward"),
+    number("Tokens a second", "tokens_per_second", ".0f"),
+    number("Speed-up over AR (×)", "speedup"),
+    number("Accuracy against AR (points)", "loss", "+.1f", -1.0),
     _plain("Batch size", "batch_size", ".0f"),
     _plain("n", "n", ",.0f"),
-    _text("Hardware", "hardware"),
+    text("Hardware", "hardware"),
     Column(label="Date", words=lambda row: "" if missing(row.get("date")) else str(row["date"])[:10]),
     Column(label="Source", words=lambda row: "published" if row["source"] == PUBLISHED else "measured"),
 )
@@ -89,31 +92,28 @@ _FURTHER: dict[str, tuple[Column, ...]] = {
     ),
 }
 _RELIABILITY = (
-    _text("Series", "series"),
+    text("Series", "series"),
     _plain("Masks read", "depth", ".0f"),
     _plain("Score from", "low", ".2g"),
     _plain("Score to", "high", ".2g"),
-    _number("Agrees (%)", "agreement", ".1f", 100.0),
+    number("Agrees (%)", "agreement", ".1f", 100.0),
     _plain("Proposals", "n", ",.0f"),
     _plain("Share of the depth", "share", ".1%"),
 )
 
 
 def table(points: pd.DataFrame, figure: str) -> dict[str, Any]:
-    """Columns and rows, without empty columns; a cell is its text, with its sort key if that differs.
-
-    Each row has the `id` of its run.
-    """
+    """The table of a figure, without empty columns."""
     columns = _RELIABILITY if figure == "reliability" else (*_SETTING, *_FURTHER.get(figure, ()), *_MEASURED)
-    records = points.head(MOST_ROWS).to_dict("records")
-    cells = {column.label: [_cell(column, row) for row in records] for column in columns}
-    kept = [column for column in columns if any(cell[0] for cell in cells[column.label])]
+    rows = points.head(MOST_ROWS).to_dict("records")
+    return laid_out([column for column in columns if any(map(column.words, rows))], rows)
+
+
+def laid_out(columns: Sequence[Column], rows: Sequence[Row]) -> dict[str, Any]:
+    """Columns and rows, each with the `id` of its run or none; a cell is its text, and its sort key if that differs."""
     return {
-        "columns": [{"label": column.label, "number": column.key is not None} for column in kept],
-        "rows": [
-            {"id": row["id"], "cells": [cells[column.label][place] for column in kept]}
-            for place, row in enumerate(records)
-        ],
+        "columns": [{"label": column.label, "number": column.key is not None} for column in columns],
+        "rows": [{"id": row.get("id", ""), "cells": [_cell(column, row) for column in columns]} for row in rows],
     }
 
 

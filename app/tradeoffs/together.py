@@ -43,12 +43,15 @@ def sets(table: pd.DataFrame, against: str) -> list[Together]:
         keys, ours = _SAME_PROBLEMS, ours.assign(baseline=ours["baseline"].fillna(ours["group"]))
     else:
         keys = _SAME_TURNS
-    grouped = ours.groupby(keys, sort=True, dropna=False)
-    groups = [(key, rows) for key, rows in grouped if _compares(rows, against)]
+    groups = [
+        (key, rows)
+        for key, rows in ours.groupby(keys, sort=True, dropna=False)
+        if len(references(rows, against)) and (rows["decoder"] != decoders.BASELINE).any()  # something to compare
+    ]
     groups.sort(key=lambda found: _rank(found[1]))
     labels = _labels([rows for _, rows in groups])
     return [
-        Together(name=_name(key), label=label, ids=frozenset(rows["id"]))
+        Together(name=hashlib.sha256(repr(key).encode()).hexdigest()[:8], label=label, ids=frozenset(rows["id"]))
         for (key, rows), label in zip(groups, labels, strict=True)
     ]
 
@@ -96,15 +99,6 @@ def _first(rows: pd.DataFrame, against: str, starred: str | None) -> pd.DataFram
 
 def _rank(rows: pd.DataFrame) -> tuple[bool, float, int]:
     return bool(rows["accuracy"].isna().all()), -float(rows["model.parameters"].max()), -len(rows)
-
-
-def _compares(rows: pd.DataFrame, against: str) -> bool:
-    """True if there is an AR run to compare with and a run of another decoder."""
-    return len(references(rows, against)) > 0 and bool((rows["decoder"] != decoders.BASELINE).any())
-
-
-def _name(key: tuple[object, ...]) -> str:
-    return hashlib.sha256(repr(key).encode()).hexdigest()[:8]
 
 
 def _label(rows: pd.DataFrame) -> str:

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
-
 from analysis.figures.catalogue import UNDER_LOAD
 from analysis.figures.style import empty
 from analysis.figures.under_load import NAME, POINTS, under_load, under_load_points
-from analysis.figures.words import interval_words
 from analysis.runs.loads import LoadTest
-from app.tradeoffs.tables import csv
+from app.tradeoffs.tables import csv, laid_out, number, text
 from app.tradeoffs.view import View
-
-__all__ = ["NAME", "NO_TEST", "chosen", "draw", "numbers"]
 
 NO_TEST = (
     "No load test is there yet. This makes one, on a machine that does nothing else: "
     "python -m tests.performance.arrivals --checkpoint SOURCE --save assets/runs"
 )
 _COLUMNS = (
-    ("Lane", "series", ""),
-    ("Arrivals", "load", ""),
-    ("Requests a second", "offered", ".2f"),
-    ("n", "requests", ".0f"),
-    ("Refused", "refused", ".0f"),
-    ("Goodput", "goodput", ".2f"),
-    ("Tokens a second", "tokens_per_second", ".1f"),
-    ("First token p50 (s)", "ttft_p50", ".3f"),
-    ("First token p99 (s)", "ttft_p99", ".3f"),
-    ("Further tokens p50 (s)", "tpot_p50", ".4f"),
-    ("Further tokens p99 (s)", "tpot_p99", ".4f"),
-    ("Wrong texts", "wrong", ".0f"),
-    ("Right", "right", ".0f"),
-    ("Judged", "judged", ".0f"),
-    ("Accuracy against AR (points)", POINTS, "+.1f"),
-    ("Pairs", "pairs", ".0f"),
+    text("Lane", "series"),
+    text("Arrivals", "load"),
+    number("Requests a second", "offered", ".2f"),
+    number("n", "requests", ".0f"),
+    number("Refused", "refused", ".0f"),
+    number("Goodput", "goodput", ".2f"),
+    number("Tokens a second", "tokens_per_second", ".1f"),
+    number("First token p50 (s)", "ttft_p50", ".3f"),
+    number("First token p99 (s)", "ttft_p99", ".3f"),
+    number("Further tokens p50 (s)", "tpot_p50", ".4f"),
+    number("Further tokens p99 (s)", "tpot_p99", ".4f"),
+    number("Wrong texts", "wrong", ".0f"),
+    number("Right", "right", ".0f"),
+    number("Judged", "judged", ".0f"),
+    number("Accuracy against AR (points)", POINTS, "+.1f"),
+    number("Pairs", "pairs", ".0f"),
 )
 
 
@@ -44,6 +39,7 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
     """As `app.tradeoffs.drawing.draw`; `view.runs` names the load test, by default the newest."""
     test = chosen(loads, view)
     figure = empty("No load test is there yet.", NAME) if test is None else under_load(test)
+    rows = under_load_points(test).sort_values(["rank", "offered"]).to_dict("records") if test else []
     drawn = figure.to_plotly_json()
     drawn["layout"].pop("template", None)
     return {
@@ -68,7 +64,7 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
         "summary": "",
         "answer": None,
         "live": None,
-        "table": _table(under_load_points(test)) if test else {"columns": [], "rows": []},
+        "table": laid_out(_COLUMNS if test else (), rows),
     }
 
 
@@ -98,20 +94,3 @@ def _caption(test: LoadTest) -> str:
         commit=(test.commit or "unknown")[:10],
         seed=test.seed,
     )
-
-
-def _table(points: pd.DataFrame) -> dict[str, Any]:
-    """Rows without a run, so that none opens a card."""
-    rows = points.sort_values(["rank", "offered"]).to_dict("records")
-    return {
-        "columns": [{"label": label, "number": bool(form)} for label, _, form in _COLUMNS],
-        "rows": [{"id": "", "cells": [_cell(row, name, form) for _, name, form in _COLUMNS]} for row in rows],
-    }
-
-
-def _cell(row: dict[str, Any], name: str, form: str) -> list[Any]:
-    """The words, with the interval of a value that has one, and what the column is sorted by."""
-    value, low, high = (row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
-    if not form:
-        return [str(value)]
-    return ["", None] if pd.isna(value) else [interval_words(value, low, high, form=form), float(value)]

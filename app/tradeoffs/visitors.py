@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from app.compare.runner import Runner
 from app.compare.starting import device_lock, prompt_ids
 from app.models.sentences import error_sentence, failure
-from app.scheduling.admission import BusyError
-from app.scheduling.sessions import LiveRun
+from app.scheduling import BusyError, LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.schema import StrictDict, between

@@ -6,6 +6,8 @@ A folder is in PEFT's LoRA format, with two files beside it:
     masks.safetensors                                 mask_embeddings [K, E]; with a head, head.up and head.down
     mars.json                                         the training record, which says what base it was trained on
 
+One of stage `sft` was trained without masks, to compare with: it is merged and has no masks.safetensors.
+
 A gated adapter acts at masks alone and is applied by the engine (mars/engine/adapter.py, whose shapes these are); a
 merged one becomes part of the weights, and the model a plain MARS checkpoint that every decoder runs.
 """
@@ -24,14 +26,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars.chat import MASK_TOKEN
 from mars.checkpoint.converted import known_fingerprint
-from mars.checkpoint.errors import CheckpointError, Progress
+from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
-from mars.checkpoint.weights import read_json, reason
+from mars.checkpoint.weights import AGAIN, read_json
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"
-MODES = ("gated", "merged")
+MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
+"""By stage."""
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
 # What PEFT's LoRA can do beyond A and B, with the value under which it does not.
 _PLAIN = {
@@ -56,21 +59,27 @@ def load_adapter(folder: str | Path) -> Adapter:
         CheckpointError: one sentence that names the file at fault and what to do.
     """
     folder = Path(folder).expanduser()
-    for file in (ADAPTER_CONFIG, WEIGHTS_FILE, MASKS_FILE, RECORD_FILE):
-        if not (folder / file).is_file():
-            raise CheckpointError(f"{folder / file} is missing: an adapter's folder needs it, so copy it there")
+    _check_there(folder, ADAPTER_CONFIG, WEIGHTS_FILE, RECORD_FILE)
     record = read_json(folder / RECORD_FILE)
-    if record.get("stage") != "adapter" or record.get("mode") not in MODES:
+    plain = record.get("stage") == "sft"
+    if not plain:
+        _check_there(folder, MASKS_FILE)
+    if record.get("mode") not in MODES.get(record.get("stage", ""), ()):
         found = f"stage {record.get('stage')!r} and mode {record.get('mode')!r}"
-        raise CheckpointError(
-            f"{folder / RECORD_FILE}: stage must be 'adapter' and mode {' or '.join(MODES)}, got {found}"
-        )
+        rule = "stage must be 'adapter' and mode gated or merged, or 'sft' and merged"
+        raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {found}")
     layers = _layers(folder / WEIGHTS_FILE, _scale(folder / ADAPTER_CONFIG))
-    masks, head = _masks(folder / MASKS_FILE)
+    masks, head = (torch.zeros(0, 0), None) if plain else _masks(folder / MASKS_FILE)
     adapter = Adapter(name=folder.resolve().name, layers=layers, mask_embeddings=masks, head=head, record=record)
     if adapter.candidates < 1:
         raise CheckpointError(f"{folder / RECORD_FILE}: candidates must be >= 1, got {adapter.candidates}")
     return adapter
+
+
+def _check_there(folder: Path, *files: str) -> None:
+    for file in files:
+        if not (folder / file).is_file():
+            raise CheckpointError(f"{folder / file} is missing: an adapter's folder needs it, so copy it there")
 
 
 def _scale(path: Path) -> float:
@@ -130,10 +139,8 @@ def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    try:
+    with failing(f"{path} is broken", AGAIN, SafetensorError, OSError):
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is broken ({reason(error)}): copy or download it again") from error
 
 
 def is_adapter(folder: Path) -> bool:
@@ -181,10 +188,8 @@ def _check_fingerprint(folder: Path, base: Path, source: str) -> None:
             f"{folder / RECORD_FILE}: base must have the fingerprint of the weights it was trained on, got {wanted!r}: "
             "train it again, or go on with --allow-other-base"
         )
-    try:
+    with failing(f"the weights in {base} cannot be read", "download them again", OSError, SafetensorError):
         found = known_fingerprint(base)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the weights in {base} cannot be read ({reason(error)}): download them again") from error
     if found != wanted:
         raise CheckpointError(
             f"the adapter {folder.name} was trained on weights with the fingerprint {wanted[:16]}, those of {source} "
@@ -193,13 +198,15 @@ def _check_fingerprint(folder: Path, base: Path, source: str) -> None:
 
 
 def merge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: Adapter) -> None:
-    """Add the adapter to the weights of a model, float32, and its mask embedding to the vocabulary as `<|mask|>`.
+    """Add the adapter to the weights of a model, float32, and its mask embedding, if any, to the vocabulary.
+
+    The mask becomes the token `<|mask|>`.
 
     Raises:
         CheckpointError: one sentence: the adapter does not fit this model, or has more masks than a vocabulary takes.
     """
     size = model.config.hidden_size
-    if adapter.mask_embeddings.shape != (1, size):
+    if adapter.fills_masks and adapter.mask_embeddings.shape != (1, size):
         raise CheckpointError(
             f"the merged adapter {adapter.name} must have mask_embeddings [1, {size}], for the vocabulary takes one "
             f"mask, got {list(adapter.mask_embeddings.shape)}"
@@ -214,7 +221,8 @@ def merge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: A
                 if change_OI.shape != weight_OI.shape:
                     raise _misfit(adapter, f"it changes {name} as {list(change_OI.shape)}, not {list(weight_OI.shape)}")
                 weight_OI.add_(change_OI, alpha=pair.scale)
-        _add_mask(model, tokenizer, adapter.mask_embeddings[0].float())
+        if adapter.fills_masks:
+            _add_mask(model, tokenizer, adapter.mask_embeddings[0].float())
 
 
 def _misfit(adapter: Adapter, why: str) -> CheckpointError:

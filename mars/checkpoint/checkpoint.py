@@ -185,7 +185,7 @@ def _load_adapted(
     if not adapter.gated:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
-        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN]
+        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN] if adapter.fills_masks else None
         known |= {"mask_token_id": mask_token_id}
         model = model.to(place, _held(kind))
     else:
@@ -302,15 +302,10 @@ def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
 
 
 def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, frozenset[int]]:
-    """The special tokens that an engine needs to know: those that end a turn, and the others."""
-    stops = _stop_token_ids(folder, tokenizer)
-    return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
-
-
-def _stop_token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every token that ends a turn according to the model's files or the tokenizer."""
+    """The special tokens for an engine: those that end a turn by the model's files or the tokenizer, and the others."""
     found: set[int | None] = {tokenizer.eos_token_id, tokenizer.get_vocab().get(TURN_END)}
     for file in ("config.json", "generation_config.json"):
-        stops = read_json(folder / file).get("eos_token_id") if (folder / file).is_file() else None
-        found.update(stops if isinstance(stops, list) else [stops])
-    return frozenset(stop for stop in found if stop is not None)
+        named = read_json(folder / file).get("eos_token_id") if (folder / file).is_file() else None
+        found.update(named if isinstance(named, list) else [named])
+    stops = frozenset(stop for stop in found if stop is not None)
+    return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}

@@ -3,6 +3,10 @@
 A folder is called by the hash of its file's content. It is made beside its place and renamed into it; its manifest,
 written last, holds the hash of every file and the fingerprint of the weights. A folder that does not match its manifest
 is converted again. One process at a time converts a file; others wait for it.
+
+Folders have plain bfloat16 weights: those of 4 or 8 bits are written out in full, which is the same model, larger.
+`transformers` reads the configuration and the tokenizer of Llama and Qwen2 files; its own reading of the weights, which
+reports no progress, is the slow twin.
 """
 
 from __future__ import annotations
@@ -13,21 +17,28 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import torch
 from filelock import FileLock, Timeout
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 
-from mars.checkpoint.errors import CheckpointError, Progress
-from mars.checkpoint.gguf_file import convert
-from mars.checkpoint.weights import Stamp, folder_fingerprint, stamp_of
+from mars.checkpoint.errors import CheckpointError, Progress, failing
+from mars.checkpoint.weights import AGAIN, MODELS, Stamp, folder_fingerprint, quiet, stamp_of
 
 CACHE_VARIABLE = "MARS_CACHE"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # to be raised when `convert` writes something else: folders of another format are made again
 _ONE_THREAD = threading.Lock()
+ARCHITECTURES = ("llama", "qwen2")
+_BROKEN = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, NotImplementedError)
+_READ, _WEIGHTS, _TOKENIZER = 0.25, 0.65, 0.85
+"""Shares of the work that are done when the file has been read, the weights have been converted, the tokenizer too."""
 
 _checked: dict[Path, Stamp] = {}
 
@@ -56,7 +67,7 @@ def converted(file: Path, name: str, progress: Progress | None = None) -> Path:
             if _is_whole(folder):
                 return folder
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(folder, name, tell):
+            with _lock(folder, name, tell):
                 if not _is_whole(folder):
                     _make(file, folder, digest, tell)
                 return folder
@@ -139,16 +150,132 @@ def _read(path: Path) -> dict[str, object] | None:
         return None
 
 
-@contextmanager
-def _locked(folder: Path, name: str, tell: Progress) -> Iterator[None]:
-    """No other process makes the folder in this context."""
+def _lock(folder: Path, name: str, tell: Progress) -> AbstractContextManager[object]:
+    """A context in which no other process makes the folder."""
     lock = FileLock(folder.with_name(f"{folder.name}.lock"))
     try:
-        lock.acquire(timeout=0)
+        return lock.acquire(timeout=0)
     except Timeout:
         tell(f"another process converts {name}", 0.0)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        return lock.acquire()
+
+
+def convert(file: Path, folder: Path, progress: Progress) -> None:
+    """Write the model of a GGUF file into a folder that is there and empty.
+
+    Raises:
+        CheckpointError: one sentence: no GGUF file of a Llama or Qwen2 model, or a broken one.
+        OSError: the folder cannot be written.
+    """
+    reader = _open(file)
+    _check_kind(file, reader)
+    progress(f"reading the configuration of {file.name}", _READ / 2)
+    config = _config(file)
+    with torch.device("meta"):
+        wanted = {name: weight.shape for name, weight in MODELS[config.model_type][1](config).state_dict().items()}
+    state = {}
+    for number, (name, weight) in enumerate(_weights(file, reader, config, _names(config, wanted))):
+        state[name] = weight
+        share = _READ + (_WEIGHTS - _READ) * number / len(reader.tensors)
+        progress(f"converting the weights of {file.name}", share)
+    if config.tie_word_embeddings:
+        wanted.pop("lm_head.weight", None)
+    _check_complete(file, state, wanted)
+    progress(f"reading the tokenizer of {file.name}", _WEIGHTS)
+    tokenizer = _tokenizer(file)
+    progress(f"saving {file.name}", _TOKENIZER)
+    config.architectures, config.dtype = [MODELS[config.model_type][1].__name__], torch.bfloat16
+    config.save_pretrained(folder)
+    GenerationConfig.from_model_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    progress(f"saved {file.name}", 1.0)
+
+
+def _open(file: Path) -> Any:
+    from gguf import GGUFReader  # late: few checkpoints are such files
+
+    with _whole(file):
+        return GGUFReader(file)
+
+
+def _check_kind(file: Path, reader: Any) -> None:
+    """Raise CheckpointError for a model that the folder could not hold as it is."""
+    field = reader.get_field("general.architecture")
+    architecture = field.contents() if field else None
+    if architecture not in ARCHITECTURES:
+        raise CheckpointError(
+            f"{file} holds a model of architecture {architecture!r}, only {' and '.join(ARCHITECTURES)} can be read: "
+            "take such a model"
+        )
+    scaling = reader.get_field(f"{architecture}.rope.scaling.type")
+    scaled = scaling is not None and scaling.contents() != "none"
+    if scaled or any(tensor.name == "rope_freqs.weight" for tensor in reader.tensors):
+        raise CheckpointError(
+            f"{file} scales its rotary positions, which a GGUF file does not say in full: take the safetensors of the "
+            "same model from the Hub"
+        )
+
+
+def _config(file: Path) -> PreTrainedConfig:
+    with _whole(file), quiet():
+        config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+    if config.model_type not in ARCHITECTURES:
+        raise CheckpointError(f"{file} holds a {config.model_type} model: take a Llama or Qwen2 model")
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config  # the weights are plain ones from here on
+    return config
+
+
+def _weights(
+    file: Path, reader: Any, config: PreTrainedConfig, names: dict[str, str]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Name and bfloat16 values of each weight, as `transformers` calls and orders them."""
+    from gguf import dequantize
+
+    for tensor in reader.tensors:
+        name = names.get(tensor.name)
+        if name is None:
+            raise CheckpointError(f"{file} has a weight {tensor.name} that no {config.model_type} model has")
+        with _whole(file):
+            weight = torch.tensor(dequantize(tensor.data, tensor.tensor_type))
+        if config.model_type == "llama" and ".attn_q." in tensor.name:
+            weight = _in_halves(weight, config.num_attention_heads)
+        elif config.model_type == "llama" and ".attn_k." in tensor.name:
+            weight = _in_halves(weight, config.num_key_value_heads)
+        yield name, weight.to(torch.bfloat16).contiguous()
+
+
+def _names(config: PreTrainedConfig, wanted: Iterable[str]) -> dict[str, str]:
+    """What `transformers` calls each weight of a GGUF file, of those that the model has."""
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+    architecture = next(number for number, name in MODEL_ARCH_NAMES.items() if name == config.model_type)
+    known = get_tensor_name_map(architecture, config.num_hidden_layers)
+    return {str(known.get_name(name, (".weight", ".bias"))): name for name in wanted}
+
+
+def _in_halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of each head in two halves, as `transformers` turns them; llama.cpp has the two of a pair side by side."""
+    size = weight.shape[0] // heads
+    return weight.view(heads, size // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
+
+
+def _check_complete(file: Path, state: dict[str, torch.Tensor], wanted: dict[str, torch.Size]) -> None:
+    wrong = sorted(name for name, shape in wanted.items() if name not in state or state[name].shape != shape)
+    wrong += sorted(state.keys() - wanted.keys())
+    if wrong:
+        raise CheckpointError(
+            f"{file} describes a model and has not its weights, {wrong[0]} is the first of {len(wrong)} wrong ones: "
+            "download it again"
+        )
+
+
+def _tokenizer(file: Path) -> Any:
+    what, fix = f"the tokenizer in {file} cannot be read", "take another file of this model"
+    with failing(what, fix, Exception), quiet():  # the tokenizers library raises no narrower kind
+        return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True)
+
+
+def _whole(file: Path) -> AbstractContextManager[None]:
+    return failing(f"{file} is no whole GGUF file", AGAIN, *_BROKEN)

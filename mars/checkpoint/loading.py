@@ -58,12 +58,7 @@ def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
     """
     from mars.decoding.pair import Pair
 
-    _check_vocabularies(target, draft)
-    return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))
-
-
-def _check_vocabularies(target: Checkpoint, draft: Checkpoint) -> None:
-    """Token ids pass between the two, so a token that both know has the same id in both."""
+    # Token ids pass between the two, so a token that both know has the same id in both.
     known = target.tokenizer.get_vocab()
     for token, number in draft.tokenizer.get_vocab().items():
         if known.get(token, number) != number:
@@ -71,3 +66,4 @@ def _check_vocabularies(target: Checkpoint, draft: Checkpoint) -> None:
                 f"the draft {draft.name} has another vocabulary than {target.name}: {token!r} is {number} in one and "
                 f"{known[token]} in the other; take a draft with the same tokenizer"
             )
+    return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))

@@ -30,7 +30,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from mars.checkpoint.errors import CheckpointError
+from mars.checkpoint.errors import CheckpointError, failing
 
 MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
@@ -39,6 +39,7 @@ MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
 }
 Stamp = tuple[tuple[str, int, int], ...]
 """Name, size and time of change of each file: while they stand, nothing needs to be read again."""
+AGAIN = "copy or download it again"
 _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 _models: weakref.WeakValueDictionary[object, PreTrainedModel] = weakref.WeakValueDictionary()
 _loading = threading.Lock()
@@ -46,12 +47,10 @@ _loading = threading.Lock()
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
-    try:
+    with failing(f"{path} cannot be read as JSON", AGAIN, OSError, ValueError):
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON ({reason(error)}): copy or download it again") from error
     if not isinstance(data, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, got {type(data).__name__}: copy or download it again")
+        raise CheckpointError(f"{path} must hold a JSON object, got {type(data).__name__}: {AGAIN}")
     return data
 
 
@@ -69,10 +68,9 @@ def read_config(folder: Path) -> tuple[str, PreTrainedConfig]:
             f"{path}: model_type must be one of {', '.join(MODELS)}, got {model_type!r}; use such a model"
         )
     foreign = ("model_type", "architectures", "auto_map")
-    try:
+    kinds = (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError)
+    with failing(f"{path} describes no {model_type} model", "download it again", *kinds):
         config = MODELS[model_type][0].from_dict({key: value for key, value in data.items() if key not in foreign})
-    except (StrictDataclassError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CheckpointError(f"{path} describes no {model_type} model ({reason(error)}): download it again") from error
     if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
         raise CheckpointError(f"{path}: only full attention is supported; set use_sliding_window to false")
     return model_type, config
@@ -85,10 +83,8 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         raise CheckpointError(
             f"{path} is missing: copy the tokenizer (tokenizer.json, tokenizer_config.json) into the folder"
         )
-    try:
+    with failing(f"{path} is broken", AGAIN, Exception):  # the tokenizers library raises no narrower kind
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # the tokenizers library raises no narrower kind for a broken file
-        raise CheckpointError(f"{path} is broken ({reason(error)}): copy or download it again") from error
 
 
 def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
@@ -99,21 +95,20 @@ def load_model(folder: Path, model_type: str, config: PreTrainedConfig, dtype: t
             f"{folder} has no *.safetensors: download the weights, or save them with safe serialization"
         )
     for file in files:
-        _check_weights(file)
-    try:
-        with quiet():
-            model, report = MODELS[model_type][1].from_pretrained(
-                folder,
-                config=config,
-                dtype=dtype,
-                attn_implementation="sdpa",
-                local_files_only=True,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise CheckpointError(f"the weights in {folder} do not load ({reason(error)}): download them again") from error
+        with failing(f"{file} is broken", AGAIN, SafetensorError, OSError), safe_open(file, framework="pt"):
+            pass
+    kinds = (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
+    with failing(f"the weights in {folder} do not load", "download them again", *kinds), quiet():
+        model, report = MODELS[model_type][1].from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            local_files_only=True,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
     _check_complete(files[0], report)
     return model
 
@@ -179,14 +174,6 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.data_ptr() == other.data_ptr() or torch.equal(one.to(torch.bfloat16), other.to(torch.bfloat16))
 
 
-def _check_weights(file: Path) -> None:
-    try:
-        with safe_open(file, framework="pt"):
-            pass
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{file} is broken ({reason(error)}): copy or download it again") from error
-
-
 def _check_complete(file: Path, report: dict[str, Any]) -> None:
     missing, mismatched = sorted(report["missing_keys"]), sorted(map(str, report["mismatched_keys"]))
     if missing or mismatched:
@@ -208,9 +195,3 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if shown:
             logging.enable_progress_bar()
-
-
-def reason(error: Exception) -> str:
-    """The first line of an error, shortened."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return text if len(text) <= 160 else text[:159] + "…"

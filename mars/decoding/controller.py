@@ -31,9 +31,14 @@ from dataclasses import dataclass, field, replace
 
 from mars.config import DecodingSettings
 from mars.decoding.costs import TRIALS, Kind, PassTimes
-from mars.decoding.layouts import (
+from mars.decoding.method import Method, Row
+from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
+from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.trees import (
     EXPECTED,
     MASKLESS,
+    MOST_COLUMNS,
+    PRICE,
     REMEMBERED,
     TREES,
     Layout,
@@ -41,10 +46,6 @@ from mars.decoding.layouts import (
     reach_of,
     usual_columns,
 )
-from mars.decoding.method import Method, Row
-from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
-from mars.decoding.sliding_window import SlidingWindow
-from mars.decoding.trees import MOST_COLUMNS, PRICE
 from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
@@ -122,6 +123,11 @@ class Known:
     last: int = 0
     slow: float = 1.0
 
+    @property
+    def new(self) -> bool:
+        """Whether it has been seen in too few passes to judge it."""
+        return self.passes < HOLD
+
     def learn(self, tokens: int, weight: float, columns: float) -> None:
         """Learn from rows with a total `weight`: the tokens after their first, and their columns."""
         self.gain = 1 + (self.seen * (self.gain - 1) + tokens) / (self.seen + weight)
@@ -169,16 +175,6 @@ class Goodput:
     rate: float
     columns: float
     spending: set[int]
-
-
-def _reads_masks(row: Row) -> bool:
-    """Whether the row had masks in its last pass, under a choice that may have them."""
-    return row.plan is None or any(row.plan.masks)
-
-
-def load_of(rows: int) -> int:
-    """The load class of a number of rows, in which plans are taken to be alike: 0 for 1, 1 for 2, 2 for up to 4, …"""
-    return (rows - 1).bit_length()
 
 
 @dataclass(slots=True)
@@ -279,7 +275,8 @@ class Controller:
             known.last = self._seen.now
             total = sum(columns.values())
             kind = self.choice.kind if spent else "plain"
-            self._seen.times.took(total, seconds, kind if any(_reads_masks(row) for row, _ in spent) else "plain")
+            masked = any(row.plan is None or any(row.plan.masks) for row, _ in spent)
+            self._seen.times.took(total, seconds, kind if masked else "plain")
             if kind != "plain" and known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
                 known.timed(seconds, usual)
             for choice in {self._base, self.choice}:
@@ -300,26 +297,26 @@ class Controller:
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass; `others` is the number of its rows that are not steered."""
         self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
-        self._load = load_of(len(rows) + others)
+        self._load = (len(rows) + others - 1).bit_length()  # 0 for 1 row, 1 for 2, 2 for up to 4, …: plans are alike
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
         loose = [row for row in ranked if row.control.free and self.threshold is not None]
         trees = all(self._accounts[row.number].own.expectation for row in rows)
         found = {choice: self._best(choice, ranked, others) for choice in (BASES if trees else BASES[:1])}
-        self._base = COPY if trees and self._copies_pay(found) else NOTHING
+        self._base = NOTHING
+        if trees and (self._of(COPY).new or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate):
+            self._base = COPY  # unless copies are known to be slower than one token each
         able: dict[bool, list[Row]] = {False: ranked, True: loose}
-        learned = self._of(self._base).passes >= HOLD
+        learned = not self._of(self._base).new
         untried = set() if learned else set(able)
         for choice in (*EXACT[len(BASES) :], *(WINDOWS if loose else ())):
-            if (
-                choice.window in untried
-                or not reach_of(choice.layout, self._drafts)
-                or (choice == LOOKUP and not trees)
-            ):
-                continue  # the time of wide choices is guessed from those with fewer columns
+            # The time of wide choices is guessed from those with fewer columns: these must have been tried.
+            possible = reach_of(choice.layout, self._drafts) and (trees or choice != LOOKUP)
+            if choice.window in untried or not possible:
+                continue
             some = able[choice.window]
             found[choice] = self._best(choice, some, others + len(rows) - len(some))
             most = max(goodput.rate for goodput in found.values())
-            if self._of(choice).passes < HOLD and found[choice].rate > WORTH_A_TRY * most:
+            if self._of(choice).new and found[choice].rate > WORTH_A_TRY * most:
                 untried.add(choice.window)
         if self.choice not in found or not (learned or self.choice == self._base):
             self._change(self._base)
@@ -330,18 +327,15 @@ class Controller:
             return self._best(self.choice, few, others + len(rows) - len(few))
         return found[self.choice]
 
-    def _copies_pay(self, found: Mapping[Choice, Goodput]) -> bool:
-        """Whether the other rows copy: they do unless that is known to be slower than one token each."""
-        return self._of(COPY).passes < HOLD or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate
-
     def _reconsider(self, found: Mapping[Choice, Goodput], *, hurry: bool) -> None:
         """Take the most promising choice; now and then, less often in a `hurry`, try a less promising one again."""
         best = max(found, key=lambda choice: found[choice].rate)
         most = found[best].rate
         others = {choice: goodput.rate / most for choice, goodput in found.items() if choice != self.choice}
-        worthy = [choice for choice, part in others.items() if self._worthy(choice, part)]
+        least = {choice: WORTH_A_TRY if self._of(choice).new else WORTH_ANOTHER for choice in others}
+        worthy = [choice for choice, part in others.items() if part > least[choice]]
         oldest = min(worthy, key=lambda choice: self._of(choice).last, default=self.choice)
-        new = self._of(oldest).passes < HOLD
+        new = self._of(oldest).new
         since = self._seen.now - max(self._of(oldest).last, self._seen.tried)
         self._trying = False
         due = since > self._seen.patience * (HURRY if hurry else 1)
@@ -356,11 +350,7 @@ class Controller:
                 self._seen.patience = RETRY
             self._seen.settled = best
             self._change(best)
-            self._trying = best not in BASES and self._of(best).passes < HOLD
-
-    def _worthy(self, choice: Choice, part: float) -> bool:
-        """Whether to try a choice that promises this part of the best goodput."""
-        return part > (WORTH_A_TRY if self._of(choice).passes < HOLD else WORTH_ANOTHER)
+            self._trying = best not in BASES and self._of(best).new
 
     def _change(self, choice: Choice) -> None:
         self.choice, self._changed = choice, self._seen.now

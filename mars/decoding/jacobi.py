@@ -20,7 +20,6 @@ from typing import ClassVar
 
 import torch
 
-from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
 from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
 from mars.engine import Engine
@@ -67,7 +66,7 @@ class Jacobi(Method):
         found = self.read(batch, logits_RWV)
         offsets_W = torch.arange(1, logits_RWV.shape[1], device=logits_RWV.device)
         guesses_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_W)
-        accepted_R = match_prefix(found.ids_RW, guesses_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
+        accepted_R = batch.matched(found.ids_RW, guesses_RK)
         return AcceptResult(found, accepted_R, drafts_R=logits_RWV.shape[1] - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
 
-from mars.acceptance import Read, read
+from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix, thresholds
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
-from mars.decoding.copies import Copies
-from mars.decoding.layouts import Layout
-from mars.decoding.trees import Plan
+from mars.decoding.trace import reasons_of, trace
+from mars.decoding.trees import Copies, Layout, Plan
 from mars.engine.conditional import States
 from mars.engine.masks import verification_tree
 from mars.engine.window import Window
-from mars.records import FinishReason, Phase, Source
+from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
 from mars.sampling import Sampling, pick
 
 if TYPE_CHECKING:
@@ -98,6 +97,75 @@ class Row:
             return "length"
         return "cancelled" if self.control.stopped else None
 
+    def take(
+        self,
+        engine: Engine,
+        batch: Batch,
+        window: Window,
+        place: int,
+        result: HostAcceptResult,
+        verified: int | None = None,
+    ) -> RowPass:
+        """Take over what a pass has written for this row, which is `place` of the batch; the record of it.
+
+        `pending` is left to the caller. `verified` is how many of the accepted tokens the method's `sources` hear of:
+        all, unless given.
+        """
+        accepted, threshold, start = result.accepted[place], batch.thresholds[place], self.written
+        known = accepted if verified is None else verified
+        proposals = result.proposals(place, self.method.sources(self, threshold, known, window.keep))
+        kept, ids = result.drafts[place], result.ids[place]
+        found = self.traced(engine, batch, window, place, proposals, accepted, kept=kept)
+        self.written += accepted
+        self.gained, self.drafted = accepted, kept
+        self.response += ids[:accepted]
+        self.proposed = ids[accepted : accepted + kept]
+        self.scores = result.scores[place][accepted : accepted + kept]
+        reason = self.ending(ids[accepted - 1], engine.stop_token_ids)
+        return RowPass(self.number, start, proposals, accepted, threshold, reason, found)
+
+    def only_read(self, window: Window, place: int) -> RowPass:
+        """The record of a pass that read tokens of this row, which is `place` of the window, and proposed none."""
+        known = self.length
+        found = trace(window, place, known=known, text=known, mask_token_id=None) if self.control.trace else None
+        reason: FinishReason | None = "cancelled" if self.control.stopped else None
+        return RowPass(self.number, self.written, (), 0, self.threshold, reason, found)
+
+    def traced(
+        self,
+        engine: Engine,
+        batch: Batch,
+        window: Window,
+        place: int,
+        proposals: Sequence[Proposal],
+        accepted: int,
+        *,
+        kept: int = 0,
+        text: int | None = None,
+    ) -> Trace | None:
+        """The trace of a pass for this row, which is `place` of the batch and the window; None unless asked for.
+
+        Its counts are those before the pass. The next pass verifies `kept` of the proposals as drafts. Where this is a
+        row of a draft model, `text` of its known tokens are no drafts, and what it accepts are drafts.
+        """
+        if not self.control.trace:
+            return None
+        score, stop_ids, threshold = self.method.score, engine.stop_token_ids, batch.thresholds[place]
+        reasons = list(reasons_of(proposals, accepted, threshold, score=score, kept=kept, stop_ids=stop_ids))
+        if text is not None:
+            reasons[:accepted] = ["kept"] * accepted
+        return trace(
+            window,
+            place,
+            known=self.length,
+            text=self.length if text is None else text,
+            mask_token_id=engine.mask_token_id,
+            absent=self.method.absent(batch, self, window.keep),
+            copied=self.method.copied(self),
+            proposals=proposals,
+            reasons=reasons,
+        )
+
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
@@ -128,6 +196,16 @@ class Batch:
     def extent(self) -> int:
         """1 + the furthest slot that holds a known token of any row."""
         return 1 + max(row.length for row in self.rows)
+
+    def matched(self, ids_RW: torch.Tensor, drafts_RD: torch.Tensor) -> torch.Tensor:
+        """The accepted prefix [R] where exact verification decides (`match_prefix`)."""
+        return match_prefix(ids_RW, drafts_RD, stop_ids=self.stop_ids, room_R=self.room_R)
+
+    def met(self, ids_RW: torch.Tensor, scores_RW: torch.Tensor, score: ScoreName) -> torch.Tensor:
+        """The accepted prefix [R] where the scores and the rows' thresholds decide (`threshold_prefix`)."""
+        limits_R = thresholds(self.thresholds, score, ids_RW.device)
+        room_R, stop_ids = self.room_R, self.stop_ids
+        return threshold_prefix(ids_RW, scores_RW, thresholds_R=limits_R, score=score, stop_ids=stop_ids, room_R=room_R)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +394,23 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
     depths_Q, sees_QQ = verification_tree(batch.pending, drafts, masks, window.ids_RQ.device)
     positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
     return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+
+
+def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
+    """The columns [R, M] of the masks that stand behind column `last_R` of the chain of a verification tree.
+
+    Group j of the tree (`masks.verification_tree`) starts at column K + 1 + jM.
+    """
+    return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
+
+
+def drafts_of(plans: Sequence[Plan], most: int, device: torch.device, *, on_the_right: bool = False) -> torch.Tensor:
+    """The drafts of each plan [R, D], D = `most`; shorter plans are filled up with -1, behind or in front."""
+    ids_RD = torch.full((len(plans), most), -1)
+    for ids_D, plan in zip(ids_RD, plans, strict=True):
+        start = most - plan.drafts if on_the_right else 0
+        ids_D[start : start + plan.drafts] = torch.tensor([draft.token_id for draft in plan.chain], dtype=torch.long)
+    return ids_RD.to(device)
 
 
 def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> torch.Tensor:

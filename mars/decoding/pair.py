@@ -12,26 +12,11 @@ import torch
 
 from mars.decoding.base import check_causal
 from mars.engine.conditional import States
-from mars.engine.engine import Clock, Engine, Rows
+from mars.engine.engine import Engine, EngineWrapper, Rows
 from mars.engine.window import Window
 
 
-class _Facts:
-    """The attributes of an engine, copied from another engine."""
-
-    diffusion_mask_id: int | None = None
-
-    def __init__(self, engine: Engine):
-        self.mask_token_id = engine.mask_token_id
-        self.stop_token_ids = engine.stop_token_ids
-        self.template_ids = engine.template_ids
-        self.context_length = engine.context_length
-        self.vocab_size = engine.vocab_size
-        self.device = engine.device
-        self.static_shapes = engine.static_shapes
-
-
-class Pair(_Facts):
+class Pair(EngineWrapper):
     """The target as an engine, with its draft in `draft`; any decoder but `speculative` sees the target alone.
 
     `same_tokens` says that ids in both vocabularies mean the same tokens although the sizes differ, as for checkpoints
@@ -57,15 +42,10 @@ class Pair(_Facts):
         self.draft: Engine = Draft(draft, target)
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of the target."""
         return self.target.open(rows, capacity, use_cache=use_cache)
 
-    def clock(self) -> Clock:
-        """A clock for one pass of the target."""
-        return self.target.clock()
 
-
-class Draft(_Facts):
+class Draft(EngineWrapper):
     """A draft adapted to its target: it proposes no id that the target does not know, and not the target's mask."""
 
     def __init__(self, draft: Engine, target: Engine):
@@ -73,18 +53,12 @@ class Draft(_Facts):
         self.stop_token_ids = target.stop_token_ids
         self.template_ids = target.template_ids
         self.vocab_size = target.vocab_size
-        self._draft = draft
         self._known = min(draft.vocab_size, target.vocab_size)
         self._mask_may_be_written = target.mask_token_id != draft.mask_token_id
         self._mask = target.mask_token_id if self._mask_may_be_written else None
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of the draft."""
-        return _DraftRows(self._draft.open(rows, capacity, use_cache=use_cache), self)
-
-    def clock(self) -> Clock:
-        """A clock for one pass of the draft."""
-        return self._draft.clock()
+        return _DraftRows(self._inner.open(rows, capacity, use_cache=use_cache), self)
 
     def readable(self, window: Window) -> torch.Tensor:
         """The window's ids as the draft's embedding has them.
@@ -93,7 +67,7 @@ class Draft(_Facts):
         that the draft takes for a mask: among real tokens, which stand before the masks, it is read as token 0. The
         mask of an adapter is one past the draft's last id, and stays so where masks stand.
         """
-        last = self._draft.vocab_size - 1
+        last = self._inner.vocab_size - 1
         ids_RQ = window.ids_RQ.clamp_max(last)
         if self.mask_token_id is not None and self.mask_token_id > last:
             masks = slice(window.columns - window.keep + 1, None)
@@ -116,6 +90,7 @@ class _DraftRows:
     def __init__(self, rows: Rows, draft: Draft):
         self._rows = rows
         self._draft = draft
+        self.move, self.copy = rows.move, rows.copy
 
     @property
     def states(self) -> States | None:
@@ -123,14 +98,6 @@ class _DraftRows:
         return self._rows.states
 
     def forward(self, window: Window) -> torch.Tensor:
-        """Logits [R, keep, V] over the ids that both models know; the contract is that of `engine.Rows`."""
+        """Logits [R, keep, V] over the ids that both models know."""
         readable = replace(window, ids_RQ=self._draft.readable(window))
         return self._draft.proposable(self._rows.forward(readable))
-
-    def move(self, source: int, target: int) -> None:
-        """Put what row `source` has cached into row `target`."""
-        self._rows.move(source, target)
-
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        """Put the first tokens that row `source` has cached into row `target` as well."""
-        self._rows.copy(source, target, tokens)

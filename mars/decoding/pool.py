@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -24,10 +23,9 @@ from mars.control import Control
 from mars.decoding.base import Decoder, Prompts, check
 from mars.decoding.method import Batch, Method, Policy, Row
 from mars.decoding.sequences import Sequences
-from mars.decoding.trace import reasons_of, trace
 from mars.engine import Engine
 from mars.engine.window import Window, merge
-from mars.records import ForwardPass, Phase, Proposal, RowPass, Trace
+from mars.records import ForwardPass, Phase, RowPass
 
 PREFILL_CHUNK = 512
 BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes
@@ -198,19 +196,8 @@ class Pool:
         with self._engine.clock() as clock:
             window = self._reading(reading, rows, counts)
             self._cache.forward(window)
-        records = [
-            RowPass(
-                row=row.number,
-                start=0,
-                proposals=(),
-                accepted=0,
-                threshold=row.threshold,
-                finish_reason="cancelled" if row.control.stopped else None,
-                trace=self._trace(window, place - reading[0], row) if row.control.trace else None,
-            )
-            for place, row in zip(reading, rows, strict=True)
-            if row.number in self.shares
-        ]
+        pairs = zip(reading, rows, strict=True)
+        records = [row.only_read(window, place - reading[0]) for place, row in pairs if row.number in self.shares]
         for place, row, count in zip(reading, rows, counts, strict=True):
             row.unread -= count
             kept = self._beginnings.place(row.prompt[:-1]) if self._beside and not row.unread else None
@@ -258,8 +245,9 @@ class Pool:
         records = []
         done = []
         for group, result in zip(groups, results, strict=True):
-            for position, place in enumerate(group.places):
-                record = self._row_pass(group, position, result)
+            for position, (place, row) in enumerate(zip(group.places, group.batch.rows, strict=True)):
+                record = row.take(self._engine, group.batch, group.window, position, result)
+                row.pending = 1 if group.method.caches_accepted else record.accepted
                 records.append(record)
                 if record.finish_reason is not None:
                     done.append(place)
@@ -306,44 +294,6 @@ class Pool:
         left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
         self._sequences.settle(group.places, left_RW, result.accepted_R, cached=cached)
         return to_host(result.accepted_R, result.read, result.drafts_R)
-
-    def _row_pass(self, group: Group, position: int, result: HostAcceptResult) -> RowPass:
-        """The record of one row; this also adds its accepted tokens to its counts."""
-        row, threshold = group.batch.rows[position], group.batch.thresholds[position]
-        accepted, ids = result.accepted[position], result.ids[position]
-        sources = group.method.sources(row, threshold, accepted, group.window.keep)
-        proposals = result.proposals(position, sources)
-        start = row.written
-        traced = self._traced(group, position, proposals, result) if row.control.trace else None
-        row.written += accepted
-        row.gained = accepted
-        row.drafted = result.drafts[position]
-        row.response += ids[:accepted]
-        row.proposed = ids[accepted : accepted + row.drafted]
-        row.scores = result.scores[position][accepted : accepted + row.drafted]
-        row.pending = 1 if group.method.caches_accepted else accepted
-        reason = row.ending(ids[accepted - 1], self._engine.stop_token_ids)
-        return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
-
-    def _traced(self, group: Group, position: int, proposals: tuple[Proposal, ...], result: HostAcceptResult) -> Trace:
-        """The trace of a pass for one row, whose counts are as before it."""
-        row = group.batch.rows[position]
-        reasons = reasons_of(
-            proposals,
-            result.accepted[position],
-            group.batch.thresholds[position],
-            score=group.method.score,
-            kept=result.drafts[position],
-            stop_ids=self._engine.stop_token_ids,
-        )
-        absent = group.method.absent(group.batch, row, group.window.keep)
-        copied = group.method.copied(row)
-        return self._trace(
-            group.window, position, row, absent=absent, copied=copied, proposals=proposals, reasons=tuple(reasons)
-        )
-
-    def _trace(self, window: Window, place: int, row: Row, **read: Any) -> Trace:
-        return trace(window, place, known=row.length, text=row.length, mask_token_id=self._engine.mask_token_id, **read)
 
     def _shares(self, group: Group) -> Iterator[tuple[int, int]]:
         """Each row's number and its count of columns, without padding; without a cache, positions before them too."""

@@ -1,7 +1,7 @@
 """Prompt lookup decoding: drafts are copies of what followed the same tokens before; the model verifies them.
 
 No training and no masks: any checkpoint will do. A pass reads the last real token (the root) and up to K drafts, found
-in prompt and response (mars/decoding/copies.py), and accepts those that the model predicts itself, with the prediction
+in prompt and response (mars/decoding/trees.py), and accepts those that the model predicts itself, with the prediction
 behind the last of them: the text of `autoregressive`, also under sampling, since noise belongs to the seed and the
 position (mars/sampling.py). Drafts go on as long as copies behind such a match are usually right often enough to pay
 for their columns (mars/decoding/trees.py): where nothing repeats, a pass is one of `autoregressive`.
@@ -17,10 +17,8 @@ from typing import ClassVar
 
 import torch
 
-from mars.acceptance import match_prefix
 from mars.config import DecodingSettings
-from mars.decoding.method import AcceptResult, Batch, Method, Row, window_of
-from mars.decoding.paths import drafts_of, taken
+from mars.decoding.method import AcceptResult, Batch, Method, Row, drafts_of, window_of
 from mars.decoding.trees import MOST_COLUMNS, PRICE, Expectation, Plan
 from mars.engine import Engine
 from mars.engine.window import Window
@@ -65,9 +63,9 @@ class PromptLookup(Method):
         missing_R1 = torch.tensor([[width - plan.columns] for plan in plans], device=device)
         columns_W = torch.arange(width, device=device)
         found = self.read(batch, logits_RWV, (columns_W - missing_R1).clamp_min(0))
-        path = taken(found, (columns_W + missing_R1).clamp_max(width - 1))
+        path = found.taken((columns_W + missing_R1).clamp_max(width - 1))
         drafts_RD = drafts_of(plans, width - 1, device)
-        return AcceptResult(path, match_prefix(path.ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R))
+        return AcceptResult(path, batch.matched(path.ids_RW, drafts_RD))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         return ("clean", *(() if row.plan is None else row.plan.sources))

@@ -33,13 +33,36 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from mars.acceptance import Read, match_prefix, read
+from mars.acceptance import Read, read
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
-from mars.decoding.layouts import LINEAR, MASKLESS, TREES, Layout, columns_of, layout_of, reach_of
-from mars.decoding.method import DRAFT, MASK, AcceptResult, Batch, Method, Row, tree_window, window_of
-from mars.decoding.paths import drafts_of, group_of, joined, spread, taken
-from mars.decoding.trees import MOST_COLUMNS, NO_DRAFTS, PRICE, Draft, Expectation, Plan
+from mars.decoding.method import (
+    DRAFT,
+    MASK,
+    AcceptResult,
+    Batch,
+    Method,
+    Row,
+    drafts_of,
+    group_of,
+    tree_window,
+    window_of,
+)
+from mars.decoding.trees import (
+    LINEAR,
+    MASKLESS,
+    MOST_COLUMNS,
+    NO_DRAFTS,
+    PRICE,
+    TREES,
+    Draft,
+    Expectation,
+    Layout,
+    Plan,
+    columns_of,
+    layout_of,
+    reach_of,
+)
 from mars.engine import Engine
 from mars.engine.masks import tree_of
 from mars.engine.window import Window
@@ -176,10 +199,10 @@ class SelfSpeculative(Method):
         if layout in LINEAR:
             return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
-        accepted_R = self._accepted(batch, chain, self._drafts(batch, self.drafts)[0])
+        accepted_R = batch.matched(chain.ids_RW, self._drafts(batch, self.drafts)[0])
         last_R = accepted_R - 1
         group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
-        return AcceptResult(joined(chain, group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
+        return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 
     def _judge_tree(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         plans = [row.plan for row in batch.rows if row.plan is not None]
@@ -191,7 +214,7 @@ class SelfSpeculative(Method):
         else:
             chain = self._read_chains(batch, logits_RWV, plans, roots_R)
         drafts_RD = drafts_of(plans, most, device)
-        accepted_R = self._accepted(batch, chain, drafts_RD)
+        accepted_R = batch.matched(chain.ids_RW, drafts_RD)
         last_R = accepted_R - 1
         # Of each row's groups, as many as the row with most drafts has: the first column and how many masks.
         groups = [
@@ -204,7 +227,7 @@ class SelfSpeculative(Method):
         if longest:
             columns_RM = (roots_R + start_R)[:, None] + torch.arange(longest, device=device)
             group = self.read_group(batch, logits_RWV, columns_RM.clamp_max_(width - 1), chain, last_R)
-            path = joined(chain, group, last_R)
+            path = chain.joined(group, last_R)
         left_RW = functional.pad(path.ids_RW, (0, self.drafts), value=self.mask_token_id)
         past_RW = torch.arange(left_RW.shape[1], device=device) >= (accepted_R + masks_R)[:, None]
         return AcceptResult(path, accepted_R, left_RW.masked_fill(past_RW, self.mask_token_id), masks_R)
@@ -222,7 +245,7 @@ class SelfSpeculative(Method):
             sampling=batch.sampling.select(rows_N),
             alternatives=self.alternatives,
         )
-        return spread(found, rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
+        return found.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 
     def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> AcceptResult:
         drafts_RD, drafts_R = self._drafts(batch, reach)
@@ -235,9 +258,9 @@ class SelfSpeculative(Method):
             shift_R1 = (logits_RWV.shape[1] - 1 - reach - drafts_R)[:, None]
             read = self.read_chain(batch, logits_RWV, reach, (columns_W - shift_R1).clamp_min(0))
             index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
-            found = taken(read, index_RW)
+            found = read.taken(index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
-        accepted_R = self._accepted(batch, found, drafts_RD)
+        accepted_R = batch.matched(found.ids_RW, drafts_RD)
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
@@ -246,10 +269,6 @@ class SelfSpeculative(Method):
         none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, self.drafts)
         left_RW = torch.cat((found.ids_RW, none_RK), 1)
         return AcceptResult(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
-
-    def _accepted(self, batch: Batch, found: Read, drafts_RD: torch.Tensor) -> torch.Tensor:
-        ids_RW = found.ids_RW[:, : drafts_RD.shape[1] + 1]
-        return match_prefix(ids_RW, drafts_RD, stop_ids=batch.stop_ids, room_R=batch.room_R)
 
     def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
         """Of the proposals, [R, W]."""
@@ -311,7 +330,7 @@ def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     Raises:
         ValueError: the model was not trained to fill masks, or there is no room for a draft.
     """
-    drafts = settings.block_size - (not settings.extra_proposal)
+    drafts = settings.masks
     if drafts < 1:
         raise ValueError(
             f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft"

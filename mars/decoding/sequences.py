@@ -7,7 +7,6 @@ prompt, what was accepted, and past `length_R` whatever the row's method left th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,30 +17,16 @@ from mars.engine.engine import Rows
 from mars.sampling import Sampling
 
 
-@dataclass(slots=True)
 class Sequences:
-    """All rows of one run: the first `len(rows)` places are taken."""
+    """All rows of one run, up to `places` of them with so many slots each; the first `len(rows)` places are taken."""
 
-    places: int
-    slots: int
-    stop_ids: torch.Tensor
-    rows: list[Row] = field(default_factory=list)
-    tokens_RK: torch.Tensor = field(init=False)
-    length_R: torch.Tensor = field(init=False)
-    pending_R: torch.Tensor = field(init=False)
-    written_R: torch.Tensor = field(init=False)
-    room_R: torch.Tensor = field(init=False)
-    _samplings: dict[tuple[int, ...], Sampling] = field(init=False, default_factory=dict)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the tensors."""
-        return self.stop_ids.device
-
-    def __post_init__(self) -> None:
-        self.tokens_RK = torch.zeros(self.places, self.slots, dtype=torch.long, device=self.device)
-        numbers = torch.zeros(4, self.places, dtype=torch.long, device=self.device)
+    def __init__(self, places: int, slots: int, stop_ids: torch.Tensor):
+        self.places, self.stop_ids, self.device = places, stop_ids, stop_ids.device
+        self.rows: list[Row] = []
+        self.tokens_RK = torch.zeros(places, slots, dtype=torch.long, device=self.device)
+        numbers = torch.zeros(4, places, dtype=torch.long, device=self.device)
         self.length_R, self.pending_R, self.written_R, self.room_R = numbers.unbind()
+        self._samplings: dict[tuple[int, ...], Sampling] = {}
 
     def join(self, row: Row) -> None:
         """Put a new row in the next free place."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import torch
 
-from mars.acceptance import threshold_prefix, thresholds
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
 from mars.decoding.method import MASK, AcceptResult, Batch, Method, Row, window_of
@@ -50,15 +49,7 @@ class SlidingWindow(Method):
         found = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)
         if logits_RWV.shape[1] == 1:
             return AcceptResult(found, torch.ones_like(batch.length_R))
-        accepted_R = threshold_prefix(
-            found.ids_RW,
-            found.scores_RW,
-            thresholds_R=thresholds(batch.thresholds, self.score, batch.length_R.device),
-            score=self.score,
-            stop_ids=batch.stop_ids,
-            room_R=batch.room_R,
-        )
-        return AcceptResult(found, accepted_R)
+        return AcceptResult(found, batch.met(found.ids_RW, found.scores_RW, self.score))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         masks = 0 if threshold is None else min(columns, row.room) - 1
@@ -68,15 +59,15 @@ class SlidingWindow(Method):
         return "window"
 
 
-def method_of(engine: Engine, settings: DecodingSettings) -> SlidingWindow:
+def method_of(engine: Engine, settings: DecodingSettings, decoder: str = "sliding_window") -> SlidingWindow:
     """The method that these settings ask for.
 
     Raises:
-        ValueError: the model was not trained to fill masks.
+        ValueError: the model was not trained to fill masks, which the `decoder` needs.
     """
     return SlidingWindow(
-        mask_token_id=trained_mask(engine, "sliding_window"),
-        masks=settings.block_size - (not settings.extra_proposal),
+        mask_token_id=trained_mask(engine, decoder),
+        masks=settings.masks,
         score=settings.score,
         alternatives=settings.alternatives,
     )

@@ -1,29 +1,62 @@
-"""Plans the columns of a pass, drafts to verify and masks: each that gains more tokens than it costs.
+"""The columns of a pass of exact decoding: layouts, which say how many there are, and plans, made for each row.
 
-A square of masks (the quadratic layout) spends as many columns behind a prefix that is hardly ever the accepted one as
-behind the likely one. Here every column has a price λ, in tokens, and is there if it is expected to gain that much.
-With q_i the probability that draft i is right if those before it are, and s_k that the first k masks of a group are:
+Wider windows gain more tokens and cost more time; how much more depends on the device and on the rows that share it.
+The controller measures which layout pays while text is written (mars/decoding/controller.py).
+
+A plan has drafts to verify and masks, each that gains more tokens than it costs. A square of masks (the quadratic
+layout) spends as many columns behind a prefix that is hardly ever the accepted one as behind the likely one. Here every
+column has a price λ, in tokens, and is there if it is expected to gain that much. With q_i the probability that draft i
+is right if those before it are, and s_k that the first k masks of a group are:
 
     P_j = q_1 … q_j                  draft j is reached and right: it is verified while P_j ≥ λ
     π_j = P_j (1 - q_{j+1})          exactly j drafts are right (π_D = P_D for the last)
     π_j (s_k - λ) ≥ λ                mask k behind prefix j: a draft of the next pass, which pays for its column there
 
-A draft is a mask's proposal or a copy of what followed the same tokens before (mars/decoding/copies.py). Of two the
-likelier one is taken, and the next draft follows it. q_i comes from the score of the proposal or the length of the
-match, calibrated by how often drafts of that kind were right; s_k is a running mean over the masks' proposals. The plan
-changes the number of passes, never the text.
+A draft is a mask's proposal or a copy of what followed the same tokens before. Of two the likelier one is taken, and
+the next draft follows it. q_i comes from the score of the proposal or the length of the match, calibrated by how often
+drafts of that kind were right; s_k is a running mean over the masks' proposals.
+
+Copies are those of prompt lookup (Saxena 2023). The last `LONGEST` tokens, or as many of them as occurred before, are
+looked up in prompt and response; the token behind their latest occurrence is the draft. If a draft is right, the one
+after it probably is too: every token that matches makes the next one surer. Tokens of the chat template, which no
+answer holds, are read and never copied.
+
+Layouts and plans change the number of passes, never the text. No torch here, and no model is asked.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from mars.decoding.copies import Copies, Follower
 from mars.records import Source
+
+Layout = Literal["none", "copy", "narrow", "linear", "tree", "lookup", "quadratic"]
+# Those of a fixed number of columns or a fixed most, from the fewest to the most.
+LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")
+LINEAR: tuple[Layout, ...] = ("narrow", "linear")
+# Those that leave the next pass no drafts, and those in which each row has a plan of its own.
+MASKLESS: tuple[Layout, ...] = ("none", "copy")
+TREES: tuple[Layout, ...] = ("tree", "lookup", "copy")
+NARROW = 3  # the most drafts and masks of a narrow pass
+
+USUAL_COLUMNS = 10  # of a plan with masks, before any was seen
+USUAL_COPIES = 3  # of one without
+# Gains before anything was seen.
+EXPECTED: dict[Layout, float] = {
+    "none": 1.0,
+    "copy": 1.5,
+    "narrow": 1.7,
+    "linear": 2.0,
+    "tree": 2.2,
+    "lookup": 2.5,
+    "quadratic": 3.0,
+}
+REMEMBERED = 400  # passes of a row that the running mean of what a layout gains goes back, about
 
 MOST_COLUMNS = 32  # of a row's plan
 MOST_DRAFTS = 16  # of them
@@ -40,6 +73,119 @@ _FIRST = 0.6  # the share of first masks that are right, and of later ones after
 _STEP = 1 / 30  # of the running mean
 _SCORES = len(_EDGES) + 1
 _KINDS = 2 * _SCORES + len(_COPIED)  # proposals by score, those that a copy agrees with, other copies by length
+
+LONGEST = 4  # tokens that are looked up for a copy
+COMPARED = 16  # tokens that the length of a match counts at most
+
+
+# Cached because every row asks in every pass.
+@cache
+def reach_of(layout: Layout, drafts: int) -> int:
+    """The most drafts that a pass reads, and the number of masks behind them; K is `drafts`.
+
+    The narrow layout has less than half of K, so that its passes always have fewer columns than linear ones, whose
+    number varies. For K below 3 it has none: then there is no such layout.
+    """
+    return {"none": 0, "copy": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
+
+
+@cache
+def most_gained(layout: Layout, drafts: int) -> int:
+    """The tokens that a pass can gain beside its first."""
+    return MOST_DRAFTS if layout in ("lookup", "copy") else reach_of(layout, drafts)
+
+
+def columns_of(layout: Layout, drafts: int) -> int:
+    """The most columns of a pass whose rows have one pending token, Q."""
+    square = (drafts + 1) ** 2
+    found = {"quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS, "copy": 1 + MOST_DRAFTS}
+    return found.get(layout, 2 * reach_of(layout, drafts) + 1)
+
+
+@cache
+def usual_columns(layout: Layout, drafts: int) -> int:
+    """The columns of a pass, before any of this layout was seen."""
+    return {"copy": USUAL_COPIES}.get(layout, USUAL_COLUMNS) if layout in TREES else columns_of(layout, drafts)
+
+
+@cache
+def layout_of(columns: int, drafts: int) -> Layout:
+    """The layout of a pass of so many predictions a row; a linear or narrow one may have fewer drafts than it could."""
+    if columns == columns_of("quadratic", drafts):
+        return "quadratic"
+    return next(layout for layout in LAYOUTS if columns <= columns_of(layout, drafts))
+
+
+class Copies:
+    """The tokens of a row so far, and where each run of up to `LONGEST` of them last continued, except with `never`."""
+
+    def __init__(self, never: frozenset[int] = frozenset()) -> None:
+        self.never = never
+        self.tokens: list[int] = []
+        self._behind: dict[tuple[int, ...], int] = {}
+
+    def read(self, tokens: Iterable[int]) -> None:
+        """Append these tokens."""
+        for token in tokens:
+            # Runs at the very end are not looked up: nothing is known to follow them.
+            for length in range(1, 1 + (0 if token in self.never else min(LONGEST, len(self.tokens)))):
+                self._behind[tuple(self.tokens[-length:])] = len(self.tokens)
+            self.tokens.append(token)
+
+    def behind(self, run: tuple[int, ...]) -> int | None:
+        """The place behind the latest occurrence of this run, None if there was none."""
+        return self._behind.get(run)
+
+
+class Follower:
+    """Reads drafts behind the text, one by one, and says what a copy would be next.
+
+    `token` is that copy, None where the last token was never seen before, and `length` how many tokens up to it
+    match, at most `COMPARED`.
+    """
+
+    def __init__(self, copies: Copies) -> None:
+        self._copies = copies
+        self._drafts: list[int] = []
+        self._place: int | None = None
+        self.length = 0
+        self._look_up()
+
+    @property
+    def token(self) -> int | None:
+        """The copy; if the match reaches the end of the text, as in a loop, it goes on in the drafts."""
+        token = None if self._place is None else self._at(self._place)
+        return None if token in self._copies.never else token
+
+    def read(self, draft: int) -> None:
+        """Append this draft, the copy or another token."""
+        follows = draft == self.token
+        self._drafts.append(draft)
+        if follows and self._place is not None:
+            self._place += 1
+            self.length = min(self.length + 1, COMPARED)
+        else:
+            self._look_up()
+
+    def _at(self, place: int) -> int:
+        """The token at this place of text and drafts; a negative one counts from their end."""
+        known = len(self._copies.tokens)
+        place += (known + len(self._drafts)) if place < 0 else 0
+        return self._copies.tokens[place] if place < known else self._drafts[place - known]
+
+    def _look_up(self) -> None:
+        size = len(self._copies.tokens) + len(self._drafts)
+        last = tuple(self._at(-back) for back in range(min(LONGEST, size), 0, -1))
+        self._place, self.length = None, 0
+        for start in range(len(last)):
+            place = self._copies.behind(last[start:])
+            if place is not None:
+                self._place, self.length = place, len(last) - start
+                break
+        else:
+            return
+        while self.length < min(COMPARED, place) and self._at(place - 1 - self.length) == self._at(-1 - self.length):
+            self.length += 1
 
 
 class Draft(NamedTuple):

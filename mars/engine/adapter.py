@@ -60,6 +60,11 @@ class Adapter:
         return self.record.get("mode", "gated") == "gated"
 
     @property
+    def fills_masks(self) -> bool:
+        """Whether it was trained with masks; one without is a merged one of plain SFT."""
+        return len(self.mask_embeddings) > 0
+
+    @property
     def block_size(self) -> int:
         """The block size that it was trained for: its masks, and the real token before them."""
         return int(self.record.get("block_size") or len(self.mask_embeddings) + 1)

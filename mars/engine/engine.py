@@ -2,6 +2,8 @@
 
 A decoder opens `Rows`, then says in each pass, by a `Window`, which token goes to which slot and who sees whom. A slot
 may be written again: that is how masks give way to the accepted tokens, and how a row is rewound without a copy.
+
+Shapes: R rows, Q columns, S slots, E hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -11,17 +13,15 @@ import time
 import weakref
 from collections.abc import Callable
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Protocol, Self
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars.engine.adapter import Adapter
-from mars.engine.cache import CachedRows, RecomputedRows
 from mars.engine.conditional import ConditionalHead, States
 from mars.engine.graphs import Runners
-from mars.engine.memory import Model
+from mars.engine.memory import Memory, Model
 from mars.engine.network import Network, supports
 from mars.engine.quantised import missing
 from mars.engine.transformer import Transformer
@@ -43,9 +43,7 @@ class Clock:
         self._start = self._now()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._synchronize is not None:
             self._synchronize()
         self.seconds = self._now() - self._start
@@ -104,6 +102,24 @@ class Engine(Protocol):
 
     def clock(self) -> Clock:
         """A clock for one pass, synchronised with the device."""
+
+
+class EngineWrapper:
+    """An engine that stands before another: the attributes and the clock are those of that one."""
+
+    def __init__(self, engine: Engine):
+        self._inner = engine
+        self.mask_token_id = engine.mask_token_id
+        self.diffusion_mask_id = engine.diffusion_mask_id
+        self.static_shapes = engine.static_shapes
+        self.stop_token_ids = engine.stop_token_ids
+        self.template_ids = engine.template_ids
+        self.context_length = engine.context_length
+        self.vocab_size = engine.vocab_size
+        self.device = engine.device
+
+    def clock(self) -> Clock:
+        return self._inner.clock()
 
 
 def choose_invariant(invariant: bool | None, model: PreTrainedModel) -> bool:
@@ -230,7 +246,6 @@ class ModelEngine:
         return self._given.config
 
     def open(self, rows: int, capacity: int, *, use_cache: bool = True) -> Rows:
-        """Rows of up to `capacity` tokens; without cache every pass recomputes the whole prefix (the slow twin)."""
         if not use_cache:
             if self._network is not None:
                 self._network.restore()
@@ -243,7 +258,6 @@ class ModelEngine:
         return opened
 
     def clock(self) -> Clock:
-        """A clock for one pass, synchronised with the device."""
         return Clock(synchronize=torch.cuda.synchronize if self.device.type == "cuda" else None)
 
 
@@ -263,3 +277,93 @@ def _head_of(adapter: Adapter, model: PreTrainedModel, *, steady: bool) -> Condi
         adapter.candidates,
         steady=steady,
     )
+
+
+class CachedRows:
+    """Rows whose keys and values stay on the device; nothing of them is copied but by `move`.
+
+    `forward` on a memory is `run`, the memory's own unless CUDA graphs stand in for it. The memory may be larger than
+    what was asked for. `states` is that of the last pass, None without a conditional head.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        rows: int,
+        capacity: int,
+        run: Callable[[Window], torch.Tensor] | None = None,
+        head: ConditionalHead | None = None,
+    ):
+        self.states: States | None = None
+        self._head = head
+        self._memory = memory
+        self._run = run or memory.forward
+        self._rows = rows
+        self._capacity = capacity
+        self._extent = 0
+
+    @torch.inference_mode()
+    def forward(self, window: Window) -> torch.Tensor:
+        """Logits [R, keep, V] of the last columns."""
+        _check_window(window, self._rows, self._capacity)
+        self._extent = max(self._extent, window.extent)
+        logits_RWV = self._run(window)
+        found = self._memory.states
+        self.states = None if self._head is None or found is None else States(found[: window.rows], self._head)
+        return logits_RWV
+
+    @torch.inference_mode()
+    def move(self, source: int, target: int) -> None:
+        self._memory.move(source, target, self._extent)
+
+    @torch.inference_mode()
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        self._memory.move(source, target, tokens + 1)
+
+
+class RecomputedRows:
+    """Rows of which only the tokens are kept: each pass runs the modules on everything up to the furthest slot."""
+
+    def __init__(self, transformer: Transformer, rows: int, capacity: int, head: ConditionalHead | None = None):
+        self.states: States | None = None
+        self._head = head
+        self._transformer = transformer
+        self._capacity = capacity
+        self._ids_RS = torch.zeros(rows, capacity + 1, dtype=torch.long, device=transformer.device)
+
+    @torch.inference_mode()
+    def forward(self, window: Window) -> torch.Tensor:
+        """Logits [R, keep, V] of the last columns.
+
+        Slot 0 is forwarded with the rest, and sees itself only.
+        """
+        _check_window(window, len(self._ids_RS), self._capacity)
+        ids_RS = self._ids_RS[window.first : window.first + window.rows]
+        ids_RS.scatter_(1, window.slots_RQ, window.ids_RQ)
+        numbers_S = torch.arange(window.extent, device=ids_RS.device)
+        positions_RS = (numbers_S - 1).clamp_min(0).repeat(window.rows, 1)
+        positions_RS.scatter_(1, window.slots_RQ, window.positions)
+        causal_SS = (numbers_S <= numbers_S[:, None]) & ((numbers_S > 0) | (numbers_S[:, None] == 0))
+        slots_RQS = window.slots_RQ[..., None].expand(-1, -1, window.extent)
+        visible_RSS = causal_SS.repeat(window.rows, 1, 1).scatter_(1, slots_RQS, window.visible(numbers_S))
+        ids_RS = ids_RS[:, : window.extent]
+        hidden_RSE = self._transformer.hidden(ids_RS, positions_RS, visible_RSS[:, None], visible_RSS)
+        wanted_RW1 = window.slots_RQ[:, window.columns - window.keep :, None]
+        kept_RWE = hidden_RSE.gather(1, wanted_RW1.expand(-1, -1, hidden_RSE.shape[2]))
+        self.states = None if self._head is None else States(kept_RWE, self._head)
+        return self._transformer.logits(kept_RWE)
+
+    @torch.inference_mode()
+    def move(self, source: int, target: int) -> None:
+        self._ids_RS[target] = self._ids_RS[source]
+
+    @torch.inference_mode()
+    def copy(self, source: int, target: int, tokens: int) -> None:
+        self._ids_RS[target, : tokens + 1] = self._ids_RS[source, : tokens + 1]
+
+
+def _check_window(window: Window, rows: int, capacity: int) -> None:
+    if window.extent > capacity + 1:
+        raise ValueError(f"slots must be <= the capacity of {capacity}, got {window.extent - 1}")
+    if window.first + window.rows > rows:
+        raise ValueError(f"rows must be < the {rows} opened, got row {window.first + window.rows - 1}")

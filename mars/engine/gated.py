@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mars.engine.adapter import Adapter, LowRank
-from mars.engine.columns import Columns
-from mars.engine.linear import Projection
-from mars.engine.window import Window
+from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
     from mars.engine.compiled import CompiledPair
@@ -133,23 +131,8 @@ class Gate:
         """The numbers of the columns that are no masks; None where no value may be looked at."""
         return None if self.where is None else (~self.masks_N).nonzero()[:, 0]
 
-    def product(
-        self, layer: int, product: int, linear: Projection, x_NI: torch.Tensor, dtype: torch.dtype
-    ) -> torch.Tensor:
-        """Product `product` of a layer [N, O], of type `dtype`: `linear`, at masks with what the adapter adds."""
-        found_NO = linear(x_NI).to(dtype)
-        self.add(layer, product, found_NO, x_NI)
-        return found_NO
-
-    def add_product(
-        self, layer: int, product: int, linear: Projection, sum_NO: torch.Tensor, x_NI: torch.Tensor
-    ) -> None:
-        """Add what `product` computes to the sum, in place: the end of a residual branch."""
-        linear.add_to(sum_NO, x_NI)
-        self.add(layer, product, sum_NO, x_NI)
-
     def add(self, layer: int, product: int, sum_NO: torch.Tensor, x_NI: torch.Tensor) -> None:
-        """Add scale · B (A x) to the sum at masks, in place."""
+        """Add scale · B (A x) of product `product` (`PRODUCTS`) of a layer to the sum at masks, in place."""
         pair = self.added[layer][product]
         if pair is None:
             return

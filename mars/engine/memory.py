@@ -16,8 +16,7 @@ from typing import Protocol
 import torch
 
 from mars.engine.attention import attention_mask, stepped
-from mars.engine.columns import Columns, columns_of
-from mars.engine.window import Window
+from mars.engine.window import Columns, Window, columns_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,11 @@ from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine.adapter import LINEARS, Adapter, linear_of
 from mars.engine.attention import attend, share_mask
-from mars.engine.columns import Columns
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, Linear, Projection
 from mars.engine.memory import Access
 from mars.engine.quantised import Quantised, Steps, rounded, scaled
-from mars.engine.window import Window
+from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
     from mars.engine.compiled import Compiled
@@ -218,11 +217,7 @@ class Network:
         mask = share_mask(access.mask, groups)
         for number, layer in enumerate(self._layers):
             normed_NE = layer.attention_norm(hidden_NE)
-            linear = layer.queries_keys_values
-            if gate is None:
-                heads_NO = linear(normed_NE).to(self.dtype)
-            else:
-                heads_NO = gate.product(number, 0, linear, normed_NE, self.dtype)
+            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE, self.dtype)
             heads_NHD = heads_NO.view(len(normed_NE), -1, self.head_size)
             _turn(heads_NHD.narrow(1, 0, self.heads + self.key_value_heads), cosines_N1D, sines_N1D)
             queries_NHD, keys_values_NHD = heads_NHD.split_with_sizes(self._heads, 1)
@@ -239,11 +234,9 @@ class Network:
                 mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
             found_TH = attend(queries_RQHD, *access.read(number), mask)
             found_NH = columns.pick(found_TH).to(self._embedding.dtype)
-            if gate is None:
-                layer.attention_out.add_to(hidden_NE, found_NH)
-            else:
-                gate.add_product(number, 1, layer.attention_out, hidden_NE, found_NH)
-            self._feed_forward(number, hidden_NE, gate)
+            _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
+            gate_NF, up_NF = _product(gate, number, 2, layer.gate_up, layer.feed_forward_norm(hidden_NE)).chunk(2, -1)
+            _add_product(gate, number, 3, layer.down, hidden_NE, functional.silu(gate_NF).mul_(up_NF))
         return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
 
     def _read_compiled(
@@ -278,20 +271,6 @@ class Network:
             return hidden_NE.to(self.dtype), None
         hidden_NE, gate = self._gated.open(window, access.columns, self._embedding, static=access.static)
         return hidden_NE.to(self.dtype), gate
-
-    def _feed_forward(self, number: int, hidden_NE: torch.Tensor, gate: Gate | None) -> None:
-        layer = self._layers[number]
-        normed_NE = layer.feed_forward_norm(hidden_NE)
-        if gate is None:
-            both_NF = layer.gate_up(normed_NE)
-        else:
-            both_NF = gate.product(number, 2, layer.gate_up, normed_NE, normed_NE.dtype)
-        gate_NF, up_NF = both_NF.chunk(2, -1)
-        inner_NF = functional.silu(gate_NF).mul_(up_NF)
-        if gate is None:
-            layer.down.add_to(hidden_NE, inner_NF)
-        else:
-            gate.add_product(number, 3, layer.down, hidden_NE, inner_NF)
 
     def _logits(
         self, normed_NE: torch.Tensor, columns: Columns, keep: int, access: Access, gate: Gate | None
@@ -385,12 +364,28 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     return whole
 
 
-def _product(gate: Gate | None, layer: int, product: int, linear: Projection, x_NI: torch.Tensor) -> torch.Tensor:
-    """The product [N, O], at masks with what the adapter adds."""
-    found_NO = linear(x_NI)
+def _product(
+    gate: Gate | None,
+    layer: int,
+    product: int,
+    linear: Projection,
+    x_NI: torch.Tensor,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """The product [N, O], of type `dtype` if given, at masks with what the adapter adds."""
+    found_NO = linear(x_NI) if dtype is None else linear(x_NI).to(dtype)
     if gate is not None:
         gate.add(layer, product, found_NO, x_NI)
     return found_NO
+
+
+def _add_product(
+    gate: Gate | None, layer: int, product: int, linear: Projection, sum_NO: torch.Tensor, x_NI: torch.Tensor
+) -> None:
+    """Add the product to the sum, in place: the end of a residual branch."""
+    linear.add_to(sum_NO, x_NI)
+    if gate is not None:
+        gate.add(layer, product, sum_NO, x_NI)
 
 
 def _turn(heads_NHD: torch.Tensor, cosines_N1D: torch.Tensor, sines_N1D: torch.Tensor) -> None:

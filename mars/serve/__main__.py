@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _deploy(options: argparse.Namespace) -> int:
     """Let a cluster serve, and return."""
-    from mars.serve.cluster import deploy
+    from mars.serve.application import deploy
 
     _say(options, deploy(options, _keys(options)))
     return 0

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from mars.metrics import Tally
-from mars.records import ForwardPass, Proposal
+from mars.records import ForwardPass
 from mars.serve.guard import until_gone
 from mars.serve.schema import (
     Candidate,
@@ -114,7 +114,9 @@ class Writer:
             self.tokens += 1
             piece.text += self._stops.add(self._pieces.add(proposal.token_id))
             if self._alternatives is not None and proposal.token_id not in self._ends:
-                piece.logprobs.append(self._logprob(proposal))
+                found = self._candidates.of(proposal.token_id, proposal.score)
+                listed = [self._candidates.of(*pair) for pair in proposal.alternatives]
+                piece.logprobs.append(TokenLogprob(**found.model_dump(), top_logprobs=listed))
         if self._stops.found:
             self.finish = "stop"
         elif row.finish_reason is not None:
@@ -123,11 +125,6 @@ class Writer:
             piece.text += self._stops.flush()
         piece.tokens, piece.finish = self.tokens, self.finish
         return piece
-
-    def _logprob(self, proposal: Proposal) -> TokenLogprob:
-        found = self._candidates.of(proposal.token_id, proposal.score)
-        listed = [self._candidates.of(*pair) for pair in proposal.alternatives]
-        return TokenLogprob(**found.model_dump(), top_logprobs=listed)
 
 
 class Candidates:

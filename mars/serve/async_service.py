@@ -159,7 +159,11 @@ class AsyncService:
 
     def _run(self) -> None:
         try:
-            while self._wait():
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._requests or self._closed)
+                if not self._requests:
+                    return
                 with self._turn():
                     record = self._service.advance()
                 if record is not None:
@@ -170,12 +174,6 @@ class AsyncService:
             for request in self._requests:
                 request.deliver([RuntimeError("the server makes no more passes"), None])
             raise
-
-    def _wait(self) -> bool:
-        """Wait for a request; False when there will be none."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._requests or self._closed)
-            return bool(self._requests)
 
     def _hand_out(self) -> None:
         """Give each request its new records, and forget the requests that have ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ from mars.records import ForwardPass, from_object
 from mars.schema import STRICT, parse
 
 PATH = "/v1/mars"
-_ASKED = {"temperature", "top_p", "seed", "block_size"}
+_ASKED = ("temperature", "top_p", "seed", "block_size")
 _CONNECT_SECONDS, _SILENCE_SECONDS = 10.0, 120.0
 _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "mask_token")
 Id = Annotated[int, Field(ge=0)]
@@ -179,8 +179,7 @@ def records(
 def _records(
     checkpoint: RemoteCheckpoint, decoder: str, prompt: Sequence[int], settings: DecodingSettings, control: Control
 ) -> Iterator[ForwardPass]:
-    known = {one.name for one in fields(settings)} & _ASKED
-    body: dict[str, Any] = {name: value for name, value in asdict(settings).items() if name in known}
+    body: dict[str, Any] = {name: getattr(settings, name) for name in _ASKED}
     body |= {"model": checkpoint.served, "prompt": list(prompt), "max_tokens": settings.max_new_tokens}
     body |= {"decoder": decoder, "stream": True, "records": True}
     if decoders.TABLE[decoder].heeds_threshold:

@@ -66,21 +66,18 @@ class Catalogue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedModels:
-    """A catalogue of models that are loaded."""
+    """A catalogue of models that are loaded; `close` ends the threads that make passes."""
 
     models: Mapping[str, Served]
 
     @property
     def names(self) -> Sequence[str]:
-        """Those that requests can name."""
         return list(self.models)
 
     def get(self, name: str) -> Served:
-        """The model of this name."""
         return self.models[name]
 
     def close(self) -> None:
-        """End the threads that make passes."""
         for served in self.models.values():
             served.service.close()
 

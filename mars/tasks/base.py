@@ -1,4 +1,7 @@
-"""A synthetic task: templates that draw parameters, a partition of those parameters, and a checker."""
+"""A synthetic task: templates that draw parameters, a partition of those parameters, and a checker.
+
+The words at the end are the small world that all tasks speak of.
+"""
 
 from __future__ import annotations
 
@@ -92,3 +95,26 @@ def last_match(pattern: re.Pattern[str], text: str) -> str | None:
     """Group 1 of the last match, stripped, or None."""
     found = pattern.findall(text)
     return found[-1].strip() if found else None
+
+
+PEOPLE = (
+    "Ana", "Ben", "Cora", "Dan", "Eva", "Finn", "Gina", "Hugo", "Ivy", "Jack", "Kira", "Leo", "Mia", "Noah", "Olga",
+    "Paul", "Rosa", "Sam", "Tina", "Vera",
+)  # fmt: skip
+CITIES = ("Toulouse", "Seattle", "Charleston", "Lima", "Oslo", "Kyoto", "Cairo", "Quito", "Porto", "Delhi")
+ITEMS = (
+    "apples", "pencils", "stickers", "marbles", "books", "shells", "coins", "stamps", "cards", "balloons", "buttons",
+    "flowers", "cookies", "stones",
+)  # fmt: skip
+COLORS = ("red", "blue", "green", "yellow", "black", "white", "purple", "orange")
+ANIMALS = ("fox", "owl", "cat", "dog", "horse", "rabbit", "bear", "duck", "goat", "mouse")
+PLACES = ("river", "garden", "forest", "market", "station", "library", "harbor", "bridge", "school", "tower")
+FRUITS = ("apple", "pear", "plum", "cherry", "banana", "grape", "lemon", "peach")
+VEGETABLES = ("carrot", "onion", "potato", "pepper", "cabbage", "bean", "leek", "radish")
+TOOLS = ("hammer", "saw", "drill", "wrench", "pliers", "chisel", "ruler", "file")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+TIMES = {2: "twice", 3: "three times", 4: "four times"}

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from mars.tasks.base import Draft, Task, vary
-from mars.tasks.vocabulary import ANIMALS, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
+from mars.tasks.base import ANIMALS, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES, Draft, Task, vary
 
 _LISTS = {"fruits": FRUITS, "vegetables": VEGETABLES, "colors": COLORS, "animals": ANIMALS, "tools": TOOLS}
 _NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
@@ -21,17 +20,13 @@ def _bullets(text: str) -> list[str]:
     return [line[2:].strip() for line in text.splitlines() if line.startswith("- ") and line[2:].strip()]
 
 
-def _sentences(text: str) -> int:
-    return sum(text.count(mark) for mark in ".!?")
-
-
 RULES: dict[str, Callable[..., bool]] = {
     "contains": lambda text, word: word.casefold() in text.casefold(),
     "avoids": lambda text, word: bool(text.strip()) and word.casefold() not in text.casefold(),
     "starts": lambda text, word: text.strip().startswith(word),
     "ends": lambda text, word: text.strip().rstrip(".").endswith(word),
     "bullets": lambda text, count: len(_bullets(text)) == count == len(text.strip().splitlines()),
-    "sentences": lambda text, count: _sentences(text) == count,
+    "sentences": lambda text, count: sum(text.count(mark) for mark in ".!?") == count,
     "upper": lambda text: text.isupper(),
     "lower": lambda text: text.islower(),
     "quoted": lambda text: len(text.strip()) > 2 and text.strip()[0] == text.strip()[-1] == '"',

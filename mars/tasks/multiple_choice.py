@@ -5,8 +5,21 @@ from __future__ import annotations
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, vary
-from mars.tasks.vocabulary import ANIMALS, COLORS, DAYS, FRUITS, MONTHS, PEOPLE, PLACES, TOOLS, VEGETABLES
+from mars.tasks.base import (
+    ANIMALS,
+    COLORS,
+    DAYS,
+    FRUITS,
+    MONTHS,
+    PEOPLE,
+    PLACES,
+    TOOLS,
+    VEGETABLES,
+    Draft,
+    Task,
+    last_match,
+    vary,
+)
 
 _ANSWER = re.compile(r"answer is \(?([A-D])\)?")
 _LETTERS = "ABCD"
@@ -56,9 +69,9 @@ def _draft(
     )
 
 
-def _near(rng: Random, value: int, low: int = 0) -> list[str]:
+def _near(rng: Random, value: int) -> list[str]:
     """Three wrong numbers close to `value`."""
-    pool = [n for n in range(max(low, value - 6), value + 7) if n != value]
+    pool = [n for n in range(max(0, value - 6), value + 7) if n != value]
     return [str(n) for n in rng.sample(pool, 3)]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from random import Random
 
-from mars.tasks.base import Draft, Task, last_match, vary
-from mars.tasks.vocabulary import CITIES, ITEMS, PEOPLE, TIMES
+from mars.tasks.base import CITIES, ITEMS, PEOPLE, TIMES, Draft, Task, last_match, vary
 
+Step = tuple[str, int, str, int]
+"""What is computed, and how: a number, the sign, another number."""
+
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
 _ANSWER = re.compile(r"####\s*(-?\d+)")
 
 
@@ -16,27 +20,24 @@ def check_text(answer: str, text: str) -> bool:
     return last_match(_ANSWER, text) == answer
 
 
-def step(rng: Random, what: str, expression: str, value: int) -> str:
+def _step(rng: Random, what: str, equation: str, value: int) -> str:
     """One worked step in one of several equally likely wordings."""
     return vary(
         rng,
-        f"[[So|Then|Now|Here] {what} [is|makes|comes to] {expression} = {value}."
-        f"|[We|You] [get|find|see] {expression} = {value} [for|as] {what}."
-        f"|[Next|Again], {what}: {expression} = {value}."
-        f"|[Since|As] {expression} = {value}, {what} is {value}.]",
+        f"[[So|Then|Now|Here] {what} [is|makes|comes to] {equation}."
+        f"|[We|You] [get|find|see] {equation} [for|as] {what}."
+        f"|[Next|Again], {what}: {equation}."
+        f"|[Since|As] {equation}, {what} is {value}.]",
     )
 
 
-def solution(rng: Random, steps: list[tuple[str, str, int]]) -> tuple[str, str]:
-    """Worked text and final answer of (what, expression, value) steps."""
-    opening = vary(rng, "[|Let us [see|think|work it out]. |[We|I] go [step by step|one by one]. |[Okay|Right|Well]. ]")
-    text = opening + " ".join(step(rng, *one) for one in steps)
-    return f"{text}\n#### {steps[-1][2]}", str(steps[-1][2])
-
-
-def _draft(rng: Random, parameters: tuple[object, ...], prompt: str, steps: list[tuple[str, str, int]]) -> Draft:
-    text, answer = solution(rng, steps)
-    return Draft(parameters, vary(rng, prompt), text, answer)
+def _draft(rng: Random, parameters: tuple[object, ...], prompt: str, steps: list[Step]) -> Draft:
+    """The last step has the answer."""
+    text = vary(rng, "[|Let us [see|think|work it out]. |[We|I] go [step by step|one by one]. |[Okay|Right|Well]. ]")
+    worked = [(what, f"{a} {sign} {b}", _OPERATORS[sign](a, b)) for what, a, sign, b in steps]
+    text += " ".join(_step(rng, what, f"{expression} = {value}", value) for what, expression, value in worked)
+    answer = str(worked[-1][2])
+    return Draft(parameters, vary(rng, prompt), f"{text}\n#### {answer}", answer)
 
 
 def sheep(rng: Random) -> Draft:
@@ -45,17 +46,16 @@ def sheep(rng: Random) -> Draft:
     first, second, count = rng.choice(list(TIMES)), rng.choice(list(TIMES)), rng.randint(2, 9)
     b_count = second * count
     a_count = first * b_count
-    total = a_count + b_count + count
     return _draft(
         rng,
         (a, b, c, first, second, count),
         f"{a} has {TIMES[first]} as many sheep as {b}. {b} has {TIMES[second]} as many sheep as {c}. "
         f"How many sheep do {a}, {b}, and {c} have [together|in all] if {c} has {count} sheep?",
         [
-            (f"{b}", f"{second} * {count}", b_count),
-            (f"{a}", f"{first} * {b_count}", a_count),
-            ("the two of them", f"{a_count} + {b_count}", a_count + b_count),
-            ("the total", f"{a_count + b_count} + {count}", total),
+            (b, second, "*", count),
+            (a, first, "*", b_count),
+            ("the two of them", a_count, "+", b_count),
+            ("the total", a_count + b_count, "+", count),
         ],
     )
 
@@ -69,9 +69,9 @@ def shopping(rng: Random) -> Draft:
         f"{who} [buys|picks|orders] {a} {x} at {p} dollars each and {b} {y} at {q} dollars each. "
         f"How much does {who} [pay|spend] [in total|altogether]?",
         [
-            (f"the cost of {x}", f"{a} * {p}", a * p),
-            (f"the cost of {y}", f"{b} * {q}", b * q),
-            ("the total", f"{a * p} + {b * q}", a * p + b * q),
+            (f"the cost of {x}", a, "*", p),
+            (f"the cost of {y}", b, "*", q),
+            ("the total", a * p, "+", b * q),
         ],
     )
 
@@ -86,9 +86,9 @@ def bus(rng: Random) -> Draft:
         f"A bus [leaves|starts from] {where} with {start} people. At the first stop {off} get off and {on} get on. "
         f"At the [next|second] stop {last} get off. How many people are [left|on the bus] now?",
         [
-            ("the number after some leave", f"{start} - {off}", start - off),
-            ("the number after some board", f"{start - off} + {on}", start - off + on),
-            ("the number left", f"{start - off + on} - {last}", start - off + on - last),
+            ("the number after some leave", start, "-", off),
+            ("the number after some board", start - off, "+", on),
+            ("the number left", start - off + on, "-", last),
         ],
     )
 
@@ -103,8 +103,8 @@ def savings(rng: Random) -> Draft:
         f"{who} [saves|puts away] {weekly} dollars [every|each] week for {weeks} weeks and then spends {spent} dollars "
         f"on {x}. How many dollars [are left|does {who} still have]?",
         [
-            ("the money saved", f"{weeks} * {weekly}", weekly * weeks),
-            ("the money left", f"{weekly * weeks} - {spent}", weekly * weeks - spent),
+            ("the money saved", weeks, "*", weekly),
+            ("the money left", weekly * weeks, "-", spent),
         ],
     )
 
@@ -121,9 +121,9 @@ def sharing(rng: Random) -> Draft:
         f"{who} has {first} {x} and [gets|finds] {total + kept - first} more. {who} keeps {kept} and shares the rest "
         f"[equally|fairly] among {friends} friends. How many {x} does each friend get?",
         [
-            (f"the number of {x}", f"{first} + {total + kept - first}", total + kept),
-            ("the number to share", f"{total + kept} - {kept}", total),
-            ("the share of each", f"{total} / {friends}", each),
+            (f"the number of {x}", first, "+", total + kept - first),
+            ("the number to share", total + kept, "-", kept),
+            ("the share of each", total, "/", friends),
         ],
     )
 
@@ -139,8 +139,8 @@ def baking(rng: Random) -> Draft:
         f"Each {thing} needs {cups} cups of flour. {who} [wants|plans] to bake {cakes} of them and has {have} cups. "
         f"How many [more cups|cups more] does {who} need?",
         [
-            ("the flour needed", f"{cakes} * {cups}", cups * cakes),
-            ("the flour missing", f"{cups * cakes} - {have}", cups * cakes - have),
+            ("the flour needed", cakes, "*", cups),
+            ("the flour missing", cups * cakes, "-", have),
         ],
     )
 
@@ -155,8 +155,8 @@ def reading(rng: Random) -> Draft:
         f"{who}'s book has {pages} pages. {who} reads {daily} pages [a|each|every] day for {days} days. "
         f"How many pages are [left|still unread]?",
         [
-            ("the part read", f"{days} * {daily}", daily * days),
-            ("the part left", f"{pages} - {daily * days}", pages - daily * days),
+            ("the part read", days, "*", daily),
+            ("the part left", pages, "-", daily * days),
         ],
     )
 
@@ -171,9 +171,9 @@ def ages(rng: Random) -> Draft:
         f"{a} is {first} years older than {b}. {b} is {second} years older than {c}. {c} is {age}. "
         f"How old are {a} and {b} [together|in total]?",
         [
-            (f"the age of {b}", f"{age} + {second}", middle),
-            (f"the age of {a}", f"{middle} + {first}", middle + first),
-            ("the sum", f"{middle + first} + {middle}", 2 * middle + first),
+            (f"the age of {b}", age, "+", second),
+            (f"the age of {a}", middle, "+", first),
+            ("the sum", middle + first, "+", middle),
         ],
     )
 
@@ -188,9 +188,9 @@ def collecting(rng: Random) -> Draft:
         f"{a} has {count} {x}. {b} has {TIMES[times]} as many. {b} [gives|hands] {given} of them to {a} and later "
         f"[finds|buys|gets] {more} more. How many {x} does {b} have [now|in the end]?",
         [
-            (f"{b}'s first count", f"{times} * {count}", owned),
-            ("the number after giving", f"{owned} - {given}", owned - given),
-            ("the number in the end", f"{owned - given} + {more}", owned - given + more),
+            (f"{b}'s first count", times, "*", count),
+            ("the number after giving", owned, "-", given),
+            ("the number in the end", owned - given, "+", more),
         ],
     )
 

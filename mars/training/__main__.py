@@ -130,6 +130,12 @@ def _add_adapter(stages: Any) -> None:
     add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
     add("--output", required=True, help="folder of the adapter; steps to resume from go to OUTPUT/work")
     add("--mode", choices=("gated", "merged"), default="gated", help="masks only, or one model for everything")
+    add(
+        "--no-sft-loss",
+        dest="sft_loss",
+        action="store_false",
+        help="train merged masks alone: nothing keeps what the model says without them",
+    )
     # torchrun takes --start for one of its own options.
     add(
         *("--start", "--start-from"),
@@ -140,7 +146,7 @@ def _add_adapter(stages: Any) -> None:
     _add(
         stage,
         AdapterSettings(base="", data=(), output=""),
-        ("--masks", int, "masks of a group"),
+        ("--masks", int, "masks of a group; 0 in mode merged is plain SFT of a LoRA, to compare with"),
         ("--block-size", int, "what decoders take unless told otherwise; one more than the masks if not given"),
         ("--rank", int, "rank of the LoRA on all seven linears"),
         ("--anchors", int, "groups of masks in a sequence and step"),

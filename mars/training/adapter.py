@@ -62,6 +62,32 @@ def encode_conversation(
     return Conversation(tuple(ids[:max_length]), tuple(cut))
 
 
+def _padded(examples: Sequence[Conversation], pad_id: int) -> Tensor:
+    """Their token ids [R, L], padded on the right."""
+    input_ids = torch.full((len(examples), max(len(example.ids) for example in examples)), pad_id)
+    for row, example in enumerate(examples):
+        input_ids[row, : len(example.ids)] = torch.tensor(example.ids)
+    return input_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCollator:
+    """The same as `AnchorCollator` for plain SFT: an anchor before each token of the answers, and no masks."""
+
+    pad_id: int
+
+    def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
+        places = [
+            torch.cat([torch.arange(first - 1, end - 1) for first, end in example.answers]) for example in examples
+        ]
+        anchors = torch.zeros(len(examples), max(map(len, places)), dtype=torch.long)
+        counts = torch.zeros_like(anchors)
+        for row, chosen in enumerate(places):
+            anchors[row, : len(chosen)] = chosen
+            counts[row, : len(chosen)] = 1
+        return {"input_ids": _padded(examples, self.pad_id), "anchors": anchors, "counts": counts}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorCollator:
     """Pads a batch on the right and draws its anchors anew each time, from torch's generator.
@@ -77,13 +103,9 @@ class AnchorCollator:
     keep: float
 
     def __call__(self, examples: Sequence[Conversation]) -> dict[str, Tensor]:
-        length = max(len(example.ids) for example in examples)
-        input_ids = torch.full((len(examples), length), self.pad_id)
         anchors = torch.zeros(len(examples), self.anchors, dtype=torch.long)
         counts = torch.zeros(len(examples), self.anchors, dtype=torch.long)
         for row, example in enumerate(examples):
-            ids = torch.tensor(example.ids)
-            input_ids[row, : len(ids)] = ids
             # Mask 0 stands at anchor + 1 and predicts the token at anchor + 2, which must belong to the same answer.
             places = torch.cat([torch.arange(first - 1, end - 2) for first, end in example.answers])
             ends = torch.cat([torch.full((max(end - 1 - first, 0),), end) for first, end in example.answers])
@@ -91,7 +113,7 @@ class AnchorCollator:
             more = (torch.rand(len(chosen), self.masks - 1) < self.keep).long().cumprod(1).sum(1)
             anchors[row, : len(chosen)] = places[chosen]
             counts[row, : len(chosen)] = torch.minimum(1 + more, ends[chosen] - places[chosen] - 2)
-        return {"input_ids": input_ids, "anchors": anchors, "counts": counts}
+        return {"input_ids": _padded(examples, self.pad_id), "anchors": anchors, "counts": counts}
 
 
 class ConditionalHead(nn.Module):
@@ -153,8 +175,9 @@ class TeacherLoss(torch.autograd.Function):
 class AdapterModel(nn.Module):
     """A frozen base, a LoRA for the masks' columns, an embedding for each mask of a group, and the conditional head.
 
-    In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has an SFT part,
-    as in the paper: then merging the adapter leaves one plain model.
+    In mode `merged` the adapter acts on real tokens too, all masks share one embedding, and the loss has an SFT part
+    unless `sft_loss` is False, as in the paper: then merging the adapter leaves one plain model. Without masks, K = 0,
+    the SFT part is all of the loss.
 
     `state_dict` holds the trained weights and nothing else. `hits` [2, K] counts the masks whose most probable token
     was right, `seen` [2, K] all masks (alone, and given the token before), since both were last set to zero.
@@ -168,10 +191,12 @@ class AdapterModel(nn.Module):
         rank: int,
         head: bool,
         mode: Mode = "gated",
+        sft_loss: bool = True,
         marginal_share: float = 0.3,
     ):
         super().__init__()
         self.mode = mode
+        self.sft_loss = mode == "merged" and sft_loss
         config = LoraConfig(
             r=rank, lora_alpha=2 * rank, target_modules=list(LINEARS), lora_dropout=0.0, task_type="CAUSAL_LM"
         )
@@ -182,10 +207,10 @@ class AdapterModel(nn.Module):
             if isinstance(module, BaseTunerLayer):
                 module.cast_input_dtype_enabled = False  # autocast casts the few weights instead of the many inputs
         embedding = base.get_input_embeddings().weight
-        kinds = masks if mode == "gated" else 1
+        kinds = masks if mode == "gated" else min(masks, 1)
         noise = torch.randn(kinds, embedding.shape[1]).to(embedding.device)  # the same on every device
         start = embedding.float().mean(0) + 0.02 * noise
-        self.mask_embeddings = nn.Parameter(start)
+        self.mask_embeddings = nn.Parameter(start, requires_grad=masks > 0)
         self.head = ConditionalHead(embedding.shape[1]) if head else None
         self.masks = masks
         self.marginal_share = marginal_share
@@ -203,7 +228,7 @@ class AdapterModel(nn.Module):
         return {name: value for name, value in super().state_dict(*arguments, **options).items() if name in trained}
 
     def forward(self, input_ids: Tensor, anchors: Tensor, counts: Tensor) -> dict[str, Tensor]:
-        """The loss in nats per mask (in mode `merged` plus that of the real tokens, per token)."""
+        """The loss in nats per mask, plus, with the SFT loss, that of the real tokens, per token."""
         device = input_ids.device
         with torch.autocast(device.type, torch.bfloat16, enabled=self.base.dtype == torch.bfloat16):
             with torch.no_grad(), self.peft.disable_adapter():
@@ -211,23 +236,26 @@ class AdapterModel(nn.Module):
             if self.mode == "merged":
                 clean = self.base.model(input_ids=input_ids, use_cache=True)
             index_N, rows_N, k_N, places_N = self._places(anchors, counts)
-            hidden_NE = self._masks(anchors, index_N, k_N, places_N, clean.past_key_values)
-            teacher_NE = teacher.last_hidden_state[rows_N, places_N]
-            before_N, next_N = input_ids[rows_N, places_N], input_ids[rows_N, places_N + 1]
-            loss = self._loss(hidden_NE, teacher_NE, before_N, next_N, k_N)
-            if self.mode == "merged":
-                answered = clean.last_hidden_state[rows_N, places_N]
-                ids_NT, target_NT = _targets(teacher_NE, self.base.get_output_embeddings().weight, next_N)
-                loss = loss + self._teach(answered, ids_NT, target_NT)[0] / len(k_N)
-        return {"loss": loss}
+            teacher_NE, next_N = teacher.last_hidden_state[rows_N, places_N], input_ids[rows_N, places_N + 1]
+            targets = _targets(teacher_NE, self.base.get_output_embeddings().weight, next_N)
+            losses = []
+            if self.masks:
+                hidden_NE = self._masks(anchors, index_N, k_N, places_N, clean.past_key_values)
+                losses.append(self._loss(hidden_NE, targets, input_ids[rows_N, places_N], k_N))
+            if self.sft_loss:
+                losses.append(self._teach(clean.last_hidden_state[rows_N, places_N], *targets)[0] / len(k_N))
+        return {"loss": torch.stack(losses).sum()}
 
     def _places(self, anchors: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """For the masks that are computed: numbers in the grid [R, A, K], rows, numbers in the group, positions."""
-        offsets_K = torch.arange(self.masks, device=anchors.device)
-        index_N = (offsets_K < counts[..., None]).flatten().nonzero()[:, 0]
-        k_N = index_N % self.masks
-        places_N = anchors.flatten()[index_N // self.masks] + 1 + k_N
-        return index_N, index_N // (anchors.shape[1] * self.masks), k_N, places_N
+        """For the masks that are computed: numbers in the grid [R, A, K], rows, numbers in the group, positions.
+
+        Without masks, of the anchors themselves.
+        """
+        size = max(self.masks, 1)
+        index_N = (torch.arange(size, device=anchors.device) < counts[..., None]).flatten().nonzero()[:, 0]
+        k_N = index_N % size
+        places_N = anchors.flatten()[index_N // size] + k_N + min(self.masks, 1)
+        return index_N, index_N // (anchors.shape[1] * size), k_N, places_N
 
     def _masks(self, anchors: Tensor, index_N: Tensor, k_N: Tensor, places_N: Tensor, cache: Any) -> Tensor:
         """Normed hidden states [N, E] of the masks behind the anchors."""
@@ -250,9 +278,9 @@ class AdapterModel(nn.Module):
         hidden: Tensor = backbone.norm(x_NE)
         return hidden
 
-    def _loss(self, hidden_NE: Tensor, teacher_NE: Tensor, before_N: Tensor, next_N: Tensor, k_N: Tensor) -> Tensor:
+    def _loss(self, hidden_NE: Tensor, targets: tuple[Tensor, Tensor], before_N: Tensor, k_N: Tensor) -> Tensor:
         """Mean over the masks: KL to the base's candidates (without its constant), and half the cross-entropy."""
-        ids_NT, target_NT = _targets(teacher_NE, self.base.get_output_embeddings().weight, next_N)
+        ids_NT, target_NT = targets
         if self.head is None:
             loss, hits = self._teach(hidden_NE, ids_NT, target_NT)
             self._count(0, hits, k_N)

@@ -18,7 +18,7 @@ from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.provenance import provenance
-from mars.training.adapter import AdapterModel, AnchorCollator, Conversation, encode_conversation
+from mars.training.adapter import AdapterModel, AnchorCollator, AnswerCollator, Conversation, encode_conversation
 from mars.training.settings import AdapterSettings
 from mars.training.trainer import BETAS, ENDLESS_EPOCHS, MixedLengthTrainer, Pace, last_saved_step, training_arguments
 
@@ -70,7 +70,8 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
     set_seed(settings.seed)
     base, tokenizer, origin = load_base(settings.base)
     conversations = read_data(settings, tokenizer)
-    model = AdapterModel(base, masks=settings.masks, rank=settings.rank, head=settings.head, mode=settings.mode)
+    shape = {name: getattr(settings, name) for name in ("masks", "rank", "head", "mode", "sft_loss")}
+    model = AdapterModel(base, **shape)
     if settings.start is not None:
         load_trained(model, Path(settings.start))
     work = Path(settings.output) / "work"
@@ -88,24 +89,32 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
             logging_steps=10,
         ),
         train_dataset=conversations,
-        data_collator=AnchorCollator(
-            pad_id=int(tokenizer.eos_token_id), masks=settings.masks, anchors=settings.anchors, keep=settings.keep
-        ),
+        data_collator=collator(settings, int(tokenizer.eos_token_id)),
     )
     begin = time.perf_counter()
     result = trainer.train(resume_from_checkpoint=last)
     if trainer.is_world_process_zero():
+        arguments = trainer.args
         measured = {
             "conversations": len(conversations),
+            "examples": result.global_step
+            * (arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size),
             "answer_tokens": sum(end - first for c in conversations for first, end in c.answers),
             "steps": result.global_step,
-            "processes": trainer.args.world_size,
+            "processes": arguments.world_size,
             "seconds": round(pace.seconds if pace else time.perf_counter() - begin, 1),
             "resumed": settings.resume,
             "log": trainer.state.log_history,
         }
-        save_adapter(model, settings, origin, measured, provenance(command, str(trainer.args.device)))
+        save_adapter(model, settings, origin, measured, provenance(command, str(arguments.device)))
     return Path(settings.output)
+
+
+def collator(settings: AdapterSettings, pad_id: int) -> AnchorCollator | AnswerCollator:
+    """That of masks, or without any that of plain SFT."""
+    if not settings.masks:
+        return AnswerCollator(pad_id=pad_id)
+    return AnchorCollator(pad_id=pad_id, masks=settings.masks, anchors=settings.anchors, keep=settings.keep)
 
 
 def load_base(source: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
@@ -166,21 +175,26 @@ def save_adapter(
     measured: dict[str, Any],
     source: dict[str, Any],
 ) -> None:
-    """Write the adapter in PEFT's format and bfloat16, masks and head beside it, and the training record."""
+    """Write the adapter in PEFT's format and bfloat16, masks and head beside it, and the training record.
+
+    Without masks its stage is `sft`, and it has neither masks nor a block size.
+    """
     output = Path(settings.output)
     model.peft.peft_config["default"].base_model_name_or_path = origin["name"]
     model.peft.save_pretrained(output, save_embedding_layers=False)  # or PEFT asks the Hub
     weights = output / WEIGHTS_FILE
     save_file({name: value.bfloat16() for name, value in load_file(weights).items()}, weights, {"format": "pt"})
-    extra = {"mask_embeddings": model.mask_embeddings.detach().bfloat16().contiguous()}
+    extra: dict[str, torch.Tensor] = {"mask_embeddings": model.mask_embeddings}
     if model.head is not None:
-        extra["head.up"] = model.head.up.weight.detach().bfloat16().contiguous()
-        extra["head.down"] = model.head.down.weight.detach().bfloat16().contiguous()
-    save_file(extra, output / MASKS_FILE, {"format": "pt"})
+        extra |= {"head.up": model.head.up.weight, "head.down": model.head.down.weight}
+    if model.masks:
+        halves = {name: weight.detach().bfloat16().contiguous() for name, weight in extra.items()}
+        save_file(halves, output / MASKS_FILE, {"format": "pt"})
     record = {
-        "stage": "adapter",
+        "stage": "adapter" if model.masks else "sft",
         "mode": settings.mode,
-        "block_size": settings.block_size or settings.masks + 1,
+        "block_size": settings.block_size or settings.masks + 1 if model.masks else None,
+        "sft_loss": settings.sft_loss if model.masks and settings.mode == "merged" else None,
         "masks": settings.masks,
         "head": settings.head,
         "base": origin,

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mars.chat import encode_messages, encode_text
 from mars.tasks import TASKS, sample
-from mars.tasks.vocabulary import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
+from mars.tasks.base import ANIMALS, CITIES, COLORS, FRUITS, ITEMS, PEOPLE, PLACES, TOOLS, VEGETABLES
 
 IGNORED = -100
 _WORDS = (*PEOPLE, *CITIES, *ITEMS, *COLORS, *ANIMALS, *PLACES, *FRUITS, *VEGETABLES, *TOOLS)

@@ -130,16 +130,18 @@ class AdapterSettings:
 
     `base` is a checkpoint source, `data` JSONL files of `python -m mars.training distill`. `masks` is K, the masks of
     a group; `anchors` how many groups a sequence has in a step, `keep` the probability that a group goes on after each
-    of its masks. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns cost time, as on
-    a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule. `batch_size` is in
-    sequences per process. With `minutes` the clock sets the schedule, not `epochs`, over as many calls as it takes; a
-    call ends, saved, after `pause_after` minutes of its own.
+    of its masks. `sft_loss` is for mode merged: False trains the masks alone. Without masks, K = 0, mode merged is
+    plain SFT, to compare with. `block_size` is what decoders take unless told otherwise (None: K + 1): where columns
+    cost time, as on a CPU, a smaller one may be faster. `start` is a saved step to go on from with a new schedule.
+    `batch_size` is in sequences per process. With `minutes` the clock sets the schedule, not `epochs`, over as many
+    calls as it takes; a call ends, saved, after `pause_after` minutes of its own.
     """
 
     base: str
     data: tuple[str, ...]
     output: str
     mode: Mode = "gated"
+    sft_loss: bool = True
     masks: int = 6
     block_size: int | None = None
     rank: int = 16
@@ -160,13 +162,27 @@ class AdapterSettings:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "masks", "rank", "anchors", "batch_size", "gradient_accumulation", "save_steps")
+        _at_least(self, 0, "masks")
+        _at_least(self, 1, "rank", "anchors", "batch_size", "gradient_accumulation", "save_steps")
         _at_least(self, 16, "max_length")
         _positive(self, "learning_rate", "epochs", "minutes", "pause_after")
         _check(self, "above 0 and at most 1", lambda value: 0 < value <= 1, "keep")
-        if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:
-            raise ValueError(f"block_size must be between 2 and masks + 1 = {self.masks + 1}, got {self.block_size}")
         if self.mode not in ("gated", "merged"):
             raise ValueError(f"mode must be gated or merged, got {self.mode!r}")
+        self._check_losses()
+        if self.block_size is not None and not 2 <= self.block_size <= self.masks + 1:
+            raise ValueError(f"block_size must be between 2 and masks + 1 = {self.masks + 1}, got {self.block_size}")
         if self.pause_after is not None and self.minutes is None:
             raise ValueError("pause_after is for training by the clock: give minutes too")
+
+    def _check_losses(self) -> None:
+        if not self.sft_loss and self.mode != "merged":
+            raise ValueError(
+                "no-sft-loss is for mode merged: a gated adapter leaves real tokens to the base, so it has no SFT loss"
+            )
+        if self.masks:
+            return
+        if self.mode != "merged" or not self.sft_loss:
+            raise ValueError("masks must be >= 1, or 0 in mode merged with the SFT loss: else nothing is trained")
+        if self.head or self.block_size is not None:
+            raise ValueError("masks 0 is plain SFT, without a head or a block size: give no-head and no block-size")

@@ -19,9 +19,8 @@ from app.compare.comparison import Entry, Question, enter
 from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import requested
-from app.runs.run import RunQuestion, to_json
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun
+from app.runs.run import to_json
+from app.scheduling import AdmissionQueue, LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
@@ -276,7 +275,7 @@ def write_lane(make_checkpoint: Callable[..., Checkpoint]) -> Callable[..., dict
         for record in DECODERS[decoder](engine, [prompt], settings, control):
             lane.add(record)
         lane.end()
-        run = keep("run", RunQuestion(prompt="?", max_new_tokens=settings.max_new_tokens), [lane])
+        run = keep("run", "?", settings.max_new_tokens, [lane])
         found: dict[str, Any] = json.loads(to_json(run))["lanes"][0]
         return found
 

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.compare import runner as running
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.runs.shared import SharedRuns
-from app.scheduling.admission import LINE, AdmissionQueue
-from app.scheduling.limits import USUAL_LIMITS, Limits
-from app.scheduling.sessions import Sessions
+from app.runs.stored import SharedRuns
+from app.scheduling import LINE, USUAL_LIMITS, AdmissionQueue, Limits, Sessions
 from app.server import options, serving
 from mars.checkpoint import Checkpoint
 from mars.records import to_json
@@ -124,7 +123,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     from app.server.openai import Endpoint
 
     runner = Scriptorium.open().runner(chosen.places, chosen.queue_size, chosen.limits)
-    runner._result = _keep(runner._result, results)
+    running.finished = _keep(running.finished, results)
     shared = SharedRuns(chosen.keep_shared) if chosen.keep_shared else None
     blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared)
     endpoint = Endpoint(runner, ("ar", "mars"), chosen.site.keys) if chosen.site.openai else None

@@ -20,8 +20,7 @@ if __name__ == "__main__":
     from app.compare.runner import Runner
     from app.models import pairs
     from app.models.manager import Models
-    from app.scheduling.admission import AdmissionQueue
-    from app.scheduling.sessions import Sessions
+    from app.scheduling import AdmissionQueue, Sessions
     from app.server import options, serving
     from mars.checkpoint import Checkpoint
 

@@ -14,9 +14,9 @@ import pytest
 from app import api
 from app.compare.generation import GenerateRequest, generate
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_reasons import problem
-from app.compare.lane_request import requested
-from app.tabs.lane_settings import LaneControls
+from app.compare.lane_request import requested, why_not
+from app.models.pairs import given
+from app.tabs.lanes import LaneControls
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -31,7 +31,7 @@ def choice(joint_window: ModuleType) -> LaneChoice:
 
 async def _controls(choice: LaneChoice) -> LaneControls:
     with gr.Blocks():
-        return LaneControls("b", choice, ["ar", "mars"], "ar", "mars")
+        return LaneControls("b", choice, ["ar", "mars"], given("ar", "mars"))
 
 
 def test_the_page_offers_it_with_the_settings_that_it_reads(choice: LaneChoice) -> None:
@@ -46,8 +46,8 @@ def test_the_page_offers_it_with_the_settings_that_it_reads(choice: LaneChoice) 
 
 
 def test_the_page_says_why_a_lane_cannot_write_with_it(choice: LaneChoice, make_checkpoint: Callable[..., Any]) -> None:
-    assert problem(choice, make_checkpoint("mars", "So 54.")) is None
-    found = problem(choice, make_checkpoint("ar", "So 54.", masks=False))
+    assert why_not(choice, make_checkpoint("mars", "So 54.")) is None
+    found = why_not(choice, make_checkpoint("ar", "So 54.", masks=False))
     assert str(found).startswith("ar was not trained to fill masks, so “MARS, joint threshold” cannot use it.")
 
 

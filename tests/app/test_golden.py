@@ -18,10 +18,10 @@ from app.compare.generation import GenerateRequest, generate
 from app.models import pairs
 from app.runs.replay import page
 from app.runs.run import Run, read, to_json
-from app.scheduling.limits import Limits
+from app.scheduling import Limits
 from app.tabs.address import DeepLink
 from app.tabs.compare import Tab
-from app.tradeoffs.again import settings_of
+from app.tradeoffs.card import settings_of
 from mars.records import from_object, read_jsonl
 from mars.records import to_json as record_to_json
 

@@ -7,10 +7,10 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from analysis import plotly_script
-from app.browser import bundle, scripts
+from app.browser import bundle
 
-FILES = [(scripts.page_script(), bundle.script().encode()), (scripts.plotly(), plotly_script.PATH.read_bytes())]
-CLIENT = TestClient(Starlette(routes=scripts.routes()))
+FILES = [(bundle.page_script(), bundle.script().encode()), (bundle.plotly(), plotly_script.PATH.read_bytes())]
+CLIENT = TestClient(Starlette(routes=bundle.routes()))
 
 
 @pytest.mark.parametrize(("address", "content"), FILES, ids=["page", "plotly"])
@@ -30,6 +30,6 @@ def test_it_is_packed_for_those_who_can_unpack(address: str, content: bytes) -> 
 
 
 def test_another_script_has_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = scripts.page_script()
+    before = bundle.page_script()
     monkeypatch.setattr(bundle, "script", lambda: "other();")
-    assert scripts.page_script.__wrapped__() != before
+    assert bundle.page_script.__wrapped__() != before

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.runs.run import read
-from app.runs.shipped import REPLAYS
+from app.runs.stored import REPLAYS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.runs.run import read
-from app.runs.shipped import shipped
+from app.runs.stored import shipped
 from app.tabs.step import answer
 
 NAME = "1-side-by-side"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,17 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from analysis.sweeps.models import describe
+from mars.checkpoint import load_checkpoint
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
+from mars.engine import ModelEngine
+from mars.metrics import output_ids
 from mars.training.__main__ import main
 from mars.training.adapter import (
     AdapterModel,
     AnchorCollator,
+    AnswerCollator,
     Conversation,
     TeacherLoss,
     encode_conversation,
@@ -174,6 +184,62 @@ def test_merged_mode_trains_one_embedding_and_the_real_tokens() -> None:
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
 
 
+def _merged_loss(*, sft_loss: bool) -> torch.Tensor:
+    """The loss of a merged adapter that does something, on one batch."""
+    torch.manual_seed(5)
+    model = AdapterModel(_llama(96), masks=3, rank=2, head=False, mode="merged", sft_loss=sft_loss)
+    torch.manual_seed(4)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.2)
+    torch.manual_seed(1)
+    ids = torch.randint(3, 96, (2, 16))
+    loss = model(ids, torch.tensor([[4, 8]] * 2), torch.tensor([[3, 2], [1, 0]]))["loss"]
+    loss.backward()
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+    return loss.detach()
+
+
+def test_without_the_sft_loss_the_masks_train_alone(one_thread: None) -> None:
+    """Real tokens still pass the adapter, whose gradient comes from the masks that read them."""
+    both, alone = _merged_loss(sft_loss=True), _merged_loss(sft_loss=False)
+    assert alone < both - 1
+
+
+def test_plain_sft_is_cross_entropy_to_the_targets_before_each_token(one_thread: None) -> None:
+    """The slow twin: all logits at once."""
+    from mars.training.adapter import _targets
+
+    model = AdapterModel(_llama(96), masks=0, rank=2, head=False, mode="merged")
+    torch.manual_seed(4)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.2)
+    talks = [Conversation(tuple(range(3, 20)), ((5, 9), (12, 17))), Conversation(tuple(range(30, 41)), ((6, 11),))]
+    batch = AnswerCollator(pad_id=2)(talks)
+    assert batch["anchors"].tolist() == [[4, 5, 6, 7, 11, 12, 13, 14, 15], [5, 6, 7, 8, 9, 0, 0, 0, 0]]
+    assert batch["counts"].sum(1).tolist() == [9, 5]
+    loss = model(**batch)["loss"]
+    loss.backward()
+    assert "mask_embeddings" not in model.state_dict()
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+    wanted, tokens = torch.zeros(()), 0
+    with torch.no_grad():
+        for talk in talks:
+            ids = torch.tensor([talk.ids])
+            with model.peft.disable_adapter():
+                teacher = model.base.model(input_ids=ids).last_hidden_state[0]
+            logits = model.base(input_ids=ids).logits[0]
+            for place in (place for first, end in talk.answers for place in range(first - 1, end - 1)):
+                vocabulary = model.base.get_output_embeddings().weight
+                candidates, target = _targets(teacher[place, None], vocabulary, ids[0, place + 1, None])
+                wanted -= (target[0] * logits[place].log_softmax(-1)[candidates[0]]).sum()
+                tokens += 1
+    torch.testing.assert_close(loss.detach(), wanted / tokens, atol=1e-4, rtol=1e-4)
+
+
 @pytest.fixture
 def base_folder(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
     folder = tmp_path / "base"
@@ -219,6 +285,49 @@ def test_a_run_writes_an_adapter_and_resumes(base_folder: Path, chats: Path, tmp
     assert main([*longer[:8], "2", *longer[9:]]) == 2
 
 
+def test_merged_runs_record_their_loss_and_plain_sft_is_an_ar_checkpoint(
+    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None
+) -> None:
+    command = ["adapter", "--base", str(base_folder), "--data", str(chats), "--mode", "merged", "--no-head"]
+    command += ["--rank", "2", "--batch-size", "2", "--anchors", "4", "--epochs", "0.6"]
+    kinds = {"with": ["--masks", "3"], "without": ["--masks", "3", "--no-sft-loss"], "plain": ["--masks", "0"]}
+    for name, options in kinds.items():
+        assert main([*command, "--output", str(tmp_path / name), *options]) == 0
+    loaded = {name: load_checkpoint(tmp_path / name, dtype="float32", device="cpu") for name in kinds}
+    told = {name: describe(str(tmp_path / name)) for name in kinds}
+    assert [told[name]["sft_loss"] for name in kinds] == [True, False, None]
+    assert [told[name]["stage"] for name in kinds] == ["adapter", "adapter", "sft"]
+    assert {told[name]["examples"] for name in kinds} == {4}
+    assert len({told[name]["base"] for name in kinds}) == 1
+    assert [loaded[name].supports_masks for name in kinds] == [True, True, False]
+    assert (loaded["with"].block_size, loaded["plain"].block_size) == (4, None)
+    assert not (tmp_path / "plain" / "masks.safetensors").exists()
+    settings = DecodingSettings(max_new_tokens=4)
+    assert len(output_ids(DECODERS["autoregressive"](loaded["plain"].engine, [[5, 6]], settings))) > 0
+    base = load_checkpoint(base_folder, dtype="float32", device="cpu").engine
+    plain = loaded["plain"].engine
+    assert isinstance(base, ModelEngine)
+    assert isinstance(plain, ModelEngine)
+    before, after = (engine.model.model.layers[1].mlp.down_proj.weight for engine in (base, plain))
+    assert not torch.equal(before, after), "the adapter is a part of the weights"
+    assert plain.vocab_size == base.vocab_size
+
+
+@pytest.mark.slow
+def test_the_script_of_the_ablations_trains_them_all(base_folder: Path, chats: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "analysis" / "plans" / "real-ablations.sh"
+    options = "--rank 2 --batch-size 1 --anchors 4"
+    asked = {"OUT": str(tmp_path), "BASE": str(base_folder), "DATA": str(chats), "EPOCHS": "0.3", "OPTIONS": options}
+    place = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", str(script)], env={**os.environ, **asked, "PATH": place}, check=True, cwd=script.parents[2])
+    measured = {
+        name: json.loads((tmp_path / name / "mars.json").read_text())["measured"]["examples"]
+        for name in ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft", "sft-double")
+    }
+    assert measured.pop("sft-double") == 4
+    assert set(measured.values()) == {2}
+
+
 def test_a_run_by_the_clock_pauses_and_goes_on(
     base_folder: Path, chats: Path, tmp_path: Path, one_thread: None
 ) -> None:
@@ -257,6 +366,15 @@ def test_wrong_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "block_size must be between 2 and masks + 1 = 4, got 5" in capsys.readouterr().err
     assert main([*command, "--pause-after", "3"]) == 2
     assert "pause_after is for training by the clock: give minutes too" in capsys.readouterr().err
+    refused = (
+        (["--no-sft-loss"], "no-sft-loss is for mode merged: a gated adapter leaves real tokens to the base"),
+        (["--masks", "0", "--no-head"], "masks must be >= 1, or 0 in mode merged with the SFT loss"),
+        (["--masks", "0", "--mode", "merged"], "masks 0 is plain SFT, without a head or a block size"),
+        (["--masks", "-1"], "masks must be >= 0, got -1"),
+    )
+    for options, sentence in refused:
+        assert main([*command, *options]) == 2
+        assert sentence in capsys.readouterr().err
     with pytest.raises(ValueError, match="mode must be"):
         AdapterSettings(base="b", data=("d",), output="o", mode="both")  # type: ignore[arg-type]
 

@@ -133,17 +133,13 @@ def test_a_row_draws_the_same_alone_and_in_any_window() -> None:
     assert len({tuple(row) for row in together.tolist()}) == len(ROWS)
 
 
-def test_rows_can_be_kept_moved_and_appended() -> None:
+def test_rows_can_be_kept_and_moved() -> None:
     logits, positions = random_logits(4, 5, 50), torch.arange(5).expand(4, 5)
     everyone = sampling(*ROWS)
     order = torch.tensor([3, 1, 0])
     assert torch.equal(
         pick(logits[order], positions[order], everyone.select(order)), pick(logits, positions, everyone)[order]
     )
-    grown = sampling(ROWS[1]).append(sampling(ROWS[2]))
-    expected = sampling(ROWS[1], ROWS[2])
-    assert (grown.active, grown.nucleus) == (expected.active, expected.nucleus) == (True, True)
-    assert torch.equal(pick(logits[:2], positions[:2], grown), pick(logits[:2], positions[:2], expected))
 
 
 def test_greedy_rows_take_the_first_of_the_most_probable_tokens() -> None:

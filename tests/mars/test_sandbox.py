@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mars.tasks import sandbox
-from mars.tasks.sandbox import run_checks, run_isolated
+from mars.tasks.sandbox import MAX_SOURCE_CHARACTERS, is_allowed, run_checks, run_isolated
 from mars.tasks.sandbox_child import canonical
-from mars.tasks.syntax import MAX_SOURCE_CHARACTERS, is_allowed
 
 LIMIT_SECONDS = 2.0
 ONE = [((1,), 1)]

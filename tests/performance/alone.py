@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from app.compare.starting import LanePass, race
 from app.runs.run import RunLane, read
-from app.scheduling.race import LanePass, race
 from app.server.options import Options
 from mars.checkpoint import Checkpoint
 from mars.metrics import Tally

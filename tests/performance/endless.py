@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.models.placement import Loader
-from app.server import hosting, options, serving
+from app.server import options, serving
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until interrupted; the exit status."""
     chosen = options.read(arguments)
     serving.prepare()
-    hosting.host(chosen, Endless(chosen.device, chosen.threads))
+    serving.host(chosen, Endless(chosen.device, chosen.threads))
     return 0
 
 

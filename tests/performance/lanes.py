@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mars.decoding.layouts import Layout
+
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.decoding.controller import NOTHING, Choice, Controller, Goodput
-from mars.decoding.layouts import Layout
 from mars.decoding.method import Row
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within

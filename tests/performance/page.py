@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from app.scheduling.sessions import PACES
+from app.scheduling import PACES
 from app.server import options
 from tests.performance.alone import Alone, Speed, shown_speeds
 from tests.performance.cores import only, shared_out

@@ -16,8 +16,7 @@ def test_a_visitor_sees_the_texts_and_thresholds_of_each_lane() -> None:
         proposals = tuple(Proposal(7, 0.9, "clean") for _ in pieces)
         record = ForwardPass(1, "decode", 0.1, 1, (RowPass(0, 0, proposals, len(pieces), threshold),))
         counts = stream.counts(Tally.of([record]), shared=False)
-        tokens = [[piece, 0.9, "clean", False, "clean", []] for piece in pieces]
-        return stream.forward_pass(lane, 1, record, tokens=tokens, ghosts=[], counts=counts)
+        return stream.forward_pass(lane, 1, record, texts=pieces, pieces={}, stop_ids=(), counts=counts)
 
     messages = [
         stream.opening("id", []),

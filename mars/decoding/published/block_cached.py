@@ -18,12 +18,12 @@ from collections.abc import Iterator
 
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.base import Prompts, check, trained_mask
+from mars.decoding.base import Prompts, check
 from mars.decoding.method import slots_of
-from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded
-from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, recorded, rows_of
+from mars.decoding.sliding_window import method_of
 from mars.engine import Engine
-from mars.records import ForwardPass, RowPass
+from mars.records import ForwardPass
 
 
 def block_cached(
@@ -38,24 +38,9 @@ def block_cached(
         ValueError: at the call, for prompts that are empty or do not fit the context, or a model without masks.
     """
     check(engine, prompts, settings)
-    method = SlidingWindow(
-        mask_token_id=trained_mask(engine, "block_cached"),
-        masks=settings.block_size - (not settings.extra_proposal),
-        score=settings.score,
-        alternatives=settings.alternatives,
-    )
+    method = method_of(engine, settings, "block_cached")
     control = control or Control(settings.threshold, settings.score)
-    rows = [
-        LockstepRow(
-            number=number,
-            prompt=prompt,
-            method=method,
-            settings=settings,
-            control=control,
-            limit=settings.cache_block_size,
-        )
-        for number, prompt in enumerate(prompts)
-    ]
+    rows = rows_of(prompts, method, settings, control, limit=settings.cache_block_size)
     return recorded(_passes(engine, rows, settings, control))
 
 
@@ -71,29 +56,19 @@ def _passes(
 
 
 def _inner(lockstep: LockstepBatch, size: int) -> ForwardPass:
-    """One pass of the rows that have not filled their cache block."""
+    """One pass of the rows that have not filled their cache block.
+
+    What they accept is not cached, and joins the block's tokens so far.
+    """
     step = lockstep.step()
-    parts, done = [], []
+    parts = []
     for place, row in enumerate(lockstep.rows):
         if row.room:
-            part = _advance(lockstep, row, place, step, size)
+            part = row.take(lockstep.engine, step.batch, step.window, place, step.result)
+            row.pending = part.accepted if part.start == row.limit - size else row.pending + part.accepted
             parts.append(part)
-            if part.finish_reason is not None:
-                done.append(place)
-    lockstep.drop(done)
-    lockstep.upload()
+    lockstep.go_on(parts)
     return ForwardPass(0, "decode", step.seconds, step.query_tokens, tuple(parts))
-
-
-def _advance(lockstep: LockstepBatch, row: LockstepRow, place: int, step: Step, size: int) -> RowPass:
-    """Count the accepted tokens of a row: they are not cached, and join the block's tokens so far."""
-    accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
-    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, accepted, step.window.keep))
-    traced = lockstep.traced(step, place, proposals, accepted)
-    row.pending = accepted if start == row.limit - size else row.pending + accepted
-    row.written += accepted
-    reason = row.ending(proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
-    return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)
 
 
 def _commit(lockstep: LockstepBatch, size: int) -> ForwardPass:
@@ -102,9 +77,9 @@ def _commit(lockstep: LockstepBatch, size: int) -> ForwardPass:
         batch = lockstep.sequences.batch(range(len(lockstep.rows)))
         window = lockstep.forward(slots_of(batch, 0), extent=batch.extent)
     query_tokens = sum(size if lockstep.use_cache else row.length for row in lockstep.rows)
-    parts = [lockstep.quiet(place, window) for place in range(len(lockstep.rows))]
+    parts = [row.only_read(window, place) for place, row in enumerate(lockstep.rows)]
     for row in lockstep.rows:
         row.pending = 1
         row.limit += size
-    lockstep.upload()
+    lockstep.go_on()
     return ForwardPass(0, "commit", clock.seconds, query_tokens, tuple(parts))

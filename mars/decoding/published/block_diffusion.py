@@ -29,7 +29,7 @@ from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
 from mars.decoding.method import MASK
-from mars.decoding.published.lockstep import prompt_chunks
+from mars.decoding.published.lockstep import prompt_chunks, recorded
 from mars.decoding.sequences import drop
 from mars.decoding.trace import trace
 from mars.engine import Engine
@@ -52,7 +52,7 @@ def block_diffusion(
     check(engine, prompts, settings, causal=False)
     mask_token_id = trained_diffusion(engine)
     blocks = _Blocks(engine, prompts, settings, control or Control(settings.threshold, settings.score), mask_token_id)
-    return (replace(record, index=index) for index, record in enumerate(blocks.passes()))
+    return recorded(blocks.passes())
 
 
 def choose(
@@ -176,11 +176,9 @@ class _Blocks:
         active = [(place, row) for place, row in enumerate(self.rows) if not row.full]
         for place, row in active:
             row.take(judged.proposals(place, [MASK] * self.size), chosen[place])
-        parts = sorted(
-            (self.part(place, window, threshold, accepts=row.full) for place, row in active), key=lambda part: part.row
-        )
+        parts = tuple(self.part(place, window, threshold, accepts=row.full) for place, row in active)
         query_tokens = sum(min(behind, row.first) + self.size for row in self.rows)
-        return ForwardPass(0, "denoise", clock.seconds, query_tokens, tuple(parts))
+        return ForwardPass(0, "denoise", clock.seconds, query_tokens, parts)
 
     def read(self, logits_RBV: torch.Tensor) -> Read:
         """Tokens and scores of the columns, each for its own position."""

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from mars.acceptance import HostAcceptResult, to_host
-from mars.decoding.method import Batch, Row
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.base import Prompts
+from mars.decoding.method import Batch, Method, Row
 from mars.decoding.pool import PREFILL_CHUNK
 from mars.decoding.sequences import Sequences
-from mars.decoding.trace import reasons_of, trace
 from mars.engine import Engine
 from mars.engine.window import Window
-from mars.records import FinishReason, ForwardPass, Proposal, RowPass, Trace
+from mars.records import ForwardPass, RowPass
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +41,16 @@ class LockstepRow(Row):
     def room(self) -> int:
         """Tokens that it may write before it waits or ends."""
         return min(self.settings.max_new_tokens, self.limit) - self.written
+
+
+def rows_of(
+    prompts: Prompts, method: Method, settings: DecodingSettings, control: Control, *, limit: int
+) -> list[LockstepRow]:
+    """A row for each prompt, numbered from 0."""
+    return [
+        LockstepRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
+        for number, prompt in enumerate(prompts)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,7 @@ class LockstepBatch:
                 offsets_Q = torch.arange(start, end, device=self.engine.device)
                 slots_RQ = (self.sequences.length_R[:, None] + offsets_Q).clamp_min(0)
                 window = self.forward(slots_RQ, extent=max(lengths) + 1 + end)
-            parts = [self.quiet(place, window) for place, count in enumerate(counts) if count]
+            parts = [self.rows[place].only_read(window, place) for place, count in enumerate(counts) if count]
             yield ForwardPass(0, "prefill", clock.seconds, sum(counts), tuple(parts))
 
     def forward(self, slots_RQ: torch.Tensor, extent: int) -> Window:
@@ -97,39 +109,6 @@ class LockstepBatch:
         window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0)
         self._cache.forward(window)
         return window
-
-    def quiet(self, place: int, window: Window) -> RowPass:
-        """The row's part of the record of a pass that proposes nothing."""
-        row = self.rows[place]
-        reason: FinishReason | None = "cancelled" if row.control.stopped else None
-        known = row.length
-        traced = trace(window, place, known=known, text=known, mask_token_id=None) if row.control.trace else None
-        return RowPass(row.number, row.written, (), 0, row.threshold, reason, traced)
-
-    def traced(
-        self, step: Step, place: int, proposals: Sequence[Proposal], accepted: int, text: int | None = None
-    ) -> Trace | None:
-        """The trace of a pass for a row, whose counts are those before the pass; None unless asked for.
-
-        For a draft model, `text` is the number of the row's tokens that are not drafts: its accepted tokens are drafts.
-        """
-        row = self.rows[place]
-        if not row.control.trace:
-            return None
-        threshold, score, stop_ids = step.batch.thresholds[place], self.method.score, self.engine.stop_token_ids
-        reasons = list(reasons_of(proposals, accepted, threshold, score=score, kept=0, stop_ids=stop_ids))
-        if text is not None:
-            reasons[:accepted] = ["kept"] * accepted
-        return trace(
-            step.window,
-            place,
-            known=row.length,
-            text=row.length if text is None else text,
-            mask_token_id=self.engine.mask_token_id,
-            absent=self.method.absent(step.batch, row, step.window.keep),
-            proposals=proposals,
-            reasons=reasons,
-        )
 
     def step(self) -> Step:
         """One pass of the method for all rows. Its proposals are written behind the rows' tokens.
@@ -173,9 +152,11 @@ class LockstepBatch:
         for tensor, values in zip((held.length_R, held.pending_R, held.written_R, held.room_R), counts_4R, strict=True):
             tensor[: len(counts)] = values
 
-    def drop(self, places: Sequence[int]) -> None:
-        """Free these places; the last rows move into them."""
-        self.sequences.drop(places, self._cache)
+    def go_on(self, parts: Sequence[RowPass] = ()) -> None:
+        """Upload the counts of the rows, but first free the places of those that have ended by these records."""
+        ended = {part.row for part in parts if part.finish_reason is not None}
+        self.sequences.drop([place for place, row in enumerate(self.rows) if row.number in ended], self._cache)
+        self.upload()
 
 
 def prompt_chunks(lengths: Sequence[int], multiple: int = 1) -> Iterator[tuple[int, int, list[int]]]:

@@ -28,21 +28,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 
-from mars.acceptance import Read, match_prefix, threshold_prefix, thresholds
+from mars.acceptance import Read
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding.autoregressive import Autoregressive
+from mars.decoding import autoregressive, sliding_window
 from mars.decoding.base import Prompts, check, trained_mask
-from mars.decoding.method import AcceptResult, Batch, Method, Row, tree_window, window_of
+from mars.decoding.method import AcceptResult, Batch, Method, Row, group_of, tree_window, window_of
 from mars.decoding.pair import Pair
-from mars.decoding.paths import group_of, joined
-from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded
-from mars.decoding.sliding_window import SlidingWindow
+from mars.decoding.published.lockstep import LockstepBatch, LockstepRow, Step, recorded, rows_of
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import FinishReason, ForwardPass, Phase, RowPass, Source
@@ -107,7 +105,7 @@ class Verify(Method):
         drafts_RK = batch.tokens_RK.gather(1, batch.length_R[:, None] + 1 + number_K)
         drafted_R1 = torch.tensor([_drafted(row) for row in batch.rows], device=number_K.device)[:, None]
         drafts_RK = drafts_RK.masked_fill(number_K >= drafted_R1, -1)
-        return match_prefix(found.ids_RW, drafts_RK, stop_ids=batch.stop_ids, room_R=batch.room_R)
+        return batch.matched(found.ids_RW, drafts_RK)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         drafts: list[Source] = ["draft"] * _drafted(row)
@@ -147,19 +145,12 @@ class VerifyAndContinue(Verify):
         last_R = verified_R - 1
         right_R1 = last_R[:, None]
         group = self.read_group(batch, logits_RWV, group_of(last_R, drafts, masks), chain, last_R)
-        path = joined(chain, group, last_R)
+        path = chain.joined(group, last_R)
         columns_W = torch.arange(drafts + 1 + masks, device=logits_RWV.device)
         surest = -math.inf if self.score == "entropy" else math.inf
         scores_RW = path.scores_RW.masked_fill(columns_W <= right_R1, surest)
-        accepted_R = threshold_prefix(
-            path.ids_RW,
-            scores_RW.masked_fill(columns_W > right_R1 + masks, -surest),
-            thresholds_R=thresholds(batch.thresholds, self.score, logits_RWV.device),
-            score=self.score,
-            stop_ids=batch.stop_ids,
-            room_R=batch.room_R,
-        )
-        return AcceptResult(path, accepted_R)
+        scores_RW = scores_RW.masked_fill(columns_W > right_R1 + masks, -surest)
+        return AcceptResult(path, batch.met(path.ids_RW, scores_RW, self.score))
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
         """Those of the path; `accepted` counts the verified tokens alone."""
@@ -176,7 +167,7 @@ def _drafted(row: Row) -> int:
 
 
 def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
-    drafts, masks = settings.draft_tokens, settings.block_size - (not settings.extra_proposal)
+    drafts, masks = settings.draft_tokens, settings.masks
     if not settings.continuation:
         return Verify(drafts=drafts, score=settings.score, alternatives=settings.alternatives)
     if masks < 1:
@@ -192,14 +183,8 @@ def _target_method(engine: Engine, settings: DecodingSettings) -> Verify:
 
 def _draft_method(draft: Engine, settings: DecodingSettings) -> Method:
     if draft.mask_token_id is None:
-        return Autoregressive(score=settings.score, alternatives=settings.alternatives)
-    masks = settings.block_size - (not settings.extra_proposal)
-    return SlidingWindow(
-        mask_token_id=draft.mask_token_id,
-        masks=min(masks, settings.draft_tokens - 1),
-        score=settings.score,
-        alternatives=settings.alternatives,
-    )
+        return autoregressive.method_of(draft, settings)
+    return replace(sliding_window.method_of(draft, settings), masks=min(settings.masks, settings.draft_tokens - 1))
 
 
 def _passes(
@@ -207,14 +192,8 @@ def _passes(
 ) -> Iterator[ForwardPass]:
     most = settings.max_new_tokens
     capacity = max(map(len, prompts)) + most + verify.lookahead + write.lookahead
-    rows, drafting = (
-        [
-            LockstepRow(number=number, prompt=prompt, method=method, settings=settings, control=control, limit=limit)
-            for number, prompt in enumerate(prompts)
-        ]
-        for method, limit in ((verify, most), (write, 0))
-    )
-    target = LockstepBatch(pair, rows, capacity)
+    target = LockstepBatch(pair, rows_of(prompts, verify, settings, control, limit=most), capacity)
+    drafting = rows_of(prompts, write, settings, control, limit=0)
     draft = LockstepBatch(pair.draft, drafting, capacity, target.sequences.tokens_RK)
     yield from draft.read_prompts()
     yield from target.read_prompts()
@@ -252,7 +231,7 @@ def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow
     if row.drafts:
         sources = ("draft", *sources[1:])
     proposals = step.result.proposals(place, sources)
-    traced = lockstep.traced(step, place, proposals, accepted, text=row.length)
+    traced = drafting.traced(lockstep.engine, step.batch, step.window, place, proposals, accepted, text=row.length)
     row.drafts += step.result.ids[place][:accepted]
     drafting.written += accepted
     drafting.pending = accepted
@@ -263,31 +242,18 @@ def _add_drafts(lockstep: LockstepBatch, drafting: LockstepRow, row: LockstepRow
 
 
 def _verify(target: LockstepBatch, draft: LockstepBatch) -> ForwardPass:
-    """One pass of the target, for all rows."""
+    """One pass of the target, for all rows: both caches hold the drafts that were right, the target's also the root."""
     step = target.step()
-    parts, done = [], []
+    parts = []
     for place, (row, drafting) in enumerate(zip(target.rows, draft.rows, strict=True)):
-        part = _advance(target, row, drafting, place, step)
+        matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
+        verified = min(step.result.accepted[place], 1 + [*matches, False].index(False))
+        cached = min(drafting.length - drafting.pending, row.length + verified - 1)
+        part = row.take(target.engine, step.batch, step.window, place, step.result, verified)
+        row.pending = part.accepted - verified + 1
+        drafting.written = row.written
+        drafting.pending = drafting.length - cached
         parts.append(part)
-        if part.finish_reason is not None:
-            done.append(place)
     for lockstep in (target, draft):
-        lockstep.drop(done)
-        lockstep.upload()
+        lockstep.go_on(parts)
     return ForwardPass(0, "verify", step.seconds, step.query_tokens, tuple(parts))
-
-
-def _advance(lockstep: LockstepBatch, row: LockstepRow, drafting: LockstepRow, place: int, step: Step) -> RowPass:
-    """Count in what a row accepted: both caches hold the drafts that were right, the target's also the root."""
-    accepted, threshold, start = step.result.accepted[place], step.batch.thresholds[place], row.written
-    matches = [own == draft for own, draft in zip(step.result.ids[place], row.drafts, strict=False)]
-    verified = min(accepted, 1 + [*matches, False].index(False))
-    proposals = step.result.proposals(place, lockstep.method.sources(row, threshold, verified, step.window.keep))
-    traced = lockstep.traced(step, place, proposals, accepted)
-    cached = min(drafting.length - drafting.pending, row.length + verified - 1)
-    row.written += accepted
-    row.pending = accepted - verified + 1
-    drafting.written = row.written
-    drafting.pending = drafting.length - cached
-    reason = row.ending(proposals[accepted - 1].token_id, lockstep.engine.stop_token_ids)
-    return RowPass(row.number, start, proposals, accepted, threshold, reason, traced)

@@ -7,10 +7,10 @@ import pytest
 
 from analysis.benches.bandwidth import Traffic
 from analysis.benches.bench import BenchCase, BenchPlan, Result, Round, bench, result_of, rotated
-from analysis.benches.report import lossless_sentence, to_dict, to_markdown, to_text
+from analysis.benches.report import lossless_sentence, to_dict, to_text
 from analysis.decoding.timed import Timed
 from analysis.evaluations.evaluate import SEED_STRIDE
-from analysis.stats import Estimate
+from analysis.stats.intervals import Estimate
 from mars.decoding.base import Prompts
 from mars.tasks import TASKS, sample
 
@@ -206,7 +206,7 @@ def test_text_has_an_aligned_table_per_batch_size() -> None:
 
 
 def test_markdown_has_the_same_cells() -> None:
-    text, markdown = to_text(measured(PLAN), PLAN), to_markdown(measured(PLAN), PLAN)
+    text, markdown = to_text(measured(PLAN), PLAN), to_text(measured(PLAN), PLAN, as_markdown=True)
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert len(rows) == 2 * 5
     assert len({line.count("|") for line in rows}) == 1

@@ -1,4 +1,4 @@
-"""Questions of several turns: what a later prompt holds, what does not fit, and counting without timing."""
+"""Questions of several turns: what a later prompt holds, and what does not fit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from analysis.benchmarks.conversation import acceptance, check_fits, converse, longest_prompt
+from analysis.benchmarks.conversation import check_fits, converse, whole
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import Question
+from analysis.decoding.answers import Answer
 from mars.checkpoint import Checkpoint
 from mars.decoding import DECODERS
 from mars.metrics import Tally, output_ids
@@ -23,8 +24,9 @@ def test_a_later_prompt_holds_the_decoders_own_answer(
 ) -> None:
     """The slow twin: turn by turn, question by question, through the decoder itself."""
     [lane] = lanes(decoder)
-    found = converse(lane, questions, places)
-    for question, turns in zip(questions, found, strict=True):
+    found = dict(converse(lane, questions, places))
+    assert len(found) == len(questions)
+    for question, turns in ((questions[place], turns) for place, turns in found.items()):
         said: list[dict[str, str]] = []
         for turn, answer in zip(question.turns, turns, strict=True):
             said.append({"role": "user", "content": turn})
@@ -37,24 +39,36 @@ def test_a_later_prompt_holds_the_decoders_own_answer(
             said.append({"role": "assistant", "content": answer.text.strip()})
 
 
-def test_fewer_turns_can_be_asked(lanes: Lanes, questions: list[Question]) -> None:
+def test_a_question_is_there_as_soon_as_it_has_all_its_answers(lanes: Lanes, questions: list[Question]) -> None:
     [lane] = lanes("autoregressive")
-    assert [len(turns) for turns in converse(lane, questions, 2, turns=1)] == [1, 1, 1, 1]
+    found = list(converse(lane, questions, 2))
+    assert sorted(place for place, _ in found) == [0, 1, 2, 3]
+    assert {place for place, _ in found[:2]} == {2, 3}, "those of one turn"
+    assert [len(turns) for _, turns in converse(lane, [each.first_turn for each in questions], 2)] == [1, 1, 1, 1]
 
 
-def test_counting_without_timing_counts_the_same(lanes: Lanes, questions: list[Question], tiny: Checkpoint) -> None:
-    [lane] = lanes("sliding_window@0.05", 8)
-    counted = converse(lane, questions, 1)
-    found = acceptance(tiny, questions, lane.settings, "sliding_window", places=3)
-    assert list(found) == ["mt_bench", "qa", "writing", "coding", "overall"]
-    for part, turns in (("overall", counted), ("qa", counted[2:]), ("writing", counted[:1])):
-        tokens = sum(len(turn.ids) for answered in turns for turn in answered)
-        assert found[part] == tokens / sum(turn.passes for answered in turns for turn in answered)
+def test_all_turns_of_a_question_are_one_answer() -> None:
+    first = Answer(
+        ids=(4, 5),
+        text="a",
+        passes=1,
+        seconds=1.0,
+        model_seconds=0.5,
+        finish_reason="length",
+        acceptance_lengths=(0, 1),
+    )
+    second = Answer(
+        ids=(6,), text="b", passes=1, seconds=2.0, model_seconds=1.0, finish_reason="stop", acceptance_lengths=(1,)
+    )
+    both = whole((first, second))
+    assert (both.ids, both.text, both.passes, both.seconds) == ((4, 5, 6), "a\n\nb", 2, 3.0)
+    assert (both.finish_reason, both.acceptance_lengths) == ("stop", (1, 1))
 
 
 def test_what_cannot_fit_is_refused_before_anything_is_decoded(questions: list[Question], tiny: Checkpoint) -> None:
     room = tiny.engine.context_length
-    longest = longest_prompt(tiny, questions[0], 0)
+    turns = zip(("user", "assistant", "user"), (questions[0].turns[0], "", questions[0].turns[1]), strict=True)
+    longest = len(tiny.encode_chat([{"role": role, "content": text} for role, text in turns]))
     most = (room - longest) // 2
     check_fits(tiny, questions[:1], most)
     with pytest.raises(ValueError, match=r"question 81 \(writing\) does not fit: its 2 turns with answers of"):

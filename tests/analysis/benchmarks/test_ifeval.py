@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,15 @@ pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
 from analysis.__main__ import main
 from analysis.benchmarks import ifeval as module
-from analysis.benchmarks.ifeval import PROMPTS, Checkers, Prompt, load_checkers, read_prompts
-from analysis.benchmarks.ifeval_run import IFEval, figures
-from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup
-from analysis.harness.journal import Journal
+from analysis.benchmarks.ifeval import (
+    PROMPTS,
+    Checkers,
+    Prompt,
+    batches_of_a_turn,
+    figures,
+    load_checkers,
+    read_prompts,
+)
 from analysis.runs import read_runs
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +36,6 @@ LINE: dict[str, Any] = {
     "kwargs": [{}, {"relation": "at least", "num_sentences": 2}],
 }
 SHORT = ["No commas.", "Tom has 3.", "Say 4!"]
-SETUP = BenchmarkSetup(task="ifeval", fingerprint="f", limit=None, metric="m", dtype="float32", device="cpu", threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -167,46 +170,15 @@ def test_the_instructions_of_a_prompt_are_no_independent_trials() -> None:
     assert width == pytest.approx(2 * 1.96 * (0.25 / 40) ** 0.5, rel=0.1)
     assert (found.tokens_per_forward.value, found.tokens_per_second.value) == (2, 20)
     assert found.difference is not None
-    assert found.difference.points.value == 0
+    assert found.points is not None
+    assert found.points.value == found.difference.score_interval().value == 0
 
 
-def test_it_goes_on_after_an_interruption(
-    lanes: Callable[..., list[BenchmarkLane]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    prompts = [prompt(key=key, prompt=text) for key, text in enumerate(SHORT)]
-    both = lanes("autoregressive,sliding_window@0.05")
-    whole = IFEval(lanes=both, prompts=prompts, batch_size=2, setup=SETUP)
-    add = Journal.add
-
-    def interrupted(journal: Journal, key: str, result: Any) -> None:
-        add(journal, key, result)
-        if len(journal) == 4:
-            raise KeyboardInterrupt
-
-    path = tmp_path / "journal.jsonl"
-    with monkeypatch.context() as patch, Journal(path) as journal:
-        patch.setattr(Journal, "add", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            whole.answers(both, journal)
-    done: list[int] = []
-    with Journal(path) as journal:
-        kept = journal.results()
-        resumed = whole.answers(both, journal, done.append)
-    assert (len(kept), sum(done)) == (4, 6)
-    fresh = whole.answers(both, Journal())
-    for label, answered in fresh.items():
-        assert [turn.ids for turn in resumed[label].values()] == [turn.ids for turn in answered.values()]
-    assert resumed["autoregressive"][0].seconds in [result["seconds"] for result in kept]
-
-
-def test_a_timed_group_has_a_name_of_its_own(lanes: Callable[..., list[BenchmarkLane]]) -> None:
-    both = lanes("autoregressive,sliding_window@0.05")
-    timed = IFEval(lanes=both, prompts=[prompt()], batch_size=2, setup=SETUP, timed=True)
-    groups = {timed.entry(lane)["group"] for lane in both}
-    assert len(groups) == 1
-    other = replace(timed, lanes=both[1:])
-    assert other.entry(both[1])["group"] not in groups
-    assert replace(timed, timed=False).entry(both[0])["group"] is None
+@pytest.mark.parametrize(
+    ("prompts", "timed", "batches"), [(541, False, 8), (541, True, 8), (128, True, 2), (3, True, 1)]
+)
+def test_timed_runs_have_some_turns(prompts: int, timed: bool, batches: int) -> None:
+    assert batches_of_a_turn(prompts, 16, timed=timed) == batches
 
 
 @pytest.fixture
@@ -238,6 +210,7 @@ def test_the_command(
     exact = entries[found["ids"][2]]
     assert (exact["tasks"], exact["problems"], exact["timed"]) == (["ifeval"], 3, False)
     assert exact["harness"]["checked_by"] == checkers.by
+    assert exact["training"] == {"stage": "mars", "block_size": 4, "sft_loss": True}
     rows = store.rows(exact["id"])
     asked_for = prompt(instruction_id_list=["punctuation:no_comma"], kwargs=[{}])
     assert [(right,) for right in rows["correct"]] == [checkers.followed(asked_for, text) for text in rows["text"]]

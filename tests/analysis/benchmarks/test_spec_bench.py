@@ -1,4 +1,4 @@
-"""Spec-Bench: figures as the benchmark defines them, a run that goes on after an interruption, the command."""
+"""Spec-Bench: figures as the benchmark defines them, and the command."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from analysis.__main__ import main
-from analysis.benchmarks import lanes as benchmark_lanes
-from analysis.benchmarks import spec_bench
-from analysis.benchmarks.conversation import Turn
-from analysis.benchmarks.lanes import BenchmarkLane, BenchmarkSetup, described
+from analysis.benchmarks.lanes import described
 from analysis.benchmarks.questions import Question
-from analysis.benchmarks.spec_bench import Difference, SpecBench, difference, report
+from analysis.benchmarks.spec_bench import Difference, difference, report
+from analysis.decoding.answers import Answer
 from analysis.figures.points import measure
-from analysis.harness.journal import Journal
 from analysis.runs import read_runs
 from mars.checkpoint import Checkpoint
 
 MODEL = {"name": "a", "fingerprint": "0" * 16, "parameters": 1, "stage": "mars", "block_size": 4}
-SETUP = BenchmarkSetup(
-    task="spec_bench", fingerprint="f", limit=None, metric=None, dtype="float32", device="cpu", threads=1
-)
 
 
-def turn(ids: list[int], passes: int, seconds: float) -> Turn:
-    return Turn(
+def turn(ids: list[int], passes: int, seconds: float) -> Answer:
+    return Answer(
         ids=tuple(ids),
         text=str(ids),
         passes=passes,
@@ -79,83 +72,6 @@ def test_the_first_difference_is_a_turn_and_a_token(ours: list[list[int]], where
     theirs = [[1, 2, 3], [4, 5]]
     found = difference(7, *(tuple(turn(ids, 1, 1.0) for ids in texts) for texts in (ours, theirs)))
     assert found == (None if where is None else Difference(question=7, turn=where[0], token=where[1]))
-
-
-def bench(lanes: list[BenchmarkLane], questions: list[Question], batch_size: int = 1) -> SpecBench:
-    return SpecBench(lanes=lanes, questions=questions, batch_size=batch_size, setup=SETUP)
-
-
-def test_two_machines_neither_share_a_journal_nor_replace_each_others_runs(
-    lanes: Callable[..., list[BenchmarkLane]], questions: list[Question], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = bench(lanes("autoregressive"), questions)
-    name = here.journal_name()
-    assert bench(lanes("autoregressive"), questions).journal_name() == name
-    monkeypatch.setattr(benchmark_lanes, "hardware", lambda device: f"another {device}")
-    assert here.journal_name() != name
-
-
-def test_it_goes_on_after_an_interruption(
-    lanes: Callable[..., list[BenchmarkLane]],
-    questions: list[Question],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = bench(lanes("autoregressive,sliding_window@0.05"), questions)
-    add = Journal.add
-
-    def interrupted(journal: Journal, key: str, result: Any) -> None:
-        add(journal, key, result)
-        if len(journal) == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, Journal(tmp_path / whole.journal_name()) as journal:
-        patch.setattr(Journal, "add", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            whole.answers(journal)
-    asked: list[list[int]] = []
-    converse = spec_bench.converse
-
-    def counted(lane: BenchmarkLane, batch: list[Question], places: int, turns: int | None = None) -> Any:
-        asked.append([question.number for question in batch])
-        return converse(lane, batch, places, turns)
-
-    monkeypatch.setattr(spec_bench, "converse", counted)
-    with Journal(tmp_path / whole.journal_name()) as journal:
-        resumed = whole.answers(journal)
-        kept = journal.results()[:2]
-    assert asked == [[201]] * 2 + [[201]] * 2 + [[202]] * 2, "a warm-up, then what was missing"
-    fresh = whole.answers(Journal())
-    for label, answered in fresh.items():
-        assert list(resumed[label]) == list(answered) == [81, 121, 201, 202]
-        for number, turns in answered.items():
-            assert [each.ids for each in resumed[label][number]] == [each.ids for each in turns]
-        assert resumed[label][81][0].seconds == kept[0][label]["81"][0]["seconds"], "it was not measured again"
-
-
-def test_the_lanes_take_turns(
-    lanes: Callable[..., list[BenchmarkLane]], questions: list[Question], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
-    converse = spec_bench.converse
-
-    def told(lane: BenchmarkLane, *rest: Any, **options: Any) -> Any:
-        order.append(lane.label)
-        return converse(lane, *rest, **options)
-
-    monkeypatch.setattr(spec_bench, "converse", told)
-    bench(lanes("autoregressive,jacobi"), questions[2:]).answers(Journal())
-    assert order == ["autoregressive", "jacobi"] * 2 + ["jacobi", "autoregressive"]
-
-
-def test_a_batch_writes_what_each_gets_alone(
-    lanes: Callable[..., list[BenchmarkLane]], questions: list[Question]
-) -> None:
-    both = lanes("autoregressive,sliding_window@0.05")
-    alone, together = (bench(both, questions, size).answers(Journal()) for size in (1, 3))
-    for label, answered in alone.items():
-        for number, turns in answered.items():
-            assert [each.ids for each in together[label][number]] == [each.ids for each in turns]
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.claims import ClaimVerdict
+from analysis.claims import CLAIMS, ClaimVerdict, read_evidence
 
 
 def proposals(agreeing: dict[int, float], score: float = 0.97, each: int = 400) -> pd.DataFrame:
@@ -109,6 +110,27 @@ def test_sft_loss_compares_models_that_saw_equally_much(find: Any, make: Any, ma
     assert {run.model.examples for run in finding.runs} == {100}
 
 
+def test_adapters_of_a_real_model_are_compared_like_tiny_models(fabricate: Any, make: Any) -> None:
+    """Merged adapters that saw equally much, beside a shipped one that does not say; AR by twice as much plain SFT."""
+    real = {"parameters": 140_000_000, "base": "b" * 16}
+    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16, "parameters": 135_000_000}
+    shipped = {**fabricate.model("shipped", "mars", 4, None), **real, "examples": None}
+    double = {**fabricate.model("double", "sft", None, None), **real, "examples": 576}
+    runs = [make({**base, "examples": None}), make(double), make(shipped, "sliding_window", accuracy=0.85)]
+    for size, loss, accuracy in ((4, True, 0.9), (8, True, 0.9), (4, False, 0.8), (8, False, 0.6)):
+        adapter = {**fabricate.model(f"{size}{loss}", "mars", size, loss), **real, "examples": 288}
+        runs.append(make(adapter, "sliding_window", accuracy=accuracy))
+    evidence = read_evidence(fabricate.store(runs), Path("nowhere"), real=True)
+    first, second = (next(claim for claim in CLAIMS if claim.number == number).find(evidence) for number in (1, 2))
+    assert second.verdict is ClaimVerdict.HOLDS
+    assert {run.model.examples for run in second.runs} == {288}
+    against = [row.compared["AR"].split(",")[0] for row in first.comparisons]
+    assert against.count("double (compute-matched)") == 2
+    assert against.count("base (start)") == 3
+    assert first.verdict is ClaimVerdict.FAILS, "the shipped one is behind"
+    assert not first.needs
+
+
 # Claim 3
 
 
@@ -130,10 +152,10 @@ def test_thresholds(find: Any, swept: Any, accuracy: float, gain: float, verdict
     assert row.measured["steps down in τ"].startswith("2, each" if gain < 4 else "2, not")
     name = row.compared["model"]
     reasons = {
-        (0.85, 1.7): f"At τ = 0.95 {name} surely loses more than the paper's 1.6 points.",
-        (0.9, 1.2): f"At τ = 0.95 {name} surely writes fewer tokens per forward than the paper's least, 1.46.",
-        (0.885, 1.7): f"At τ = 0.95 {name} may lose more than the paper's 1.6 points.",
-        (0.9, 4.0): f"With a lower τ {name} surely writes fewer tokens per forward at some step.",
+        (0.85, 1.7): f"τ = 0.95 surely costs more than the paper's 1.6 points in {name}.",
+        (0.9, 1.2): f"τ = 0.95 surely gives fewer tokens per forward than the paper's least, 1.46, in {name}.",
+        (0.885, 1.7): f"τ = 0.95 perhaps costs more than the paper's 1.6 points in {name}.",
+        (0.9, 4.0): f"A step down in τ surely takes tokens per forward away in {name}.",
     }
     assert list(finding.why[:1]) == [reasons[at] for at in [(accuracy, gain)] if at in reasons]
 
@@ -160,7 +182,7 @@ def test_thresholds_say_why_they_lose(find: Any, make: Any, mars: Any, agreeing:
     kept = pd.concat([proposals(agreeing), proposals({1: 0.5}, score=0.6)], ignore_index=True)
     finding = find(3, runs, {exact[0]["id"]: kept})
     reason, cost = finding.why
-    assert reason.endswith(" surely loses more than the paper's 1.6 points.")
+    assert reason.startswith("τ = 0.95 surely costs more than the paper's 1.6 points in ")
     assert cost.startswith("There it changed the text of 30 problems that one-token mode solves, and 6 of them stayed")
     assert ("is the most overconfident" in cost) == overconfident
     assert exact[0]["id"] in {run.id for run in finding.runs}

@@ -53,7 +53,7 @@ def test_runs_of_other_groups_take_no_turns_together(fabricate: Any, make: Any) 
 def test_runs_in_bfloat16_are_compared_on_one_machine(fabricate: Any, make: Any, ar: Any, mars: Any) -> None:
     def on(machine: str, dtype: str, model: Any) -> Any:
         entry, rows = make(model)
-        return {**entry, "id": f"{entry['id']}.{machine}", "hardware": machine, "dtype": dtype}, rows
+        return {**entry, "id": f"{entry['id']}.{machine.replace(' ', '-')}", "hardware": machine, "dtype": dtype}, rows
 
     for dtype, wanted in (("bfloat16", "new"), ("float32", "a machine")):
         [tried] = GreedyRuns(fabricate.store([on("new", dtype, mars(4))])).all

@@ -49,7 +49,7 @@ def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_
     assert "- runs/x.parquet: column tokens is missing" in lines
     assert " | **undecided at this n**: " in table[0]
     assert "(n = 600)" in table[0]
-    assert " runs on a machine, 2 cores, commit 0000000000: `python -m analysis sweep …`." in page
+    assert " runs on a machine, 2 cores, commit 0000000000." in page
 
 
 def test_json_says_the_same(evidence_of: Any, one_token: Any) -> None:
@@ -147,4 +147,4 @@ def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, 
     assert "On the real model: holds." in page
     row = next(line for line in page.splitlines() if line.startswith("| 1 | "))
     assert row.count("**") == 4
-    assert "- 2: first, merged adapters" in page
+    assert "- 2: `python -m analysis ifeval --checkpoint runs/real-ablations/merged-b4 " in page

@@ -11,13 +11,13 @@ import torch
 from transformers import PreTrainedModel
 
 from analysis.__main__ import main
-from analysis.decoding import timed
+from analysis.decoding import answers
+from analysis.decoding.answers import Answer
 from analysis.evaluations.agreement import EXACT, LARGEST_GAP, Agreement, agreements, gaps
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding.base import Prompts
 from mars.engine import Engine
-from mars.records import ForwardPass
 from mars.scripted import ReadingModel
 
 SETTINGS = DecodingSettings(block_size=4, max_new_tokens=12)
@@ -59,12 +59,12 @@ def test_a_token_that_is_not_the_best_has_a_gap(monkeypatch: pytest.MonkeyPatch)
 
     def broken(
         engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
-    ) -> Iterator[ForwardPass]:
+    ) -> Iterator[tuple[int, Answer]]:
         wrong = [[*prompt[:-1], prompt[-1] + (decoder == EXACT)] for prompt in prompts]
-        return run(engine, decoder, settings, wrong, places)
+        return right(engine, decoder, settings, wrong, places)
 
-    run = timed.run
-    monkeypatch.setattr(timed, "run", broken)
+    right = answers.answers
+    monkeypatch.setattr(answers, "answers", broken)
     baseline, exact = agreements(model(), [[3], [9]], SETTINGS, ("linear",), (2,))
     assert baseline.holds("float32")
     assert (exact.identical, exact.best, exact.wide, exact.widest) == (1, exact.tokens - 1, 1, (0, 0))

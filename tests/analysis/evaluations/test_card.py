@@ -1,6 +1,5 @@
-from analysis.evaluations.card import Row, model_card
-from analysis.evaluations.evaluate import Evaluation, Outcome, Plan
-from mars.tasks import sample
+from analysis.evaluations.card import model_card
+from analysis.evaluations.evaluate import Evaluation, Plan, Score
 
 ORIGIN = {
     "hardware": "a machine",
@@ -27,16 +26,14 @@ MEASURED = {**ORIGIN, "command": "python -m analysis card …", "dtype": "float3
 
 
 def evaluation(threshold: float | None, right: int) -> Evaluation:
-    problem = sample("logic", 0)
-    rows = tuple(
-        Outcome(problem=problem, text="", correct=i < right, tokens=6, passes=2, finish_reason="stop") for i in range(4)
-    )
-    return Evaluation(threshold=threshold, outcomes={"logic": rows}, seconds={"logic": 2.0})
+    score = Score(n=4, correct=right, tokens=24, passes=8, seconds=2.0)
+    return Evaluation(threshold=threshold, scores={"logic": score})
 
 
 def test_card_shows_every_row_and_both_stages() -> None:
-    rows = [Row(decoder="sliding_window", evaluation=evaluation(t, 2)) for t in (None, 0.95)]
-    card = model_card("m", MARS, rows, Plan(problems=4, seed=7), MEASURED, ("ar", evaluation(None, 3)))
+    rows = [("sliding_window", evaluation(threshold, 2)) for threshold in (None, 0.95)]
+    rows.insert(0, ("autoregressive on ar", evaluation(None, 3)))
+    card = model_card("m", MARS, rows, Plan(problems=4, seed=7), MEASURED)
     assert card.startswith("---\nlicense: apache-2.0\n")
     assert "| autoregressive on ar | – | 75.0% | 30.1% – 95.4% | 3.00 | 75% |" in card
     assert "| sliding_window | 0.95 | 50.0% | 15.0% – 85.0% | 3.00 | 50% |" in card
@@ -47,8 +44,6 @@ def test_card_shows_every_row_and_both_stages() -> None:
 
 
 def test_card_of_the_baseline_has_one_row_and_no_block_size() -> None:
-    card = model_card(
-        "ar", SFT, [Row(decoder="autoregressive", evaluation=evaluation(None, 3))], Plan(problems=4, seed=7), MEASURED
-    )
+    card = model_card("ar", SFT, [("autoregressive", evaluation(None, 3))], Plan(problems=4, seed=7), MEASURED)
     assert "| autoregressive | – | 75.0%" in card
     assert "block size" not in card

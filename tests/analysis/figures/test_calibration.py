@@ -10,7 +10,7 @@ import pytest
 
 from analysis import figures
 from analysis.runs import RunStore
-from analysis.stats import reliability
+from analysis.stats.calibration import reliability
 
 
 def test_reliability_has_a_panel_for_each_depth_with_intervals(of: Any, store: RunStore, table: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ import pytest
 from analysis import figures
 from analysis.figures.style import NEUTRAL
 from analysis.runs import RunStore
-from analysis.stats import wilson_interval
+from analysis.stats.intervals import wilson_interval
 
 
 def test_frontier_joins_thresholds_and_shows_intervals_both_ways(of: Any, traces: Any, table: pd.DataFrame) -> None:

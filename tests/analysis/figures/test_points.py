@@ -9,7 +9,7 @@ import pytest
 
 from analysis import figures
 from analysis.runs import RunStore
-from analysis.stats import accuracy, tokens_per_forward
+from analysis.stats.resampling import accuracy, tokens_per_forward
 
 
 def test_measures_are_those_of_the_statistics(of: Any, store: RunStore, table: pd.DataFrame) -> None:

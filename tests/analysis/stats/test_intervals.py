@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from analysis.stats import Estimate, wilson_interval
-from analysis.stats.intervals import student
+from analysis.stats.intervals import Estimate, student, wilson_interval
 
 Z = 1.959963984540054
 

@@ -26,8 +26,7 @@ def rows(correct: list[int], tasks: list[str] | None = None, **columns: object) 
 
 
 def difference(gained: int, lost: int, n: int) -> PairedDifference:
-    value = 100 * (gained - lost) / n
-    return PairedDifference(n=n, gained=gained, lost=lost, points=Interval(value, value, value), p_value=1.0)
+    return PairedDifference(n=n, gained=gained, lost=lost)
 
 
 def test_counts_difference_and_mcnemar() -> None:
@@ -35,10 +34,10 @@ def test_counts_difference_and_mcnemar() -> None:
     baseline = rows([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
     found = paired_difference(candidate, baseline)
     assert (found.n, found.gained, found.lost) == (10, 4, 2)
-    assert found.points.value == pytest.approx(20)
+    assert found.score_interval().value == contrast([(1, candidate), (-1, baseline)]).value == pytest.approx(20)
     assert found.p_value == pytest.approx(binomtest(2, 6, 0.5).pvalue)
     back = paired_difference(baseline, candidate)
-    assert (back.gained, back.lost, back.points.value) == (2, 4, pytest.approx(-20))
+    assert (back.gained, back.lost, back.score_interval().value) == (2, 4, pytest.approx(-20))
     assert back.score_interval().low == pytest.approx(-found.score_interval().high)
 
 
@@ -57,8 +56,9 @@ def test_other_problems_are_refused() -> None:
 
 
 def test_without_discordant_pairs_the_bootstrap_is_sure_and_the_score_interval_is_not() -> None:
-    found = paired_difference(rows([1] * 50), rows([1] * 50))
-    assert (found.points, found.p_value) == (Interval(0, 0, 0), 1.0)
+    run = rows([1] * 50)
+    found = paired_difference(run, run)
+    assert (contrast([(1, run), (-1, run)]), found.p_value) == (Interval(0, 0, 0), 1.0)
     score = found.score_interval()
     _, wilson_high = wilson_interval(0, 50)
     assert score.high == pytest.approx(100 * wilson_high), "what Wilson says of 0 of 50"
@@ -67,7 +67,7 @@ def test_without_discordant_pairs_the_bootstrap_is_sure_and_the_score_interval_i
 
 def test_a_single_problem() -> None:
     found = paired_difference(rows([1]), rows([0]))
-    assert (found.points, found.p_value) == (Interval(100, 100, 100), 1.0)
+    assert (contrast([(1, rows([1])), (-1, rows([0]))]), found.p_value) == (Interval(100, 100, 100), 1.0)
     assert found.score_interval().low < 5
 
 

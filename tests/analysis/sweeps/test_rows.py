@@ -1,12 +1,11 @@
-"""What a row counts, whose seconds are whose, and what a mask proposal had read."""
+"""What a row counts, and what a mask proposal had read."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.decoding.timed import Stopwatch
+from analysis.decoding.answers import Answer
 from analysis.sweeps import rows as sweep_rows
 from analysis.sweeps.jobs import Job, turns_of
 from analysis.sweeps.plan import Group, SweepPlan
@@ -15,7 +14,6 @@ from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.metrics import Tally, output_ids
-from mars.records import ForwardPass, Phase, Proposal, RowPass
 
 
 def job_of(folder: Path, decoder: str, **more: Any) -> Job:
@@ -73,77 +71,13 @@ def test_depths_are_the_masks_that_a_proposal_has_read(tiny_folder: Path, tiny: 
     assert [tuple(proposal.values()) for proposal in found.proposals] == shown
 
 
-class Clock:
-    """A decoder and a stopwatch: each record arrives as many seconds after the one before as it says."""
-
-    def __init__(self, records: Sequence[tuple[float, ForwardPass]]):
-        self.seconds = 0.0
-        self.records = records
-
-    def run(self, *_: object) -> Iterator[ForwardPass]:
-        for seconds, record in self.records:
-            self.seconds += seconds
-            yield record
-        self.seconds += 0.5
-
-    def stopwatch(self, _: object) -> Stopwatch:
-        return Stopwatch(None, lambda: self.seconds)
-
-
-def record(phase: Phase, seconds: float, *rows: tuple[int, int, int]) -> ForwardPass:
-    """Rows: number, start, accepted, of three proposals each."""
-    proposals = (Proposal(5, 0.5, "clean"), Proposal(6, 0.25, "mask"), Proposal(7, 0.125, "draft"))
-    parts = tuple(
-        RowPass(row, start, proposals, accepted, None, "stop" if start else None) for row, start, accepted in rows
-    )
-    return ForwardPass(0, phase, seconds, 1, parts)
-
-
-def chunk_of(records: list[tuple[float, ForwardPass]], job: Job, tiny: Checkpoint, patch: pytest.MonkeyPatch) -> Any:
-    clock = Clock(records)
-    patch.setattr(sweep_rows, "run", clock.run)
-    patch.setattr(sweep_rows.Stopwatch, "of", clock.stopwatch)
-    return decode_chunk(tiny, job, range(2))
-
-
-def test_seconds_are_shared_by_the_rows_of_a_pass(
-    tiny_folder: Path, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = [
-        (1.0, record("prefill", 0.5, (0, 0, 0), (1, 0, 0))),
-        (4.0, record("decode", 2.0, (0, 0, 1), (1, 0, 2))),
-        (3.0, record("decode", 1.0, (1, 2, 1))),
-        (2.0, record("decode", 1.5, (0, 1, 1))),
-    ]
-    found = chunk_of(records, job_of(tiny_folder, "sliding_window"), tiny, monkeypatch)
-    first, second = found.rows
-    assert (first["seconds"], second["seconds"]) == (0.5 + 2 + 2 + 0.25, 0.5 + 2 + 3 + 0.25)
-    assert (first["model_seconds"], second["model_seconds"]) == (0.25 + 1 + 1.5, 0.25 + 1 + 1)
-    assert (first["tokens"], second["tokens"]) == (2, 3)
-    assert (first["passes"], second["passes"]) == (2, 2)
-    assert (first["acceptance_lengths"], second["acceptance_lengths"]) == ([2], [1, 1])
-
-
-@pytest.mark.parametrize(("phase", "passes"), [("draft", 1), ("commit", 1), ("denoise", 3)])
-def test_passes_that_accept_nothing_count_where_they_fill_a_block(
-    phase: Phase, passes: int, tiny_folder: Path, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = [(1.0, record(phase, 1.0, (0, 0, 0), (1, 0, 0)))] * 2
-    records.append((1.0, record("decode", 1.0, (0, 1, 2), (1, 1, 2))))
-    found = chunk_of(records, job_of(tiny_folder, "sliding_window"), tiny, monkeypatch)
-    assert [row["passes"] for row in found.rows] == [passes] * 2
-    assert [row["acceptance_lengths"] for row in found.rows] == [[0, 1]] * 2
-
-
-def test_proposals_past_the_end_and_others_than_those_of_masks_are_left_out(
+def test_proposals_past_the_end_are_left_out(
     tiny_folder: Path, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_of(tiny_folder, "self_speculative", layouts=("quadratic",), proposals=True)
-    records = [
-        (1.0, record("verify", 1.0, (0, 0, 1), (1, 0, 1))),
-        (1.0, record("verify", 1.0, (0, 1, 1), (1, 1, 2))),
-    ]
-    found = chunk_of(records, job, tiny, monkeypatch)
-    # Behind position 0 both propose 6, and write 5 in the end; what row 0 proposes behind position 1 is past its end.
-    expected = [{"number": 0, "depth": 1, "score": 0.25, "agrees": False}] * 2
+    cost = {"passes": 1, "seconds": 1.0, "model_seconds": 1.0, "finish_reason": "stop", "acceptance_lengths": (1,)}
+    answer = Answer(ids=(5, 6), masks=((1, 1, 0.25, 6), (1, 2, 0.125, 7), (2, 1, 0.5, 6)), **cost)
+    monkeypatch.setattr(sweep_rows, "answers", lambda *_, masks: [(1, answer), (0, answer)])
+    found = decode_chunk(tiny, job, range(2))
+    expected = [{"depth": 1, "score": 0.25, "agrees": True}, {"depth": 2, "score": 0.125, "agrees": False}] * 2
     assert [{name: proposal[name] for name in expected[0]} for proposal in found.proposals] == expected

@@ -2,8 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.board.lane import WARM_UP_TOKENS, BoardLane
-from app.board.plan import Plan, batches
+from app.board.lane import WARM_UP_TOKENS, BoardLane, Plan, batches
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control

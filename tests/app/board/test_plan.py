@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from app.board.plan import BATCH, Plan, batches
+from app.board.lane import BATCH, Plan, batches
 from app.compare.problems import LARGEST_SEED
-from app.scheduling.limits import Limits
+from app.scheduling import Limits
 from mars.tasks import TASKS, sample
 
 

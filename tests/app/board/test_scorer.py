@@ -1,27 +1,25 @@
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from app.board import scoring
+from app.board.lane import Plan
 from app.board.messages import Message
-from app.board.plan import Plan
-from app.board.scorer import Scorer
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.models.manager import Models
-from app.scheduling.admission import AdmissionQueue, BusyError
-from app.scheduling.sessions import LiveRun, Sessions
+from app.scheduling import AdmissionQueue, BusyError, LiveRun, Sessions
 from mars.checkpoint import Checkpoint
 from mars.schema import checked
+from tests.app.live_runs import PATIENCE_SECONDS, event_stream, until
 
 PLAN = Plan(count=5, task="logic", first=0, max_new_tokens=96)
 AR = LaneChoice(checkpoint="ar", decoder="autoregressive")
 MARS = LaneChoice(checkpoint="mars")
 BROKEN = LaneChoice(checkpoint="broken")
 MakeRunner = Callable[..., Runner]
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -45,34 +43,24 @@ def make_runner(make_scholar: Callable[..., Checkpoint]) -> MakeRunner:
 
 
 def start(runner: Runner, *choices: LaneChoice, session: str = "me") -> str:
-    return Scorer(runner).start(session, PLAN, choices, 0.8)
+    return scoring.start(runner, session, PLAN, choices, 0.8)
 
 
 def written(runner: Runner, identity: str) -> str:
     """What a board has written so far."""
-    found = runner.event_streams.find(identity)
-    assert found is not None
-    return found.text
+    return event_stream(runner, identity).behind(0)
 
 
 def over(runner: Runner, identity: str) -> str:
     """A board, once it is over."""
-    found = runner.event_streams.find(identity)
-    assert found is not None
+    found = event_stream(runner, identity)
     assert found.result(PATIENCE_SECONDS) is None
     assert found.closed is not None
-    return found.text
+    return found.behind(0)
 
 
 def score(runner: Runner, *choices: LaneChoice) -> str:
     return over(runner, start(runner, *choices))
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def read(value: str) -> list[dict[str, Any]]:

@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from app.board import scoring
-from app.board.lane import BoardLane
-from app.board.plan import BATCH, Plan
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun
+from app.board.lane import BATCH, BoardLane, Plan
+from app.scheduling import AdmissionQueue, LiveRun
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.tasks import Problem

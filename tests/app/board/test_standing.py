@@ -4,7 +4,7 @@ import pytest
 
 from analysis.stats.intervals import wilson_interval
 from app.board.lane import BoardLane, Outcome
-from app.board.standing import pairs, standing
+from app.board.messages import pairs, standing
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.metrics import Count

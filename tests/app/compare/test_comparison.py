@@ -9,9 +9,7 @@ from app.compare.comparison import Entry, Question, compare, finished
 from app.compare.lane_choice import LaneChoice
 from app.compare.pace import Step
 from app.runs.run import Turn
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.limits import MAX_CHARACTERS, Limits
-from app.scheduling.sessions import LiveRun
+from app.scheduling import MAX_CHARACTERS, AdmissionQueue, Limits, LiveRun
 from mars.metrics import Tally, output_ids
 from mars.records import ForwardPass
 from mars.schema import checked

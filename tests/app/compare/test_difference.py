@@ -13,8 +13,8 @@ def test_the_same_text_in_other_tokens_does_not_differ() -> None:
     difference = FirstDifference(["ar", "mars"])
     difference.add("ar", ["a", "b", "c", ""])
     assert not difference.add("mars", ["ab", "", "c"])
-    assert not difference.end("ar")
-    assert not difference.end("mars")
+    assert not difference.add("ar", ends=True)
+    assert not difference.add("mars", ends=True)
     assert difference.tokens is None
 
 
@@ -23,7 +23,7 @@ def test_a_text_that_ended_parts_from_one_that_goes_on() -> None:
     difference.add("ar", ["a", "b", ""])
     difference.add("mars", ["a", "b", "c"])
     assert difference.tokens is None
-    assert difference.end("ar")
+    assert difference.add("ar", ends=True)
     assert difference.tokens == {"ar": 2, "mars": 2}
 
 
@@ -38,7 +38,7 @@ def test_only_the_first_difference_counts() -> None:
 def test_one_lane_alone_has_nothing_to_differ_from() -> None:
     difference = FirstDifference(["ar"])
     assert not difference.add("ar", ["a"])
-    assert not difference.end("ar")
+    assert not difference.add("ar", ends=True)
 
 
 def test_each_other_lane_is_compared_with_the_baseline() -> None:
@@ -47,8 +47,8 @@ def test_each_other_lane_is_compared_with_the_baseline() -> None:
     assert differences.add("b", ["one ", "too"]) == [{"a": 1, "b": 1}]
     assert differences.add("b", [" many"]) == []
     assert differences.add("c", ["one two"]) == []
-    assert differences.end("a") == []
-    assert differences.end("c") == []
+    assert differences.add("a", ends=True) == []
+    assert differences.add("c", ends=True) == []
     assert differences.same(["a", "b", "c"]) == ["c"]
     assert differences.same(["b", "c"]) == []
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.compare.generation import Answer, FinalAnswer, GenerateRequest, Progress, generate
 from app.compare.runner import Runner
-from app.scheduling.limits import Limits
+from app.scheduling import Limits
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.metrics import output_ids

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from app.compare.lane_choice import OWN, PRESETS, LaneChoice, acting, choice_of, preset_of, to_settings
+from app.compare.lane_choice import OWN, PRESETS, LaneChoice, acting, preset_of, to_settings
+from mars.schema import checked
 
 
 def settings(choice: LaneChoice, **changes: Any) -> Any:
@@ -77,10 +78,10 @@ def test_guesses_are_drawn_without_a_temperature() -> None:
 )
 def test_a_choice_that_cannot_be_made_gets_a_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
-        choice_of({"checkpoint": "m", **given}, "lane B")
+        checked(LaneChoice, {"checkpoint": "m", **given}, "lane B")
     assert str(caught.value).startswith("lane B")
 
 
 def test_a_choice_comes_back_from_its_fields() -> None:
     choice = LaneChoice(checkpoint="m", follows=False, threshold=0.3, score="entropy", temperature=0.7, block_size=4)
-    assert choice_of(asdict(choice), "lane B") == choice
+    assert checked(LaneChoice, asdict(choice), "lane B") == choice

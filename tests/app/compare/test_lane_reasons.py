@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_reasons import inactive, problem
+from app.compare.lane_request import why_not, why_one_token
 from mars import decoders
 from mars.decoding import DECODERS
 
@@ -33,39 +33,39 @@ def diffusion(make_checkpoint: MakeCheckpoint) -> Any:
 
 
 def test_a_checkpoint_that_can_write_has_no_problem(ar: Any, mars: Any) -> None:
-    assert problem(AR, ar) is None
-    assert problem(LaneChoice(checkpoint="ar", decoder="jacobi"), ar) is None
+    assert why_not(AR, ar) is None
+    assert why_not(LaneChoice(checkpoint="ar", decoder="jacobi"), ar) is None
     for decoder in ("autoregressive", "sliding_window", "self_speculative", "jacobi", "block_cached"):
-        assert problem(LaneChoice(checkpoint="mars", decoder=decoder), mars) is None
+        assert why_not(LaneChoice(checkpoint="mars", decoder=decoder), mars) is None
     assert not mars.engine.calls
 
 
 @pytest.mark.parametrize("decoder", ["sliding_window", "self_speculative", "block_cached"])
 def test_masks_must_have_been_trained(ar: Any, decoder: str) -> None:
-    found = problem(LaneChoice(checkpoint="ar", decoder=decoder), ar)
+    found = why_not(LaneChoice(checkpoint="ar", decoder=decoder), ar)
     assert found is not None
     assert found.startswith(f"ar was not trained to fill masks, so “{decoders.TABLE[decoder].title}” cannot use it.")
 
 
 def test_a_drafted_lane_needs_a_draft(mars: Any) -> None:
-    assert "needs a draft" in str(problem(LaneChoice(checkpoint="mars", decoder="speculative"), mars))
+    assert "needs a draft" in str(why_not(LaneChoice(checkpoint="mars", decoder="speculative"), mars))
 
 
 @pytest.mark.parametrize("decoder", sorted(DECODERS.keys() - {"block_diffusion", "speculative"}))
 def test_block_diffusion_leaves_no_causal_model(diffusion: Any, decoder: str) -> None:
-    found = problem(LaneChoice(checkpoint="blocks", decoder=decoder), diffusion)
+    found = why_not(LaneChoice(checkpoint="blocks", decoder=decoder), diffusion)
     assert found is not None
     assert found.startswith("blocks was trained by block diffusion")
 
 
 def test_block_diffusion_needs_its_own_training(mars: Any) -> None:
-    found = problem(LaneChoice(checkpoint="mars", decoder="block_diffusion"), mars)
+    found = why_not(LaneChoice(checkpoint="mars", decoder="block_diffusion"), mars)
     assert found is not None
     assert found.startswith("mars was not trained by block diffusion")
 
 
 def test_what_only_the_decoder_knows_is_told_in_its_words(mars: Any) -> None:
-    found = problem(LaneChoice(checkpoint="mars", decoder="self_speculative", block_size=1), mars)
+    found = why_not(LaneChoice(checkpoint="mars", decoder="self_speculative", block_size=1), mars)
     assert found == "Self_speculative needs block_size >= 2, got 1: a block of 1 has no draft."
 
 
@@ -82,12 +82,12 @@ def test_what_only_the_decoder_knows_is_told_in_its_words(mars: Any) -> None:
 def test_a_lane_says_why_it_writes_one_token_a_pass(
     mars: Any, choice: LaneChoice, threshold: float | None, sentence: str
 ) -> None:
-    assert str(inactive(choice, mars, threshold)).startswith(sentence)
+    assert str(why_one_token(choice, mars, threshold)).startswith(sentence)
 
 
 def test_a_lane_that_writes_several_or_is_meant_to_write_one_says_nothing(ar: Any, mars: Any) -> None:
-    assert inactive(MARS, mars, 0.9) is None
-    assert inactive(replace(MARS, block_size=1, extra_proposal=True), mars, 0.9) is None
-    assert inactive(replace(MARS, score="entropy", follows=False, threshold=1.0), mars, 1.0) is None
-    assert inactive(AR, ar, None) is None
-    assert inactive(LaneChoice(checkpoint="mars", decoder="self_speculative"), mars, None) is None
+    assert why_one_token(MARS, mars, 0.9) is None
+    assert why_one_token(replace(MARS, block_size=1, extra_proposal=True), mars, 0.9) is None
+    assert why_one_token(replace(MARS, score="entropy", follows=False, threshold=1.0), mars, 1.0) is None
+    assert why_one_token(AR, ar, None) is None
+    assert why_one_token(LaneChoice(checkpoint="mars", decoder="self_speculative"), mars, None) is None

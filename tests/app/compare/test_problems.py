@@ -1,7 +1,7 @@
 import pytest
 
 from app.compare import problems, recorded
-from app.runs.shipped import shipped
+from app.runs.stored import shipped
 from mars.tasks import TASKS
 
 

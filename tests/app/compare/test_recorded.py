@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from app.compare import recorded
-from app.runs.shipped import shipped
+from app.runs.stored import shipped
 from mars.metrics import Tally
 
 LINES = [json.loads(line) for line in recorded.lines().decode().splitlines()]

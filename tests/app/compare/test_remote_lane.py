@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.compare import lane_reasons, starting
+from app.compare import starting
 from app.compare.lane_choice import LaneChoice
-from app.compare.lane_request import requested
+from app.compare.lane_request import requested, why_not
 from app.models.placement import Loader
-from app.scheduling.admission import AdmissionQueue
+from app.scheduling import AdmissionQueue
 from mars.checkpoint import CheckpointError, load_checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
@@ -73,8 +73,8 @@ def test_its_records_come_from_the_endpoint(there: Any, here: Checkpoint) -> Non
 def test_a_lane_says_where_its_model_is_and_what_it_cannot_do(there: Any) -> None:
     [request] = requested([LaneChoice(checkpoint="there")])
     assert "engine.test:8000" in str(replace(request, checkpoint=there).card(None))
-    assert lane_reasons.problem(LaneChoice(checkpoint="there"), there) is None
-    refused = lane_reasons.problem(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), there)
+    assert why_not(LaneChoice(checkpoint="there"), there) is None
+    refused = why_not(LaneChoice(checkpoint="there", layout="tree", decoder="self_speculative"), there)
     assert refused is not None
     assert "layout" in refused
     with starting.device_lock(there, AdmissionQueue()):

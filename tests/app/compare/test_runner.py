@@ -1,6 +1,5 @@
 import json
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,13 +12,14 @@ from app.compare.comparison import Question
 from app.compare.lane_choice import LaneChoice
 from app.compare.runner import Runner
 from app.runs.run import Run
-from app.scheduling.admission import BusyError
+from app.scheduling import BusyError
+from tests.app import live_runs
+from tests.app.live_runs import PATIENCE_SECONDS, until
 
 AR, MARS = LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars")
 EXACT = LaneChoice(checkpoint="mars", decoder="self_speculative")
 PAIR = [AR, MARS]
 MakeRunner = Callable[..., Runner]
-PATIENCE_SECONDS = 60.0
 USED = {"ar": 1, "mars": 1}
 """How often the checkpoints of a run are in use, from the moment when it may make its first pass."""
 
@@ -37,25 +37,15 @@ def start(runner: Runner, session: str = "me", lanes: Sequence[LaneChoice] = PAI
 
 
 def lines(runner: Runner, identity: str) -> str:
-    found = runner.event_streams.find(identity)
-    assert found is not None
-    return found.text
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    return live_runs.event_stream(runner, identity).behind(0)
 
 
 def over(runner: Runner, identity: str) -> Written:
     """A run, once it is over."""
-    found = runner.event_streams.find(identity)
-    assert found is not None
+    found = live_runs.event_stream(runner, identity)
     result = found.result(PATIENCE_SECONDS)
     assert found.closed is not None
-    return Written(found.text, result)
+    return Written(found.behind(0), result)
 
 
 def written(runner: Runner, lanes: Sequence[LaneChoice] = PAIR, question: Question | None = None) -> Written:

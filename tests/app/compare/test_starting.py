@@ -10,8 +10,7 @@ import pytest
 
 from app.compare.comparison import Question, compare
 from app.compare.starting import is_shared, start
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun
+from app.scheduling import AdmissionQueue, LiveRun
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS

@@ -19,8 +19,9 @@ def test_a_pass_carries_what_the_page_shows_of_it() -> None:
     proposals = (Proposal(5, 0.61234, "clean"), Proposal(6, 0.97, "mask"), Proposal(7, 0.2, "mask"))
     trace = Trace(11, (Span("clean", (4,), None), Span("mask", (9, 9), 0)), (0, 1, 2), ("first", "met", "below"))
     record = ForwardPass(3, "decode", 0.01, 3, (RowPass(0, 12, proposals, 2, 0.9, trace=trace),))
-    tokens, ghosts = [["a", 0.6123, "clean", False, "clean", []]], [["x", 0.2, "mask"]]
-    message = stream.forward_pass("b", 3, record, tokens=tokens, ghosts=ghosts, counts={"tokens": 14, "seconds": 0.5})
+    tokens, ghosts = [("a", 0.6123, "clean", False, "clean", [])], [("x", 0.2, "mask")]
+    known, counts = {7: "x"}, {"tokens": 14, "seconds": 0.5}
+    message = stream.forward_pass("b", 3, record, texts=["a"], pieces=known, stop_ids=(), counts=counts)
     assert message == {
         "kind": "pass",
         "lane": "b",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.models import libraries
+from app.models import placement
 from app.models.placement import Loader
 from app.tabs import about
 
@@ -22,7 +22,7 @@ def test_whoever_may_come_before_the_first_checkpoint_asks_for_them(monkeypatch:
     def read() -> None:
         raise AskedError
 
-    monkeypatch.setattr(libraries, "read", read)
+    monkeypatch.setattr(placement, "read_libraries", read)
     with pytest.raises(AskedError):
         Loader("cpu")("any")
     with pytest.raises(AskedError):
@@ -32,11 +32,11 @@ def test_whoever_may_come_before_the_first_checkpoint_asks_for_them(monkeypatch:
 def test_no_round_of_the_garbage_collector_goes_over_them_again() -> None:
     code = """
 import gc
-from app.models import libraries
-libraries.read()
+from app.models import placement
+placement.read_libraries()
 kept = gc.get_freeze_count()
 mine = [[]]
-libraries.read()
+placement.read_libraries()
 assert gc.isenabled()
 assert kept > 100_000, kept
 assert gc.get_freeze_count() <= kept, "what came later is frozen too"
@@ -50,9 +50,9 @@ assert gc.get_freeze_count() <= kept, "what came later is frozen too"
 def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one thread reads, others wait."""
     held = threading.Lock()
-    monkeypatch.setattr(libraries, "_one_at_a_time", held)
+    monkeypatch.setattr(placement, "_one_at_a_time", held)
     held.acquire()
-    other = threading.Thread(target=libraries.read)
+    other = threading.Thread(target=placement.read_libraries)
     other.start()
     other.join(0.2)
     assert other.is_alive()
@@ -63,8 +63,8 @@ def test_nobody_gets_them_before_they_are_whole(monkeypatch: pytest.MonkeyPatch)
 
 def test_after_them_no_late_import_of_the_app_reads_anything_more() -> None:
     code = """
-from app.models import libraries
-libraries.read()
+from app.models import placement
+placement.read_libraries()
 import sys
 before = set(sys.modules)
 import torch, transformers

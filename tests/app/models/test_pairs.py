@@ -17,8 +17,7 @@ from app.compare.runner import Runner
 from app.models import pairs
 from app.models.manager import Models
 from app.models.placement import Loader
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import FULL_SPEED, PACES, Sessions
+from app.scheduling import FULL_SPEED, PACES, AdmissionQueue, Sessions
 from app.server import options
 from app.tabs import compare
 from mars.checkpoint import Checkpoint
@@ -79,7 +78,8 @@ def built(installed: Path) -> compare.Tab:
 async def _built() -> compare.Tab:
     chosen = options.read([])
     with gr.Blocks() as blocks:
-        tab = compare.build(blocks, runner_of(chosen), chosen.pairs)
+        tab = compare.Tab(runner_of(chosen), chosen.pairs)
+        tab.wire(blocks)
         tab.offer(gr.Column())
     return tab
 

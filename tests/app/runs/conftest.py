@@ -10,8 +10,7 @@ import pytest
 
 from app.compare.comparison import Question, compare, finished
 from app.runs.run import Run, to_json
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun
+from app.scheduling import AdmissionQueue, LiveRun
 
 TEXTS = {"ar": "So 3 * 18 = 54. 😀\n#### 54", "mars": "So 3 * 18 = 54.\n#### 45"}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.runs import replay
-from app.runs.replay import Place, main, page
+from app.runs.replay import main, page
 from app.runs.run import Run, read, to_json
 from mars.metrics import output_ids
 
@@ -40,8 +40,8 @@ def test_its_policy_allows_its_own_script_and_no_other(finished_run: Run) -> Non
 
 def test_it_opens_at_the_lane_and_the_pass_that_one_looked_at(finished_run: Run) -> None:
     key = finished_run.lanes[-1].key
-    assert f'<main class="step" data-lane="{key}" data-number="3">' in page(finished_run, Place(lane=key, number=3))
-    assert '<main class="step">' in page(finished_run, Place(lane=HOSTILE, number=3))
+    assert f'<main class="step" data-lane="{key}" data-number="3">' in page(finished_run, key, 3)
+    assert '<main class="step">' in page(finished_run, HOSTILE, 3)
 
 
 def test_a_long_run_leaves_out_alternatives_to_stay_below_a_megabyte(

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.runs.run import Run
-from app.runs.shared import SharedRuns
-from app.tabs.sharing import GONE, answer
-from app.tabs.step import answer as step_answer
+from app.runs.stored import SharedRuns
+from app.tabs.step import GONE, answer, link
 
 DAY = 86_400
 
@@ -63,7 +62,7 @@ def test_a_name_is_never_a_path(shared: SharedRuns, finished_run: Run, tmp_path:
     (tmp_path.parent / "secret").write_text("{}")
     shared.keep(finished_run)
     assert shared.find(name) is None
-    found = step_answer({"ask": "shared", "text": name, "ticket": 1}, shared)
+    found = answer({"ask": "shared", "text": name, "ticket": 1}, shared)
     assert found == {"ticket": 1, "problem": "This run is not on the server. Saved runs are deleted after 7 days."}
 
 
@@ -71,10 +70,10 @@ def test_a_visitor_can_save_only_runs_of_the_own_session_and_only_where_runs_are
     shared: SharedRuns, finished_run: Run
 ) -> None:
     asked = {"ask": "share", "text": finished_run.id, "ticket": 3}
-    told = answer(asked, [finished_run], shared)
-    found = step_answer({"ask": "shared", "text": told["name"], "ticket": 4}, shared)
+    told = link(asked, [finished_run], shared)
+    found = answer({"ask": "shared", "text": told["name"], "ticket": 4}, shared)
     assert f'"id":"{finished_run.id}"' in found["run"]
-    assert answer(asked, [], shared) == {"ticket": 3, "problem": GONE}
-    assert answer(asked, [finished_run], None) == {"ticket": 3, "problem": "This server saves no runs."}
+    assert link(asked, [], shared) == {"ticket": 3, "problem": GONE}
+    assert link(asked, [finished_run], None) == {"ticket": 3, "problem": "This server saves no runs."}
     for nonsense in (None, [], {"text": ["x"]}, {"ticket": "<b>"}):
-        assert answer(nonsense, [finished_run], shared) == {"ticket": None, "problem": GONE}
+        assert link(nonsense, [finished_run], shared) == {"ticket": None, "problem": GONE}

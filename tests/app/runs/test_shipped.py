@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from app.runs.run import Run, to_json
-from app.runs.shipped import REPLAYS, shipped
+from app.runs.stored import REPLAYS, shipped
 from mars.metrics import output_ids
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from app.runs.run import Run, RunLane, read
-from app.runs.shipped import shipped
+from app.runs.stored import shipped
 from app.runs.what_if import HUNDREDTHS, page_document, what_if, would_accept
 from mars.acceptance import threshold_prefix, thresholds
 from mars.config import SCORES, DecodingSettings, ScoreName

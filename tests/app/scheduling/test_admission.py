@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from app.scheduling.admission import AdmissionQueue, BusyError
+from app.scheduling import AdmissionQueue, BusyError
 
 
 def test_places_are_given_in_order_and_the_rest_know_their_position() -> None:

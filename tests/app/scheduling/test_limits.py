@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.scheduling.limits import USUAL_LIMITS, Limits
+from app.scheduling import USUAL_LIMITS, Limits
 
 
 @pytest.mark.parametrize("value", [None, 7, ["a"], {"path": "x"}])

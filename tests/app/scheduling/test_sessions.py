@@ -1,5 +1,4 @@
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun, Sessions
+from app.scheduling import AdmissionQueue, LiveRun, Sessions
 
 
 def begin(sessions: Sessions, queue: AdmissionQueue, session: str) -> LiveRun:
@@ -54,7 +53,7 @@ def test_a_closed_page_frees_its_run() -> None:
     sessions.leave("me")
     assert run.stopped
     assert waiting.position == 0
-    assert len(sessions) == 0
+    assert not sessions._runs
 
 
 def test_the_pace_can_change_while_a_run_goes_on() -> None:

@@ -99,7 +99,7 @@ def test_a_file_may_hold_remarks_and_a_password_colons(tmp_path: Path) -> None:
     file.write_text("# who may\n\neva : a:b \ntom:ü\n", encoding="utf-8")
     accounts = read_accounts(["amy:x"], file)
     assert accounts is not None
-    assert len(accounts) == 3
+    assert len(accounts._passwords) == 3
     assert accounts.knows("eva", " a:b ")
     assert accounts.knows("tom", "ü")
 

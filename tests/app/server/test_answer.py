@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from app.browser.scripts import page_script
+from app.browser.bundle import page_script
 from app.server.answer import with_prelude
 from app.server.rules import API
 from mars.decoders import TABLE

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from app.server.body import Body, BodyError
+from app.server.answer import Body, BodyError
 from app.server.rules import API, Rules
 
 Ask = Callable[..., httpx.Response]
@@ -70,7 +70,7 @@ def test_no_event_is_counted_from_the_end(ask: Ask, path: str) -> None:
 
 
 def test_a_large_body_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.body.SECONDS", 0.05)
+    monkeypatch.setattr("app.server.answer.SECONDS", 0.05)
 
     async def read(part: bytes) -> int:
         async def receive() -> Message:

@@ -99,7 +99,7 @@ class Sender:
 
 
 def test_bodies_that_never_come_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.body.SECONDS", 0.3)
+    monkeypatch.setattr("app.server.answer.SECONDS", 0.3)
 
     async def storm() -> tuple[list[int], int, int]:
         sender = Sender(Rules())

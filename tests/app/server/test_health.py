@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.compare.runner import Runner
-from app.server.health import health
+from app.server.routes import health
 
 MakeRunner = Callable[..., Runner]
 

@@ -1,7 +1,7 @@
 import base64
 import hashlib
 
-from app.server.policy import headers, page_policy
+from app.server.answer import headers, page_policy
 
 PAGE = b"""<html><script>one()</script><SCRIPT type="module" src="./a.js"></SCRIPT>
 <script data-x>

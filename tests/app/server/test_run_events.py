@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.compare.event_stream import EventStream, EventStreams
-from app.server import run_events
+from app.server import routes
 
 TEXT = '{"kind":"state"}\n{"text":"\ud800 é"}\n'
-RETRY = f"retry: {run_events.RETRY_MILLISECONDS}\n\n"
+RETRY = f"retry: {routes.RETRY_MILLISECONDS}\n\n"
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def run(event_streams: EventStreams) -> EventStream:
 
 @pytest.fixture
 def client(event_streams: EventStreams) -> TestClient:
-    return TestClient(Starlette(routes=[run_events.route(event_streams)]))
+    return TestClient(Starlette(routes=routes.routes(SimpleNamespace(event_streams=event_streams))))
 
 
 def test_lines_go_out_as_events_that_nobody_keeps(client: TestClient, run: EventStream) -> None:

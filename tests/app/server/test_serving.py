@@ -177,11 +177,10 @@ def test_the_page_is_built_before_torch_is_read() -> None:
     code = """
 import sys
 from app.server import options, serving
-from app.server.hosting import host
 def launch(*_):
     raise SystemExit("torch" in sys.modules)
 serving.launch = launch
-host(options.read(["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]))
+serving.host(options.read(["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]))
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.compare import stream
-from app.server.run_events import event
+from app.server.routes import event
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -30,7 +30,7 @@ ENDED = "ended.map(([name, run]) => [name, run])"
 
 
 class Server:
-    """Answers in the place of `app.server.run_events`, with a connection that breaks off after each answer.
+    """Answers in the place of `app.server.routes`, with a connection that breaks off after each answer.
 
     `act` does it; a test may let something else act, or hold what is asked and answer later.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.compare import stream
-from app.server.run_events import event
+from app.server.routes import event
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

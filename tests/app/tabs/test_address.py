@@ -9,7 +9,7 @@ import gradio as gr
 import pytest
 
 from app.compare.problems import EXAMPLES
-from app.scheduling.limits import Limits
+from app.scheduling import Limits
 from app.tabs.address import check_question, message, read, value_of
 
 COMPONENTS = {

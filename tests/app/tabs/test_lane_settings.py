@@ -7,9 +7,9 @@ import gradio as gr
 import pytest
 
 from app.compare.lane_choice import OWN, PRESETS, LaneChoice
+from app.models.pairs import given as pair_of
 from app.tabs import cross_tab
-from app.tabs.lane_row import LaneRow, build_count
-from app.tabs.lane_settings import LaneControls
+from app.tabs.lanes import LaneControls, LaneRow, build_count
 
 NAMES = ["ar", "mars", "other"]
 OWN_THRESHOLD = LaneChoice(checkpoint="other", follows=False, threshold=0.4, score="entropy", temperature=0.5, seed=3)
@@ -24,7 +24,7 @@ CHOICES = {
 
 async def _row() -> LaneRow:
     with gr.Blocks():
-        return LaneRow(build_count(), NAMES, "ar", "mars")
+        return LaneRow(build_count(), NAMES, pair_of("ar", "mars"))
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +96,8 @@ def test_a_score_that_is_no_probability_gets_a_threshold_of_its_own(lane: LaneCo
 
 def test_choosing_a_preset_sets_every_control(lane: LaneControls) -> None:
     for name, make in PRESETS.items():
-        assert lane.read(*values(lane, lane.preset_updates(name))) == make("ar", "mars").relevant()
-    assert lane.preset_updates(OWN) == [gr.skip()] * len(lane.components)
+        assert lane.read(*values(lane, lane.preset_updates(name, lane.pair))) == make("ar", "mars").relevant()
+    assert lane.preset_updates(OWN, lane.pair) == [gr.skip()] * len(lane.components)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from app.tabs.threshold import PUBLISHED, published, threshold_of, words
+from app.tabs.lanes import PUBLISHED, published, threshold_of, threshold_words
 
 
 def test_the_marks_are_the_thresholds_of_the_paper() -> None:
@@ -17,7 +17,7 @@ def test_the_marks_are_the_thresholds_of_the_paper() -> None:
 def test_the_end_of_the_slider_is_one_token_a_pass() -> None:
     assert threshold_of(1.0) is None
     assert threshold_of(0.7) == 0.7
-    assert (words(1), words(0.7)) == ("one token per pass", "τ = 0.70")
+    assert (threshold_words(1), threshold_words(0.7)) == ("one token per pass", "τ = 0.70")
 
 
 @pytest.mark.parametrize("value", [0.49, 1.01, float("nan"), None, "0.9", True])

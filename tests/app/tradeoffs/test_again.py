@@ -8,11 +8,9 @@ import pytest
 
 from app.compare.runner import Runner
 from app.runs.run import read
-from app.scheduling.admission import AdmissionQueue
-from app.scheduling.sessions import LiveRun
-from app.tradeoffs.again import BUSY, OTHER, rewrite, settings_of
+from app.scheduling import AdmissionQueue, LiveRun
+from app.tradeoffs.card import BUSY, OTHER, entry_of, rewrite, settings_of
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.samples import entry_of
 
 RunOf = Callable[..., str]
 

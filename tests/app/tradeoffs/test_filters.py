@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from app.tradeoffs import filters
+from app.tradeoffs import view as filters
 from app.tradeoffs.run_cache import RunCache
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from app.tradeoffs.card import PAGE, Samples, entry_of, problem_of, row_of, samples
 from app.tradeoffs.run_cache import RunCache
-from app.tradeoffs.samples import PAGE, Samples, entry_of, problem_of, row_of, samples
 from mars.schema import checked
 from mars.tasks import sample
 

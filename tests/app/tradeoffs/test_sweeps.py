@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.tradeoffs.catalogue import FIGURES, TIMED
-from app.tradeoffs.sweeps import Need, advice, has
+from app.tradeoffs.catalogue import FIGURES, TIMED, Need, advice, has
 
 TIMED_PLAN = """schema = 1
 timed = true

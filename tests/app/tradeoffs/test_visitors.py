@@ -11,8 +11,8 @@ import pytest
 
 from app.compare.runner import Runner
 from app.models.pairs import real, tiny
-from app.tabs.models import prompts
-from app.tabs.visitors import handle
+from app.tabs.question import prompts
+from app.tabs.tradeoffs import handle
 from app.tradeoffs import visitors
 from app.tradeoffs.visitors import Arrivals, Visitors, VisitorsState
 
@@ -41,7 +41,7 @@ def test_both_lanes_answer_the_same_visitors_until_the_minute_is_over(runner: Ru
     ar, mars = last["lanes"]["ar"], last["lanes"]["mars"]
     assert ar["answered"] > 0
     assert mars["answered"] > 0
-    assert len(runner.sessions) == runner.queue.counts()["active"] == 0
+    assert len(runner.sessions._runs) == runner.queue.counts()["active"] == 0
 
 
 def test_it_stops_when_it_is_told_to_and_when_the_page_is_closed(runner: Runner) -> None:

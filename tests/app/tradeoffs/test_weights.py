@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from app.tradeoffs.weights import fingerprint, named
+from app.tradeoffs.card import fingerprint, named
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "assets" / "checkpoints" / "mars-b8"

@@ -99,7 +99,12 @@ def test_what_our_engine_does_not_apply_is_refused(folder: Path, values: dict[st
 
 def test_records_of_another_kind(folder: Path) -> None:
     change(folder / "mars.json", stage="mars", mode=None)
-    with pytest.raises(CheckpointError, match=r"stage must be 'adapter' and mode gated or merged, got stage 'mars'"):
+    with pytest.raises(
+        CheckpointError, match=r"stage must be 'adapter' and mode gated or merged, or 'sft' .* got stage 'mars'"
+    ):
+        load_adapter(folder)
+    change(folder / "mars.json", stage="sft", mode="gated")
+    with pytest.raises(CheckpointError, match=r"got stage 'sft' and mode 'gated'$"):
         load_adapter(folder)
 
 

@@ -11,7 +11,7 @@ from gguf import GGUFWriter
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from mars.checkpoint import CheckpointError, load_checkpoint
-from mars.checkpoint.gguf_file import convert
+from mars.checkpoint.converted import convert
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS

@@ -28,11 +28,10 @@ from mars.decoding.controller import (
     Experience,
 )
 from mars.decoding.costs import TRIALS, PassTimes, Profile, ascending, curve
-from mars.decoding.layouts import MASKLESS, TREES, columns_of
 from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
-from mars.decoding.trees import PRICE, Expectation, Plan
+from mars.decoding.trees import MASKLESS, PRICE, TREES, Expectation, Plan, columns_of
 
 DRAFTS = 7
 GAINS = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mars.decoding.copies import COMPARED, LONGEST, Copies, Follower
+from mars.decoding.trees import COMPARED, LONGEST, Copies, Follower
 
 
 def searched(text: list[int], known: int) -> tuple[int | None, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mars.decoding.costs import size_of
-from mars.decoding.layouts import LAYOUTS, NARROW, columns_of, layout_of, reach_of
+from mars.decoding.trees import LAYOUTS, NARROW, columns_of, layout_of, reach_of
 
 
 def test_columns() -> None:

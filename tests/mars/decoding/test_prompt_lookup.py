@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.copies import Copies, Follower
-from mars.decoding.trees import PRICE, Expectation
+from mars.decoding.trees import PRICE, Copies, Expectation, Follower
 from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass

@@ -8,8 +8,7 @@ import random
 
 import pytest
 
-from mars.decoding.copies import Copies
-from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Draft, Expectation, Plan
+from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Copies, Draft, Expectation, Plan
 
 PRICES = (0.01, 0.04, 0.06, 0.1, 0.2, 0.5)
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from mars.engine.cache import CachedRows, RecomputedRows
-from mars.engine.engine import Rows
+from mars.engine.engine import CachedRows, RecomputedRows, Rows
 from mars.engine.memory import Memory, Model
 from mars.engine.network import Network
 from mars.engine.transformer import Transformer

@@ -9,12 +9,11 @@ import pytest
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from mars.engine import columns as under_test
-from mars.engine.columns import Columns, columns_of
+from mars.engine import window as under_test
 from mars.engine.memory import Memory
 from mars.engine.network import Network
 from mars.engine.transformer import Transformer
-from mars.engine.window import Window, merge
+from mars.engine.window import Columns, Window, columns_of, merge
 
 ROWS, SLOTS, VOCABULARY = 4, 64, 60
 

@@ -19,14 +19,100 @@ BODIES: dict[Route, tuple[str, dict[str, Any]]] = {
 KINDS: dict[Route, type[Request]] = {"chat": ChatRequest, "completions": CompletionRequest}
 OURS = {"decoder", "threshold", "block_size", "records"}
 NOT_IN_THE_CLIENT: dict[Route, set[str]] = {"chat": {"ignore_eos"}, "completions": {"ignore_eos", "safety_identifier"}}
+MESSAGES = [{"role": "system", "content": "Answer briefly."}, {"role": "user", "content": "Hello"}]
+PARTS = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
+ANSWERED: dict[str, list[Any]] = {
+    "model": [None],
+    "messages": [MESSAGES, PARTS],
+    "prompt": ["Hello", ["Hello"], [5, 6, 7], [[5, 6, 7]]],
+    "max_completion_tokens": [4, None],
+    "max_tokens": [4, None],
+    "temperature": [0, 0.7, 2],
+    "top_p": [0.5, 1],
+    "seed": [7, -7, 2**63 - 1],
+    "stop": ["\n\n", ["a", "b"], None],
+    "n": [1],
+    "stream": [True, False],
+    "stream_options": [{"include_usage": True}, {"include_usage": True, "continuous_usage_stats": True}],
+    "chat logprobs": [True, False],
+    "top_logprobs": [2],
+    "completions logprobs": [0, 2, None],
+    "decoder": ["autoregressive"],
+    "threshold": [0.9, None],
+    "block_size": [4],
+    "records": [True],
+    "user": ["somebody"],
+    "safety_identifier": ["somebody"],
+    "metadata": [{"a": "b"}],
+    "store": [True],
+    "service_tier": ["auto"],
+    "prompt_cache_key": ["k"],
+    "prompt_cache_options": [{"ttl": "30m"}],
+    "prompt_cache_retention": ["24h"],
+    "prediction": [{"type": "content", "content": "x"}],
+    "reasoning_effort": ["low"],
+    "verbosity": ["low"],
+    "parallel_tool_calls": [True],
+    "stream_options.include_obfuscation": [True],
+    "ignore_eos": [True],
+}
+"""Values of each parameter that are answered; of a refused one the harmless ones are."""
+WRONG: dict[str, list[Any]] = {
+    "model": ["gpt-4o", 5],
+    "messages": [
+        [],
+        "Hello",
+        [{"role": "tool", "content": "x"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}],
+    ],
+    "prompt": ["", [], ["one", "two"], [-1], [10**9], 7],
+    "max_completion_tokens": [0, -1, 10**9, "4", 2.5],
+    "max_tokens": [0, -1, 10**9, "4", True],
+    "temperature": [-1, 2.1, "hot"],
+    "top_p": [0, 1.5, -0.1],
+    "seed": [2**63, 1.5, "7"],
+    "stop": ["", [""], ["a"] * 5, 3],
+    "n": [0, 2, 1.5],
+    "stream": ["yes", 1],
+    "stream_options": [{"include_usage": "yes"}, {"include_obfuscation": "yes"}, {"other": True}],
+    "chat logprobs": ["yes", 3],
+    "top_logprobs": [-1, 21],
+    "completions logprobs": [-1, 6, True],
+    "decoder": ["fast", 1],
+    "threshold": [-0.1, 1.1, "high"],
+    "block_size": [0, 65, 4.5],
+    "records": ["yes"],
+    "frequency_penalty": [0.5],
+    "presence_penalty": [0.5],
+    "logit_bias": [{"5": 1}],
+    "best_of": [2],
+    "echo": [True],
+    "suffix": ["end"],
+    "response_format": [{"type": "json_object"}],
+    "tools": [[{"type": "function"}]],
+    "tool_choice": ["required"],
+    "functions": [[{"name": "f"}]],
+    "function_call": [{"name": "f"}],
+    "modalities": [["text", "audio"]],
+    "moderation": [{"model": "omni-moderation-latest"}],
+    "audio": [{"voice": "alloy"}],
+    "web_search_options": [{}],
+}
+"""Values that are refused with a sentence."""
 NEEDS = {"top_logprobs": {"logprobs": True}, "stream_options": {"stream": True}}
 
 
-def cases(examples: str) -> list[Any]:
+def values_of(table: dict[str, list[Any]], parameter: Parameter, route: Route) -> list[Any]:
+    found = table.get(parameter.name, table.get(f"{route} {parameter.name}", []))
+    return [*parameter.harmless, *found] if table is ANSWERED else found
+
+
+def cases(table: dict[str, list[Any]]) -> list[Any]:
     found = []
     for parameter in PARAMETERS:
         for route in parameter.routes:
-            for number, value in enumerate(getattr(parameter, examples)):
+            for number, value in enumerate(values_of(table, parameter, route)):
                 found.append(pytest.param(parameter, route, value, id=f"{route}-{parameter.name}-{number}"))
     return found
 
@@ -37,7 +123,7 @@ def send(served: Any, route: Route, parameter: Parameter, value: Any) -> Any:
     return served.post(path, json={**body, **NEEDS.get(name, {}), name: {within: value} if within else value})
 
 
-@pytest.mark.parametrize(("parameter", "route", "value"), cases("examples"))
+@pytest.mark.parametrize(("parameter", "route", "value"), cases(ANSWERED))
 def test_examples_are_answered(served: Any, parameter: Parameter, route: Route, value: Any) -> None:
     found = send(served, route, parameter, value)
     assert found.status_code == 200, found.text
@@ -46,7 +132,7 @@ def test_examples_are_answered(served: Any, parameter: Parameter, route: Route, 
     assert (parameter.name in warned) == (parameter.support == "ignored" or takes_no_threshold)
 
 
-@pytest.mark.parametrize(("parameter", "route", "value"), cases("wrong"))
+@pytest.mark.parametrize(("parameter", "route", "value"), cases(WRONG))
 def test_wrong_values_are_refused_with_a_sentence(served: Any, parameter: Parameter, route: Route, value: Any) -> None:
     found = send(served, route, parameter, value)
     unknown_model = parameter.name == "model" and isinstance(value, str)
@@ -67,8 +153,8 @@ def test_the_list_and_the_schema_name_the_same_parameters(route: Route) -> None:
 @pytest.mark.parametrize("route", KINDS)
 def test_every_line_has_examples(route: Route) -> None:
     for parameter in conformance.known(route).values():
-        assert parameter.examples, parameter.name
-        assert parameter.wrong or parameter.support == "ignored", parameter.name
+        assert values_of(ANSWERED, parameter, route), parameter.name
+        assert values_of(WRONG, parameter, route) or parameter.support == "ignored", parameter.name
 
 
 @pytest.mark.parametrize("route", KINDS)

@@ -78,4 +78,4 @@ def run(usual: DecodingSettings) -> Callable[..., list[ForwardPass]]:
 @pytest.fixture(scope="session")
 def calls() -> Callable[[Pair], int]:
     """`calls(pair)`: how often either model was called."""
-    return lambda pair: len(pair.target.calls) + len(pair.draft._draft.calls)
+    return lambda pair: len(pair.target.calls) + len(pair.draft._inner.calls)

@@ -1,26 +1,43 @@
-"""Runs that visitors save on the server, each under a name that nobody can guess, until it expires.
+"""The runs in files of the server: real ones that come with the app, and those that visitors save for a link.
 
-There are none unless the server was started with `--keep-shared FOLDER`. The file name is the hash of the run's name,
-so a visitor's input is never a path, and the folder does not give the names away.
+A visitor's run has a name that nobody can guess, until it expires; there are none unless the server was started with
+`--keep-shared FOLDER`. The file name is the hash of that name, so a visitor's input is never a path, and the folder
+does not give the names away.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
 
+REPLAYS = Path(__file__).parents[2] / "assets" / "replays"
 DAYS = 7
 MOST_DAYS = 365
 MOST_BYTES = 100_000_000
 _SECONDS_A_DAY = 86_400
 _ENDING = ".run.json"
+_log = logging.getLogger(__name__)
+
+
+@cache
+def shipped(folder: Path = REPLAYS) -> dict[str, Run]:
+    """The runs of a folder by file name without its ending, in the order of the names; broken files are left out."""
+    runs = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            runs[path.stem] = read(path.read_bytes())
+        except (OSError, RunFileError) as error:
+            _log.warning("%s is not offered. %s", path.name, error)
+    return runs
 
 
 class SharedRuns:
@@ -37,11 +54,7 @@ class SharedRuns:
         self._lock = threading.Lock()
 
     def keep(self, run: Run) -> str:
-        """Save a run, once; its name.
-
-        Raises:
-            ValueError: one sentence: the run is too large, or the folder is full or cannot be written.
-        """
+        """Save a run, once, and return its name; ValueError if it is too large, or the folder full or not writable."""
         text = to_json(run).encode()
         if len(text) > MAX_BYTES:
             raise ValueError(f"This run has {len(text):,} bytes; at most {MAX_BYTES:,} can be saved.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from analysis.harness.answers import Answer, answers
+from analysis.decoding import answers as module
+from analysis.decoding.answers import Answer, answers, shared_tokens
+from analysis.decoding.timed import Stopwatch
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.pair import Pair
+from mars.records import ForwardPass, Phase, Proposal, RowPass
 from mars.scripted import ScriptedModel
 
 REPLY = [5, 6, 7, 8, 9, 10, 11, 12, 13, 2]
@@ -101,3 +104,80 @@ def test_prompts_that_do_not_fit_are_refused() -> None:
                 ends_at(8),
             )
         )
+
+
+def record(phase: Phase, seconds: float, *rows: tuple[int, int, int]) -> ForwardPass:
+    """Rows: number, start, accepted, of three proposals each."""
+    proposals = (Proposal(5, 0.5, "clean"), Proposal(6, 0.25, "mask"), Proposal(7, 0.125, "draft"))
+    parts = tuple(
+        RowPass(row, start, proposals, accepted, None, "stop" if start else None) for row, start, accepted in rows
+    )
+    return ForwardPass(0, phase, seconds, 1, parts)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Answer]]:
+    """The answers of two rows to these records; each arrives as many seconds after the one before as it says."""
+
+    def of(records: list[tuple[float, ForwardPass]], *, masks: bool = False) -> list[Answer]:
+        clock = 0.0
+
+        def run(*_: object) -> Iterator[ForwardPass]:
+            nonlocal clock
+            for seconds, each in records:
+                clock += seconds
+                yield each
+
+        monkeypatch.setattr(module, "_joining", run)
+        monkeypatch.setattr(module.Stopwatch, "of", lambda _: Stopwatch(None, lambda: clock))
+        model = ScriptedModel([REPLY])
+        found = dict(answers(model, "sliding_window", DecodingSettings(), [[3], [3]], 2, masks=masks))
+        return [found[0], found[1]]
+
+    return of
+
+
+def test_seconds_are_shared_by_the_rows_of_a_pass(told: Callable[..., list[Answer]]) -> None:
+    first, second = told(
+        [
+            (1.0, record("prefill", 0.5, (0, 0, 0), (1, 0, 0))),
+            (4.0, record("decode", 2.0, (0, 0, 1), (1, 0, 2))),
+            (3.0, record("decode", 1.0, (1, 2, 1))),
+            (2.0, record("decode", 1.5, (0, 1, 1))),
+        ]
+    )
+    assert (first.seconds, second.seconds) == (0.5 + 2 + 2, 0.5 + 2 + 3)
+    assert (first.model_seconds, second.model_seconds) == (0.25 + 1 + 1.5, 0.25 + 1 + 1)
+    assert (len(first.ids), len(second.ids)) == (2, 3)
+    assert (first.passes, second.passes) == (2, 2)
+    assert (first.acceptance_lengths, second.acceptance_lengths) == ((2,), (1, 1))
+
+
+@pytest.mark.parametrize(("phase", "passes"), [("draft", 1), ("commit", 1), ("denoise", 3)])
+def test_passes_that_accept_nothing_count_where_they_fill_a_block(
+    phase: Phase, passes: int, told: Callable[..., list[Answer]]
+) -> None:
+    records = [(1.0, record(phase, 1.0, (0, 0, 0), (1, 0, 0)))] * 2
+    for answer in told([*records, (1.0, record("decode", 1.0, (0, 1, 2), (1, 1, 2)))]):
+        assert (answer.passes, answer.acceptance_lengths) == (passes, (0, 1))
+
+
+def test_only_proposals_of_masks_that_were_not_accepted_are_kept(told: Callable[..., list[Answer]]) -> None:
+    records = [
+        (1.0, record("verify", 1.0, (0, 0, 1), (1, 0, 1))),
+        (1.0, record("verify", 1.0, (0, 1, 1), (1, 1, 2))),
+    ]
+    first, second = told(records, masks=True)
+    assert (first.masks, second.masks) == (((1, 1, 0.25, 6), (2, 1, 0.25, 6)), ((1, 1, 0.25, 6),))
+    assert [answer.masks for answer in told(records)] == [(), ()]
+
+
+def test_the_columns_of_a_row_count_the_tokens() -> None:
+    [(_, answer)] = run(ScriptedModel([REPLY]), "autoregressive")
+    assert answer.columns()["tokens"] == len(answer.ids) == 4
+    assert answer.columns()["acceptance_lengths"] == [4]
+
+
+@pytest.mark.parametrize(("theirs", "count"), [([1, 2, 3], 3), ([1, 9, 3], 1), ([1, 2], 2), ([], 0)])
+def test_texts_have_a_beginning_in_common(theirs: list[int], count: int) -> None:
+    assert shared_tokens([1, 2, 3], theirs) == count

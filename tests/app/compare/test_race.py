@@ -3,7 +3,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.scheduling.race import LaneEnd, LanePass, race
+from app.compare.starting import LaneEnd, LanePass, race
 from mars.records import ForwardPass
 
 

@@ -1,4 +1,4 @@
-"""Decodes many prompts with strings that end an answer: yields each complete answer at once, with its cost.
+"""Decodes many prompts: yields each complete answer at once, with its cost, as the rows of the run store have it.
 
 A row whose answer is complete leaves its place to the next prompt before the next pass. If a decoder cannot do that,
 the rows of a batch go on together until all are complete; tokens after the end of an answer are dropped and not
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, Self
 
 from analysis.decoding.timed import Stopwatch, is_continuous
 from mars.config import DecodingSettings
@@ -27,16 +27,42 @@ Ends = Callable[[Sequence[int]], bool]
 """Told all ids of an answer after each token: whether it is complete. One for each answer, since it may remember."""
 
 
+Mask = tuple[int, int, float, int]
+"""A proposal from a mask: its position in the answer, how many masks it has read, its score and its token."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The ids up to the token that ended it; passes and seconds as the columns of the run store have them."""
+    """The ids up to the token that ended it; passes and seconds as the columns of the run store have them.
+
+    `text` is empty until somebody decodes the ids. `masks` are the mask proposals that were not accepted at once, if
+    they were asked for.
+    """
 
     ids: tuple[int, ...]
+    text: str = ""
     passes: int
     seconds: float
     model_seconds: float
     finish_reason: Literal["stop", "length"]
     acceptance_lengths: tuple[int, ...]
+    masks: tuple[Mask, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """From what `asdict` made and JSON kept."""
+        lists = {name: tuple(data[name]) for name in ("ids", "acceptance_lengths", "masks")}
+        return cls(**{**data, **lists})
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of a row that say what was written, and what it cost."""
+        kept = ("passes", "seconds", "model_seconds", "finish_reason", "text")
+        cost = {name: getattr(self, name) for name in kept}
+        return {"tokens": len(self.ids), **cost, "acceptance_lengths": list(self.acceptance_lengths)}
+
+
+def _never(_: Sequence[int]) -> bool:
+    return False
 
 
 def answers(
@@ -45,9 +71,13 @@ def answers(
     settings: DecodingSettings,
     prompts: Prompts,
     places: int,
-    new_ends: Callable[[], Ends],
+    new_ends: Callable[[], Ends] = lambda: _never,
+    *,
+    masks: bool = False,
 ) -> Iterator[tuple[int, Answer]]:
     """Yield the number of a prompt and its answer, in the order in which they end; `places` prompts decode at once.
+
+    Without `new_ends` only the end of sequence or the length limit ends an answer. `masks` keeps its mask proposals.
 
     Raises:
         ValueError: a prompt is empty or does not fit, or the decoder cannot run this model.
@@ -73,6 +103,8 @@ def answers(
         for part in record.rows:
             if part.row in going:
                 rows[part.row].take(part, counted=record.phase in COUNTED)
+                if masks:
+                    rows[part.row].masks += _masks(part)
         for number in sorted(number for number in going if rows[number].complete):
             yield number, rows[number].answer()
 
@@ -88,6 +120,7 @@ class _Row:
     seconds: float = 0.0
     model_seconds: float = 0.0
     finish_reason: Literal["stop", "length"] | None = None
+    masks: list[Mask] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -118,7 +151,26 @@ class _Row:
             model_seconds=self.model_seconds,
             finish_reason=self.finish_reason,
             acceptance_lengths=tuple(self.accepted[length + 1] for length in range(max(self.accepted, default=0))),
+            masks=tuple(self.masks),
         )
+
+
+def _masks(part: RowPass) -> list[Mask]:
+    """The mask proposals behind what the pass accepts; the first one reads one mask, in the last accepted place."""
+    real = part.start + part.accepted
+    return [
+        (real + ahead, 1 + ahead, proposal.score, proposal.token_id)
+        for ahead, proposal in enumerate(part.proposals[part.accepted :])
+        if proposal.source == "mask"
+    ]
+
+
+def texts(
+    engine: Engine, decoder: str, settings: DecodingSettings, prompts: Prompts, places: int
+) -> list[tuple[int, ...]]:
+    """The token ids that the decoder writes for each prompt, end of sequence included, `places` rows at a time."""
+    found = dict(answers(engine, decoder, settings, prompts, places))
+    return [found[number].ids for number in range(len(prompts))]
 
 
 def _joining(
@@ -150,3 +202,9 @@ def _in_batches(
             yield replace(record, rows=tuple(replace(part, row=first + part.row) for part in record.rows))
             if all(row.complete for row in rows[first : first + len(batch)]):
                 control.stop()
+
+
+def shared_tokens(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """How many tokens two texts begin with in common."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    return next((place for place, (mine, other) in pairs if mine != other), min(len(ours), len(theirs)))

@@ -1,0 +1,142 @@
+"""Where exact decoding gains its tokens: by position, by entropy, by number of masks and by hours of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from analysis.figures.curves import errors
+from analysis.figures.style import NEUTRAL, Look, empty, finish
+from analysis.stats.resampling import ratio_of_sums
+
+NAME = "breakdown"
+MEASURE = "tokens_per_forward"
+FEWEST = 8
+"""Questions of which a bin must hold tokens."""
+PANELS = {
+    "position": "position in the answer (tokens)",
+    "entropy": "entropy of the model at a token (nats)",
+    "masks": "masks of a block",
+    "training": "hours of training (estimated from its log)",
+}
+_HEIGHT, _BETWEEN = 150, 74
+"""Pixels of a panel, and between two."""
+
+
+def breakdown_points(measured: Mapping[str, Any] | None) -> pd.DataFrame:
+    """One row a mark of a file of `python -m analysis breakdown`: `by` names the panel, `label` the place in it.
+
+    Positions and entropies are those at the model's own block size. `n` are questions; bins that fewer than eight
+    reach are left out. Marks by training are estimates, without n and interval.
+    """
+    if measured is None:
+        return pd.DataFrame()
+    counts = {each["block_size"]: each["questions"] for each in measured["results"]}
+    usual = counts.get(measured["block_size"]) or next(iter(counts.values()))
+    rows: list[dict[str, Any]] = []
+    for by, edges in (("position", measured["positions"]), ("entropy", measured["entropies"])):
+        for place, label in enumerate(_labels(edges, whole=by == "position")):
+            rows.append({"by": by, "label": label, **_rate([question[by][place] for question in usual])})
+    for size, questions in counts.items():
+        pairs = [(question["tokens"], question["passes"]) for question in questions]
+        rows.append({"by": "masks", "label": f"{size - 1}", **_rate(pairs)})
+    found = [row for row in rows if row["n"] >= min(FEWEST, len(usual))]
+    nothing = dict.fromkeys(("n", "tokens", "passes", f"{MEASURE}_low", f"{MEASURE}_high"), float("nan"))
+    found += [
+        {"by": "training", "label": f"{each['hours']:.1f}", **nothing, MEASURE: each["tokens"]}
+        for each in measured["training"]
+    ]
+    return pd.DataFrame(found)
+
+
+def breakdown(measured: Mapping[str, Any] | None) -> go.Figure:
+    """A panel for each of the four, one below the other, on a line of AR."""
+    points = breakdown_points(measured)
+    if points.empty:
+        return empty("Nothing to draw: nothing was counted. Run python -m analysis breakdown.", NAME)
+    shown = [by for by in PANELS if (points["by"] == by).any()]
+    height = len(shown) * _HEIGHT + (len(shown) - 1) * _BETWEEN
+    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=_BETWEEN / height if len(shown) > 1 else 0)
+    for number, by in enumerate(shown):
+        rows, look = points[points["by"] == by], Look.number(number)
+        figure.add_trace(
+            go.Scatter(
+                name=PANELS[by],
+                showlegend=False,
+                x=rows["label"].tolist(),
+                y=rows[MEASURE].tolist(),
+                error_y=errors(rows, MEASURE, look.colour, alone=True) if rows["n"].notna().all() else None,
+                mode="lines+markers",
+                line={"color": look.colour, "width": 2, "dash": look.dash},
+                marker={"color": look.colour, "size": 8, "symbol": look.symbol},
+                hovertext=[_hover(row) for row in rows.to_dict("records")],
+                hoverinfo="text",
+            ),
+            row=number + 1,
+            col=1,
+        )
+        figure.update_xaxes(title_text=PANELS[by], type="category", tickfont_size=11, row=number + 1, col=1)
+    figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.update_yaxes(title_text="tokens/forward")
+    return finish(figure, NAME, plot_height=height)
+
+
+def breakdown_words(points: pd.DataFrame) -> str:
+    """A sentence for each panel: its first and its last mark."""
+    told = {
+        "position": "In tokens {first} of an answer a pass writes {from}, in tokens {last} {to}.",
+        "entropy": "Where the entropy is {first} nats it is {from}, at {last} {to}.",
+        "masks": "With {first} mask it is {from}, with {last} {to}.",
+        "training": "After {first} hours of training the log says {from}, after {last} {to}.",
+    }
+    return " ".join(told[by].format(**ends) for by, ends in _ends(points))
+
+
+def _ends(points: pd.DataFrame) -> Iterator[tuple[str, dict[str, str]]]:
+    for by in PANELS:
+        rows = points[points["by"] == by].to_dict("records") if len(points) else []
+        if len(rows) > 1:
+            words = [_value(row) for row in (rows[0], rows[-1])]
+            yield by, {"first": rows[0]["label"], "from": words[0], "last": rows[-1]["label"], "to": words[1]}
+
+
+def _rate(pairs: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Tokens per forward over the questions that have such tokens; without an interval if a resample has no pass."""
+    kept = [pair for pair in pairs if pair[0]]
+    tokens, passes = (sum(pair[place] for pair in kept) for place in (0, 1))
+    rows = pd.DataFrame({"task": "", "number": range(len(kept))}).assign(
+        tokens=[pair[0] for pair in kept], passes=[pair[1] for pair in kept]
+    )
+    told = {"n": len(kept), "tokens": tokens, "passes": passes}
+    try:
+        return told | ratio_of_sums(rows, "tokens", "passes").columns(MEASURE)
+    except ValueError:
+        nothing = float("nan")
+        value = tokens / passes if passes else nothing
+        return told | {MEASURE: value, f"{MEASURE}_low": nothing, f"{MEASURE}_high": nothing}
+
+
+def _labels(edges: Sequence[float], *, whole: bool) -> list[str]:
+    """Each bin in words: numbers of tokens are counted from 1, and include both ends."""
+    if whole:
+        return [f"{first + 1}–{end}" for first, end in pairwise(edges)] + [f"{edges[-1] + 1}+"]
+    return [f"< {edges[1]:g}"] + [f"{low:g}–{high:g}" for low, high in pairwise(edges[1:])] + [f"≥ {edges[-1]:g}"]
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    low, high = row[f"{MEASURE}_low"], row[f"{MEASURE}_high"]
+    return f"{row[MEASURE]:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low == low else "")  # NaN is not itself
+
+
+def _hover(row: Mapping[str, Any]) -> str:
+    counts = (
+        f"<br>{int(row['tokens']):,} tokens, {int(row['passes']):,} passes, n = {int(row['n'])}"
+        if row["n"] == row["n"]
+        else "<br>estimated"
+    )
+    return f"<b>{row['label']}</b> {PANELS[row['by']]}<br>{_value(row)} tokens per forward{counts}"

@@ -1,0 +1,272 @@
+"""Who may run, how much and when: limits on a request, the admission queue of the device, the live runs by session."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mars.config import ScoreName
+from mars.control import Control
+from mars.schema import shown
+
+MAX_CHARACTERS = 20_000
+FEWEST_TOKENS, MOST_TOKENS = 16, 512
+MOST_TURNS = 8
+LINE = 40
+FULL_SPEED = 0.0
+PACES = {"Slow": 3.0, "Readable": 12.0, "Real time": FULL_SPEED}
+"""The paces of the page by name, with the numbers that addresses have; `rate` says what they mean."""
+
+
+def whole(value: object) -> object:
+    """A whole number that a slider or a number box sent as a float, as an int; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The largest prompt, in characters, and the longest answer, in tokens, that can be asked for.
+
+    A conversation has at most `turns` questions, and no more characters than a prompt.
+    """
+
+    characters: int = MAX_CHARACTERS
+    new_tokens: int = MOST_TOKENS
+    turns: int = MOST_TURNS
+
+    def check_prompt(self, prompt: object) -> str:
+        """The prompt, with lone surrogates as U+FFFD; ValueError if it is no text, empty, or too long."""
+        if not isinstance(prompt, str):
+            raise ValueError(f"The prompt must be text, got {shown(prompt)}.")
+        if not prompt.strip():
+            raise ValueError("The prompt is empty. Write one, or choose an example.")
+        if len(prompt) > self.characters:
+            raise ValueError(
+                f"The prompt has {len(prompt):,} characters; at most {self.characters:,} are read. Shorten it."
+            )
+        return prompt.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def check_conversation(self, texts: Sequence[str], turns: int) -> None:
+        """Raise ValueError if there are too many `turns`, or if `texts`, the questions and answers, are too long."""
+        if turns > self.turns:
+            raise ValueError(f"A conversation has at most {self.turns} questions. Press Run to start afresh.")
+        written = sum(map(len, texts))
+        if written > self.characters:
+            raise ValueError(
+                f"This conversation has {written:,} characters; at most {self.characters:,} are read. "
+                "Press Run to start afresh."
+            )
+
+    def check_length(self, tokens: object) -> int:
+        """The length limit as a whole number; ValueError if it is none, or out of range."""
+        found = whole(tokens)
+        if not isinstance(found, int) or isinstance(found, bool) or not FEWEST_TOKENS <= found <= self.new_tokens:
+            raise ValueError(f"The length limit must be between {FEWEST_TOKENS} and {self.new_tokens} new tokens.")
+        return found
+
+
+USUAL_LIMITS = Limits()
+
+
+class BusyError(ValueError):
+    """The line is full; the message is a sentence for the person."""
+
+
+class AdmissionQueue:
+    """Admits runs, and passes one at a time, both first come, first served.
+
+    At most `places` runs are active; later ones wait in the queue and can ask for their position. At most `line` of
+    them wait. An active run takes a lock before each pass, so two of them alternate and a long run never holds up a
+    short one; each device has a lock of its own.
+    """
+
+    def __init__(self, places: int = 4, line: int = LINE) -> None:
+        if places < 1:
+            raise ValueError(f"places must be >= 1, got {places}")
+        if line < 0:
+            raise ValueError(f"line must be >= 0, got {line}")
+        self.places = places
+        self.most_runs = places + line  # those that wait included
+        self._changed = threading.Condition()
+        self._line: list[Ticket] = []
+        self._locks: defaultdict[str, deque[object]] = defaultdict(deque)
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of runs that are active, that wait, and that may be active at once."""
+        with self._changed:
+            active = min(len(self._line), self.places)
+            return {"active": active, "waiting": len(self._line) - active, "places": self.places}
+
+    def join(self) -> Ticket:
+        """Stand in line for a place; BusyError if the line is full."""
+        ticket = Ticket(self)
+        with self._changed:
+            if len(self._line) >= self.most_runs:
+                waiting = len(self._line) - self.places
+                raise BusyError(f"The app is busy and its queue is full ({waiting} waiting). Try again in a moment.")
+            self._line.append(ticket)
+        return ticket
+
+    @contextmanager
+    def lock(self, where: str = "") -> Iterator[None]:
+        """Hold the device called `where` for one pass; waits until those who asked earlier have had theirs."""
+        mine = object()
+        with self._changed:
+            waiting = self._locks[where]
+            waiting.append(mine)
+            self._changed.wait_for(lambda: waiting[0] is mine)
+        try:
+            yield
+        finally:
+            with self._changed:
+                waiting.popleft()
+                self._changed.notify_all()
+
+    def _position(self, ticket: Ticket) -> int:
+        return max(0, self._line.index(ticket) - self.places + 1) if ticket in self._line else 0
+
+
+class Ticket:
+    """A run's place in line. `leave` gives it back and may be called from any thread, any number of times."""
+
+    def __init__(self, queue: AdmissionQueue) -> None:
+        self._queue = queue
+
+    @property
+    def position(self) -> int:
+        """0 when the run may go on, else how many runs must end first."""
+        with self._queue._changed:
+            return self._queue._position(self)
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for a change in line, no longer than `timeout_seconds`; True when the run may go on."""
+        queue = self._queue
+        with queue._changed:
+            before = queue._position(self)
+            if before:
+                queue._changed.wait_for(lambda: queue._position(self) != before, timeout_seconds)
+            return queue._position(self) == 0
+
+    def leave(self) -> None:
+        """Give the place to the next in line."""
+        with self._queue._changed:
+            if self in self._queue._line:
+                self._queue._line.remove(self)
+            self._queue._changed.notify_all()
+
+
+def rate(pace: float) -> float:
+    """Passes per second of the slowest lane at a pace of the page, such as 8 for 12; real time adds no wait."""
+    return pace * 2 / 3
+
+
+class LiveRun:
+    """A run that can be steered from other threads: its threshold, its pace, and whether it goes on.
+
+    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait.
+    """
+
+    def __init__(self, ticket: Ticket, threshold: float | None, passes_per_second: float = FULL_SPEED) -> None:
+        self.ticket = ticket
+        self.passes_per_second = passes_per_second
+        self._threshold = threshold
+        self._lock = threading.Lock()
+        self._controls: list[Control] = []
+        self._following: list[Control] = []
+        self._stop = threading.Event()
+
+    @property
+    def threshold(self) -> float | None:
+        """The value of the slider; a new one acts from the next pass on, on every lane that follows it."""
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, value: float | None) -> None:
+        with self._lock:
+            self._threshold = value
+            for control in self._following:
+                control.threshold = value
+
+    def control(self, threshold: float | None, score: ScoreName = "probability", *, follows: bool = False) -> Control:
+        """The control of one more lane; if it `follows` the slider, at the slider's threshold, else at its own."""
+        with self._lock:
+            control = Control(self._threshold if follows else threshold, score)
+            self._controls.append(control)
+            if follows:
+                self._following.append(control)
+            if self.stopped:
+                control.stop()
+            return control
+
+    def stop(self) -> None:
+        """End the run before its next forward pass and give its place to the next in line."""
+        with self._lock:
+            self._stop.set()
+            for control in self._controls:
+                control.stop()
+        self.ticket.leave()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.is_set()
+
+    def rest(self, seconds: float) -> None:
+        """Wait, unless the run is stopped meanwhile."""
+        self._stop.wait(seconds)
+
+
+class Sessions:
+    """The live runs, by session. A session has at most one: a new run stops the one before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[str, LiveRun] = {}
+
+    def running(self, session: str) -> bool:
+        """Whether `session` has a live run."""
+        return session in self._runs
+
+    def begin(self, session: str, run: LiveRun) -> None:
+        """Make `run` the live one of `session`."""
+        with self._lock:
+            earlier, self._runs[session] = self._runs.get(session), run
+        if earlier:
+            earlier.stop()
+
+    def begin_alone(self, session: str, run: LiveRun) -> bool:
+        """Make `run` the live one of `session` unless it has one; returns whether it did."""
+        with self._lock:
+            return self._runs.setdefault(session, run) is run
+
+    def end(self, session: str, run: LiveRun) -> None:
+        """Forget `run`, which is over, and free its place."""
+        run.stop()
+        with self._lock:
+            if self._runs.get(session) is run:
+                del self._runs[session]
+
+    def stop(self, session: str) -> None:
+        """Stop what `session` runs, if anything."""
+        if run := self._runs.get(session):
+            run.stop()
+
+    def leave(self, session: str) -> None:
+        """The page was closed: stop its run and forget it."""
+        with self._lock:
+            run = self._runs.pop(session, None)
+        if run:
+            run.stop()
+
+    def set_threshold(self, session: str, threshold: float | None) -> None:
+        """Set the threshold of the live run from its next pass on; without a live run nothing happens."""
+        if run := self._runs.get(session):
+            run.threshold = threshold
+
+    def set_pace(self, session: str, passes_per_second: float) -> None:
+        """Set the pace of the live run's picture from now on."""
+        if run := self._runs.get(session):
+            run.passes_per_second = passes_per_second

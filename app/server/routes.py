@@ -1,0 +1,80 @@
+"""The addresses of our own beside Gradio's; none needs a login.
+
+`/healthz`, for monitoring: the state of the app and the names of its checkpoints.
+
+`/runs/RUN/events`: the lines of a live run as server-sent events, from any line on. The data of an event are the lines
+that came at once; its id is the number of all lines up to and including these. A browser that lost its connection sends
+the last id and gets the lines after it; `?after=N` does the same. Only the page that started a run knows its identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from app.browser import bundle
+from app.compare import recorded
+from app.compare.event_stream import EventStream
+from app.compare.runner import Runner
+
+RETRY_MILLISECONDS = 1000
+_LONGEST_NUMBER = 9
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would hold the events back
+
+
+def routes(runner: Runner) -> list[Route]:
+    """All of them."""
+
+    async def answer_health(request: Request) -> JSONResponse:
+        found = health(runner)
+        return JSONResponse(found, status_code=503 if found["status"] == "failing" else 200)
+
+    async def answer_events(request: Request) -> Response:
+        after = request.headers.get("last-event-id") or request.query_params.get("after", "0")
+        event_stream = runner.event_streams.find(request.path_params["identity"])
+        if not (after.isascii() and after.isdecimal() and len(after) <= _LONGEST_NUMBER):
+            return Response(status_code=422)
+        if event_stream is None or (event_stream.closed is not None and int(after) >= event_stream.lines):
+            return Response(status_code=204)  # over: a browser does not connect again
+        return StreamingResponse(_events(event_stream, int(after)), media_type="text/event-stream", headers=_HEADERS)
+
+    first_run = bundle.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
+    return [
+        Route("/healthz", answer_health, methods=["GET", "HEAD"]),
+        Route("/runs/{identity}/events", answer_events, methods=["GET"]),
+        *bundle.routes(),
+        first_run,
+    ]
+
+
+def health(runner: Runner) -> dict[str, Any]:
+    """`status` is ok; starting while nothing is loaded yet; or failing when every requested checkpoint has failed."""
+    models = runner.models.state()
+    status = "ok"
+    if not models["loaded"] and (models["loading"] or models["failed"]):
+        status = "starting" if models["loading"] else "failing"
+    return {"status": status, "version": _version(), "models": models, "runs": runner.queue.counts()}
+
+
+def _version() -> str:
+    try:
+        return version("mars-lens")
+    except PackageNotFoundError:
+        return "from source"
+
+
+async def _events(event_stream: EventStream, after: int) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
+    async for number, text in event_stream.follow(after):
+        yield event(number, text).encode(errors="replace") if text else b":\n\n"
+
+
+def event(number: int, text: str) -> str:
+    """These lines as one event; `number` is that of the last line."""
+    data = "".join(f"data: {line}\n" for line in text.removesuffix("\n").split("\n"))
+    return f"id: {number}\n{data}\n"

@@ -1,0 +1,282 @@
+"""The controls of the lanes: the slider of the live threshold, the number of lanes, and the settings of each."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import gradio as gr
+from gradio.components import Component
+
+from app.compare.lane_choice import LANE_KEYS, OWN, PRESETS, LaneChoice, acting, preset_of
+from app.models.pairs import Pair
+from app.tabs.parts import HIDDEN, LATEST, QUIET, drawn, plain
+from app.tabs.question import ModelsControl
+from mars import decoders
+from mars.config import DEFAULT_THRESHOLD, DEFAULTS, SETTINGS, ScoreName
+from mars.options import DEFAULT_ENTROPY
+from mars.schema import between, checked, shown
+
+PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
+LOWEST, ONE_TOKEN = 0.5, 1.0
+_ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
+Mode = Literal["slider", "own", "one"]
+MODES = [("Slider", "slider"), ("Own", "own"), ("One token", "one")]
+USUAL_THRESHOLDS: dict[ScoreName, float] = {"probability": DEFAULT_THRESHOLD, "margin": 0.8, "entropy": DEFAULT_ENTROPY}
+NO_DRAFT = ""
+_IN_ORDER = (
+    *("score", "block_size", "layout", "cache_block_size", "draft", "draft_tokens"),
+    *("temperature", "top_p", "seed", "extra_proposal", "continuation"),
+)
+"""The order of the settings on the page, behind the threshold."""
+FEWEST = 2
+WIDE = 1200  # pixels from which three lanes stand side by side
+PHONE = 600  # pixels up to which one lane is in view at a time, with a button for each (compare/lanes.css)
+AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
+"""The preset whose name says where the slider stands."""
+CHOOSE_COUNT = f"""() => {{
+  const given = Number(lens.address()?.settings.given.lanes);
+  const large = document.documentElement.classList.contains("lens-projector");
+  const width = window.innerWidth;
+  const fits = (width >= {WIDE} || width <= {PHONE}) && !large ? {len(LANE_KEYS)} : {FEWEST};
+  return [{FEWEST}, {len(LANE_KEYS)}].includes(given) ? given : fits;
+}}"""
+"""In the browser: what a person chose or an address says, else as many as fit; for a projector the fewest."""
+_MOVED = f"""(value, ...presets) => presets.map((name) =>
+  name === "{AT_DEFAULT}" && value !== {DEFAULT_THRESHOLD} ? "{OWN}" : name)"""
+"""In the browser: a slider that moves leaves the preset that says where it stands."""
+
+
+def build_slider() -> tuple[gr.HTML, gr.Slider]:
+    """The slider and its value in words, laid out in the current Blocks."""
+    reading = plain("threshold-reading", threshold_words(DEFAULT_THRESHOLD), "Threshold")
+    gr.HTML(html_template=_ENDS, apply_default_css=False)
+    label = "Live threshold τ: acts on the lanes that follow it"
+    slider = gr.Slider(
+        LOWEST, ONE_TOKEN, value=DEFAULT_THRESHOLD, step=0.01, label=label, buttons=[], elem_id="threshold"
+    )
+    drawn("marks", '<div class="lens-marks" aria-hidden="true"></div>', marks=published(), lowest=LOWEST)
+    return reading, slider
+
+
+def published() -> list[float]:
+    """The thresholds of the paper that the slider has, ascending; one token per pass is its end."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        found = {float(row["threshold"]) for row in csv.DictReader(file) if row["threshold"]}
+    return sorted(value for value in found if LOWEST <= value < ONE_TOKEN)
+
+
+def threshold_of(value: object) -> float | None:
+    """The threshold at this value of the slider; ValueError if it has no such value."""
+    threshold: float = checked(between(float, LOWEST, ONE_TOKEN), value, "The threshold")
+    return None if threshold == ONE_TOKEN else threshold
+
+
+def threshold_words(value: object) -> str:
+    """The value of the slider in words."""
+    threshold = threshold_of(value)
+    return "one token per pass" if threshold is None else f"τ = {threshold:.2f}"
+
+
+class LaneControls:
+    """The components of the lane `key`, laid out in the current Blocks, set to `choice`.
+
+    `names` are the checkpoints offered, `pair` has those of the presets at the start. The components are `named`
+    preset, checkpoint, decoder, mode (of the threshold), and by fields of `LaneChoice`.
+    """
+
+    def __init__(self, key: str, choice: LaneChoice, names: Sequence[str], pair: Pair) -> None:
+        self.key = key
+        self.name = f"lane {key.upper()}"
+        self.names, self.pair = list(names), pair
+        self.named: dict[str, Component] = {}
+        seen = self._seen(choice.decoder, _mode(choice), choice.temperature)
+        with gr.Column(elem_classes="lens-lane-controls", elem_id=f"lane-{key}", min_width=300):
+            with gr.Row(elem_classes="lens-lane-who"):
+                self._choose("preset", "Preset", preset_of(choice, pair.ar, pair.mars), [*PRESETS, OWN])
+                self._choose("checkpoint", "Checkpoint", choice.checkpoint, self.names)
+                labels = [(decoder.title, decoder.name) for decoder in decoders.TABLE.values()]
+                self._choose("decoder", "Decoder", choice.decoder, labels)
+            self.fold = gr.Accordion("Settings", open=False, elem_classes="lens-lane-settings")
+            with self.fold:
+                mode = {"choices": MODES, "visible": seen["mode"], "min_width": 200}
+                self._add("mode", gr.Radio, "Threshold τ", _mode(choice), **mode)
+                own = USUAL_THRESHOLDS[choice.score] if choice.threshold is None else choice.threshold
+                self._setting("threshold", own, seen)
+                for name in _IN_ORDER:
+                    if name == "draft":
+                        drafts = [("none", NO_DRAFT), *((each, each) for each in self.names)]
+                        self._choose("draft", "Draft", choice.draft or NO_DRAFT, drafts, visible=seen["draft"])
+                    else:
+                        self._setting(name, getattr(choice, name), seen)
+
+    @property
+    def components(self) -> list[Component]:
+        """All of them, in the order that `read` and `updates` keep."""
+        return list(self.named.values())
+
+    @property
+    def preset(self) -> Component:
+        """The list of presets."""
+        return self.named["preset"]
+
+    def read(self, *values: Any) -> LaneChoice:
+        """The choice that these values of the components make; ValueError names the control and what is allowed."""
+        given = dict(zip(self.named, values, strict=True))
+        mode = given.pop("mode")
+        if mode not in get_args(Mode):
+            raise ValueError(f"{self.name}: the threshold must be slider, own or one, got {shown(mode)}")
+        given["draft"] = given["draft"] or None
+        acts = acting(str(given["decoder"]), 1.0 if given["temperature"] else 0.0)
+        wanted = {name: given[name] for name in ("checkpoint", "decoder", *(acts & given.keys()))}
+        if "follows" in acts:
+            wanted["follows"] = mode == "slider" and given["score"] == "probability"
+            wanted["threshold"] = given["threshold"] if mode == "own" else None
+            if mode == "own" and given["threshold"] is None:
+                raise ValueError(f"{self.name}: give its own τ a value, or choose the slider")
+        choice: LaneChoice = checked(LaneChoice, wanted, self.name)
+        return choice.relevant()
+
+    def updates(self, choice: LaneChoice, pair: Pair | None = None) -> list[Any]:
+        """Updates that set every component to `choice` and hide those without effect; the presets are of `pair`."""
+        pair, mode = pair or self.pair, _mode(choice)
+        values: dict[str, Any] = {field.name: getattr(choice, field.name) for field in fields(LaneChoice)}
+        values |= {"preset": preset_of(choice, pair.ar, pair.mars), "mode": mode, "draft": choice.draft or NO_DRAFT}
+        if mode != "own":
+            values["threshold"] = USUAL_THRESHOLDS[choice.score]
+        seen = self._seen(choice.decoder, mode, choice.temperature)
+        return [gr.update(value=values[name], visible=seen[name]) for name in self.named]
+
+    def preset_updates(self, preset: str, pair: Pair) -> list[Any]:
+        """Updates that set every component to a preset of `pair`."""
+        if not isinstance(preset, str) or preset not in PRESETS:
+            return [gr.skip()] * len(self.named)
+        return self.updates(PRESETS[preset](pair.ar, pair.mars), pair)
+
+    def changed(self, *values: Any) -> list[Any]:
+        """Updates after a change by hand: the preset reads `OWN`, and components without effect are hidden.
+
+        A score that is no probability cannot follow the slider, so its lane gets a τ of its own.
+        """
+        given = dict(zip(self.named, values, strict=True))
+        updates: dict[str, dict[str, Any]] = {"preset": {"value": OWN}}
+        mode, score = given["mode"], given["score"]
+        if mode == "slider" and score in get_args(ScoreName)[1:]:
+            mode = "own"
+            updates |= {"mode": {"value": mode}, "threshold": {"value": USUAL_THRESHOLDS[score]}}
+        return self._update(updates, given | {"mode": mode})
+
+    def unfolded(self, *values: Any) -> list[Any]:
+        """Updates that show the settings with an effect: a folded component misses changes."""
+        return self._update({}, dict(zip(self.named, values, strict=True)))
+
+    def _update(self, updates: dict[str, dict[str, Any]], given: dict[str, Any]) -> list[Any]:
+        """These updates by name, and those that show the components with an effect under the values `given`."""
+        seen = self._seen(str(given["decoder"]), given["mode"], given["temperature"])
+        return [gr.update(**updates.get(name, {}), visible=seen[name]) for name in self.named]
+
+    def _seen(self, decoder: str, mode: str, temperature: Any) -> dict[str, Any]:
+        """The visibility of each component."""
+        drawn = isinstance(temperature, int | float) and temperature > 0
+        acts = acting(decoder, 1.0 if drawn else 0.0) | {"preset", "checkpoint", "decoder"}
+        if "threshold" in acts:
+            acts |= {"mode"}
+            acts = acts if mode == "own" else acts - {"threshold"}
+            acts = acts if mode != "one" else acts - {"score"}
+        names = ("preset", "mode", *(field.name for field in fields(LaneChoice)))
+        return {name: True if name in acts else HIDDEN for name in names}
+
+    def _add(self, name: str, component: type[Component], label: str, value: Any, **options: Any) -> None:
+        self.named[name] = component(
+            value=value, label=label, elem_id=f"lane-{self.key}-{name.replace('_', '-')}", interactive=True, **options
+        )
+
+    def _choose(self, name: str, label: str, value: Any, choices: Sequence[Any], **options: Any) -> None:
+        self._add(name, gr.Dropdown, label, value, choices=list(choices), filterable=False, min_width=90, **options)
+
+    def _setting(self, name: str, value: Any, seen: dict[str, Any]) -> None:
+        """The control that the field's `Setting` asks for."""
+        setting, visible = SETTINGS[name], seen[name]
+        if setting.control == "choice":
+            self._choose(name, setting.title, value, setting.choices, visible=visible)
+        elif setting.control == "switch":
+            self._add(name, gr.Checkbox, setting.title, value, visible=visible, min_width=160)
+        else:
+            options: dict[str, Any] = {"placeholder": "as trained"} if name == "block_size" else {}
+            options |= {"precision": 0} if isinstance(DEFAULTS[name], int) else {"step": setting.step}
+            self._add(name, gr.Number, setting.title, value, visible=visible, min_width=110, **options)
+
+
+def _mode(choice: LaneChoice) -> Mode:
+    if choice.follows:
+        return "slider"
+    return "one" if choice.threshold is None else "own"
+
+
+def build_count() -> gr.Radio:
+    """The choice of the number of lanes, in the current Blocks; the page's script sets it once, by the page's width."""
+    choices = list(range(FEWEST, len(LANE_KEYS) + 1))
+    return gr.Radio(choices, value=FEWEST, label="Lanes", elem_id="lanes", min_width=10)
+
+
+class LaneRow:
+    """`lanes` are the controls of each; `count`, made by `build_count`, is the number of those that take part.
+
+    `names` are the checkpoints offered, `pair` has those of the presets.
+    """
+
+    def __init__(self, count: gr.Radio, names: list[str], pair: Pair) -> None:
+        self.count = count
+        with gr.Row(elem_classes="lens-lane-row"):
+            self.lanes = [
+                LaneControls(key, make(pair.ar, pair.mars), names, pair)
+                for key, make in zip(LANE_KEYS, PRESETS.values(), strict=True)
+            ]
+
+    @property
+    def inputs(self) -> list[Component]:
+        """The inputs of `read`, in order."""
+        return [self.count, *(component for lane in self.lanes for component in lane.components)]
+
+    def read(self, *values: Any) -> list[LaneChoice]:
+        """The lanes that take part; ValueError names the lane, the control and what is allowed."""
+        count, *rest = values
+        if count not in range(FEWEST, len(LANE_KEYS) + 1):
+            raise ValueError(f"The number of lanes must be from {FEWEST} to {len(LANE_KEYS)}, got {shown(count)}.")
+        each = len(self.lanes[0].components)
+        parts = [rest[start : start + each] for start in range(0, len(rest), each)]
+        return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
+
+    def wire(
+        self, slider: gr.Slider, steer: Callable[..., Any], reading: Component, models: ModelsControl
+    ) -> list[Any]:
+        """Connect the controls with each other and with the slider; returns the events after which lanes have changed.
+
+        `steer` handles a move of the slider: it takes the value and sets `reading`. `models` gives the presets' pair.
+        """
+        changed = list[Any]()
+        for lane in self.lanes:
+            preset = lane.preset
+            to_preset = partial(_to_preset, lane, models)
+            inputs = [preset, models.choice]
+            chosen = preset.input(to_preset, inputs, lane.components, show_progress_on=preset, **LATEST)
+            moved = chosen.then(_at_preset, [preset, slider], slider, **LATEST).then(steer, slider, reading, **LATEST)
+            others = [component.input for component in lane.components if component is not preset]
+            by_hand = gr.on(others, lane.changed, lane.components, lane.components, show_progress_on=preset, **LATEST)
+            lane.fold.expand(lane.unfolded, lane.components, lane.components, show_progress_on=preset, **LATEST)
+            changed += [moved, by_hand]
+        presets: list[Component] = [lane.preset for lane in self.lanes]
+        slider.input(None, [slider, *presets], presets, js=_MOVED, queue=False, **QUIET)
+        return changed
+
+
+def _to_preset(lane: LaneControls, models: ModelsControl, preset: str, key: object) -> list[Any]:
+    return lane.preset_updates(preset, models.pair(key))
+
+
+def _at_preset(preset: str, value: float) -> Any:
+    return DEFAULT_THRESHOLD if preset == AT_DEFAULT and value != DEFAULT_THRESHOLD else gr.skip()
