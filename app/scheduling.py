@@ -42,7 +42,7 @@ class Limits:
         if not isinstance(prompt, str):
             raise ValueError(f"The prompt must be text, got {shown(prompt)}.")
         if not prompt.strip():
-            raise ValueError("The prompt is empty. Write one, or choose a problem.")
+            raise ValueError("The prompt is empty. Write one, or choose an example.")
         if len(prompt) > self.characters:
             raise ValueError(
                 f"The prompt has {len(prompt):,} characters; at most {self.characters:,} are read. Shorten it."

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from mars.config import ScoreName
+from mars.config import ScoreName, meets_threshold
 from mars.records import Proposal, Source
 from mars.sampling import Sampling, pick
 
@@ -152,11 +151,6 @@ def passes(scores_RW: torch.Tensor, thresholds_R: torch.Tensor, score: ScoreName
     """Which scores [R, W] meet the threshold of their row, in double precision, as a reader of the records compares."""
     found: torch.Tensor = meets_threshold(scores_RW.double(), thresholds_R[:, None], score)
     return found
-
-
-def meets_threshold(value: Any, threshold: Any, score: ScoreName) -> Any:
-    """Whether scores meet thresholds, numbers or tensors; for entropy lower is surer."""
-    return value <= threshold if score == "entropy" else value >= threshold
 
 
 def threshold_prefix(

@@ -11,7 +11,7 @@ from mars.schema import STRICT
 ScoreName = Literal["probability", "margin", "entropy"]
 LayoutName = Literal["auto", "linear", "quadratic", "tree", "lookup"]
 
-SCORES: tuple[str, ...] = get_args(ScoreName)
+SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
 LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 
 DEFAULT_THRESHOLD = 0.95
@@ -279,3 +279,8 @@ def check_threshold(threshold: float | None, score: ScoreName = "probability") -
     if not math.isfinite(threshold) or not 0.0 <= threshold <= upper:
         allowed = ">= 0 (nats)" if score == "entropy" else "between 0 and 1"
         raise ValueError(f"threshold must be {allowed} for {score}, or none for one-token mode, got {threshold}")
+
+
+def meets_threshold(value: Any, threshold: Any, score: ScoreName) -> Any:
+    """Whether scores meet thresholds, numbers or tensors; for entropy lower is surer."""
+    return value <= threshold if score == "entropy" else value >= threshold

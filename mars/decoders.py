@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from mars.config import SETTINGS
+from mars.config import SCORES, SETTINGS, meets_threshold
+from mars.metrics import COUNTED
 from mars.records import Phase
 
 BASELINE = "autoregressive"
@@ -258,10 +259,15 @@ def load(place: str) -> Any:
 
 
 def as_json() -> str:
-    """The table and families for the page (app/browser/shared/decoders.js); nothing in it looks like a tag."""
+    """The table, the families, phases that count and scores of which less is surer (app/browser/shared/decoders.js).
+
+    Nothing in it looks like a tag.
+    """
     told: Mapping[str, Any] = {
         "decoders": {name: _told(decoder) for name, decoder in TABLE.items()},
         "families": {name: asdict(family) for name, family in FAMILIES.items()},
+        "counted": sorted(COUNTED),
+        "surer_when_lower": [score for score in SCORES if meets_threshold(0.0, 1.0, score)],
     }
     return json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 

@@ -21,8 +21,7 @@ from app.compare.lane import Lane, keep
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
 from app.runs.run import read, to_json
-from mars.acceptance import meets_threshold
-from mars.config import DecodingSettings, ScoreName
+from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.decoding.trace import reasons_of
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, RowPass, Source, Span, Trace
 from mars.schema import checked
@@ -203,7 +202,6 @@ def steps() -> dict[str, Message]:
     by_entropy: dict[str, Any] = {"score": "entropy", "threshold": 0.5}
     return {
         "threshold": run_lane([*prompt, *twice]),
-        "ending": run_lane([*prompt, *twice], stop=11),
         "entropy": run_lane([("decode", 0.5, 2, (0.1, 0.4, 0.9))], **by_entropy),
         "filling": run_lane(filling, decoder="block_diffusion", **by_entropy),
         "refused": run_lane([("decode", 0.9, 1, (1, 0.5, 0.99))]),

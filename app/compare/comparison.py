@@ -98,15 +98,17 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     baseline = baseline_of(lanes)
     differences = Differences(baseline.key, [lane.key for lane in lanes if lane is not baseline])
     running = {entry.lane.key: entry.records for entry in entries}
+    open_lanes = dict.fromkeys(running)  # those whose end no message has told
     for event in race(running, lambda key: device_lock(by_key[key].lane.checkpoint, queue)):
         entry = by_key[event.lane]
         entry.lane.shared = is_shared(entry.records)
         if isinstance(event, LanePass):
             yield _pass_step(entry, event, lanes, differences)
         else:
+            del open_lanes[event.lane]
             yield _end_step(entry.lane, event, baseline, differences)
         if live.stopped and any(lane.finish_reason is None for lane in lanes):
-            yield Step(tuple(lane.end() for lane in lanes if lane.finish_reason is None))
+            yield Step(tuple(by_key[key].lane.end() for key in open_lanes))
             break
     alike = differences.same(lane.key for lane in lanes if lane.finish_reason == "stop")
     yield Step(tuple(stream.Same(kind="same", lanes=[baseline.key, other]) for other in alike))
@@ -188,6 +190,8 @@ def _closing(lanes: Sequence[Lane]) -> stream.Message:
     briefly = [f"{lane.title}: {lane.tally.tokens} in {lane.tally.passes}." for lane in others]
     wrote = " ".join((f"{first.title}: {tokens} in {passes}.", *briefly))
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
+    if cancelled and not any(lane.tally.tokens for lane in lanes):
+        return stream.state("stopped", "Stopped before the first token.")
     return stream.state("stopped", f"Stopped. {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from app.browser import bundle
 from app.runs.run import Run, RunFileError, RunLane, read, to_json, token_ids
+from app.runs.what_if import tables
 from mars.records import RowPass
 
 LARGEST = 850_000
@@ -38,6 +39,7 @@ _PAGE = """<!doctype html>
 <main class="step"{place}><div class="step-body"></div></main>
 <noscript>This replay draws itself with a script inside this file; allow scripts to see it.</noscript>
 <script type="application/json" id="run">{run}</script>
+<script type="application/json" id="what-if">{what_if}</script>
 {decoders}
 <script>{script}</script>
 </body>
@@ -61,6 +63,7 @@ def page(run: Run, lane: object = None, number: object = None) -> str:
         about=html.escape(f"A recorded run, pass by pass · {run.date[:10]} · MARS Lens"),
         styles=bundle.styles("step/replay.css"),
         run=_fitting(run),
+        what_if=tables(run),
         place=place,
         decoders=bundle.decoder_table(),
         script=script,

@@ -14,7 +14,8 @@ from app.compare.lane_choice import LANE_KEYS, PRESETS
 from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.runs.run import Run, to_json
+from app.runs.run import Run
+from app.runs.what_if import page_document
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
 from app.tabs.lanes import CHOOSE_COUNT, LaneControls, LaneRow, build_count, build_slider, threshold_of, threshold_words
@@ -29,6 +30,8 @@ _SETTINGS = (
     '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
     "Settings</button>"
 )
+_NEXT_RUN = '<p class="lens-next-run" role="status">τ and the pace act at once; other changes act on the next run.</p>'
+"""Shown while a run is on (app/browser/compare/stage.js)."""
 
 PACE = between(float, FULL_SPEED, max(PACES.values()))
 
@@ -84,6 +87,7 @@ class Tab:
     def _settings_panel(self, first: Pair, note: str) -> None:
         """The panel of settings, open or closed; the browser remembers which (browser/compare/controls.js)."""
         self.models = ModelsControl(self.pairs, note)
+        gr.HTML(html_template=_NEXT_RUN, apply_default_css=False)
         with gr.Row(elem_classes="lens-knobs"):
             label = "Pace of the picture · the clocks count model time"
             self.pace = gr.Radio(list(PACES.items()), value=first.pace, label=label, elem_id="pace", min_width=10)
@@ -115,7 +119,7 @@ class Tab:
         page.unload(self._leave)
 
     def keep(self, kept: Component) -> None:
-        """Write each finished run to the component `kept`, as a document."""
+        """Write each finished run to the component `kept`, as the page opens it."""
         outputs = [self.run, self.stop, self.history, kept]
         self.stage.submit(self._ended, self.history, outputs, queue=False, **QUIET)
 
@@ -250,7 +254,7 @@ class Tab:
         run = self.runner.result(str(request.session_hash), identity)
         if run is None or any(run.id == other.id for other in history):
             return *ended(), gr.skip(), gr.skip()
-        return *ended(), [*history, run][-KEPT_RUNS:], to_json(run)
+        return *ended(), [*history, run][-KEPT_RUNS:], page_document(run)
 
     def _stop(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.runs.run import Run, RunLane, read
+from app.runs.what_if import Steps, what_if
 from app.tabs.parts import drawn
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.records import ForwardPass, Source
@@ -16,16 +17,24 @@ FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REAL, SMALL = "real-model.json", "small-model.json"
 SWEEP = ("high-thresholds.json", "low-thresholds.json")
 TIMES = "pass-times.json"
+BLOCKS, LENGTHS = (1, 2, 4, 8, 16), (4, 8, 16)
 BUSY = 1.0
 """From this load on (the mean number of processes that want to run), other programs took part of the measured time."""
 
 
 class LessonPass(StrictDict):
-    """`proposals` are [text, score, source, true if it ends the turn]; `positions` is the number forwarded in all."""
+    """`proposals` are [text, score, source, true if it ends the turn].
+
+    `positions` is the number forwarded in all, `uncached` what it would be without a cache. Of `drafts` that the pass
+    verified, so many were `right`.
+    """
 
     start: int
     accepted: int
     positions: int
+    uncached: int
+    drafts: int
+    right: int
     proposals: list[tuple[str, float, Source, bool]]
 
 
@@ -62,11 +71,20 @@ class PassTimes(StrictDict):
     times: list[tuple[int, float]]
 
 
+class TrainingMask(StrictDict):
+    """The mask of training for a text of `length` tokens: the columns that each of 2 `length` reads, clean first."""
+
+    length: int
+    block: int
+    reads: list[list[int]]
+
+
 class Material(StrictDict):
     """All data of the pages.
 
     `ar`, `mars` and `exact` are lanes of the real model. `small` and `sweep`, from the lowest threshold up, are lanes
-    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again.
+    of the small model, whose answers can be checked. It answers `prompt`; Compare can ask it `problem` again. `tried`
+    says for each pass of `small` what other thresholds would have accepted.
     """
 
     prompt: str
@@ -75,7 +93,9 @@ class Material(StrictDict):
     mars: LessonLane
     exact: LessonLane
     small: LessonLane
+    tried: list[Steps]
     sweep: list[LessonLane]
+    masks: list[TrainingMask]
     passTimes: PassTimes
 
 
@@ -98,12 +118,24 @@ def material() -> str:
         "mars": _lane(lanes[USUAL]),
         "exact": _lane(lanes[EXACT]),
         "small": _lane(small.lanes[0]),
+        "tried": _tried(small.lanes[0]),
         "sweep": sorted(
             (_lane(lane) for name in SWEEP for lane in _run(name).lanes), key=lambda lane: lane["threshold"] or 0.0
         ),
+        "masks": [training_mask(length, block) for length in LENGTHS for block in BLOCKS if block <= length],
         "passTimes": pass_times(json.loads((FOLDER / TIMES).read_text(encoding="utf-8"))),
     }
     return as_json(found)
+
+
+def training_mask(length: int, block: int) -> TrainingMask:
+    """The slow twin of `mars.engine.masks.training_mask`, which needs torch: clean columns first, then the masks."""
+    clean = [list(range(place + 1)) for place in range(length)]
+    noisy = []
+    for place in range(length):
+        first = place - place % block
+        noisy.append([*range(first), *range(length + first, length + place + 1)])
+    return {"length": length, "block": block, "reads": clean + noisy}
 
 
 def pass_times(measured: dict[str, Any]) -> PassTimes:
@@ -123,8 +155,16 @@ def _run(name: str) -> Run:
     return read((FOLDER / name).read_bytes())
 
 
+def _proposing(lane: RunLane) -> list[ForwardPass]:
+    return [record for record in lane.records if record.rows[0].proposals]
+
+
+def _tried(lane: RunLane) -> list[Steps]:
+    steps = zip(lane.records, what_if(lane)["passes"], strict=True)
+    return [found for record, found in steps if record.rows[0].proposals]
+
+
 def _lane(lane: RunLane) -> LessonLane:
-    passes = [record for record in lane.records if record.rows[0].proposals]
     return {
         "checkpoint": lane.checkpoint,
         "promptTokens": lane.prompt_tokens,
@@ -132,16 +172,20 @@ def _lane(lane: RunLane) -> LessonLane:
         "threshold": lane.settings.threshold,
         "right": lane.right,
         "written": list(lane.written),
-        "passes": [_pass(lane, record) for record in passes],
+        "passes": [_pass(lane, record) for record in _proposing(lane)],
     }
 
 
 def _pass(lane: RunLane, record: ForwardPass) -> LessonPass:
     row = record.rows[0]
+    drafts = sum(proposal.source == "draft" for proposal in row.proposals)
     return {
         "start": row.start,
         "accepted": row.accepted,
         "positions": record.query_tokens,
+        "uncached": lane.prompt_tokens + row.start + len(row.proposals) - 1,
+        "drafts": drafts,
+        "right": min(drafts, row.accepted - 1),
         "proposals": [
             (
                 lane.pieces[proposal.token_id],

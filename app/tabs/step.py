@@ -12,8 +12,9 @@ from typing import Any
 import gradio as gr
 
 from app.runs import replay as replays
-from app.runs.run import MAX_BYTES, Run, RunFileError, read, to_json
+from app.runs.run import MAX_BYTES, Run, RunFileError, read
 from app.runs.stored import SharedRuns, shipped
+from app.runs.what_if import page_document
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
 
@@ -64,7 +65,7 @@ def answer(question: object, shared: SharedRuns | None = None) -> dict[str, Any]
 
 
 def _run(run: Run | None, gone: str = "There is no such run; choose one of the list.") -> dict[str, Any]:
-    return {"run": to_json(run)} if run else {"problem": gone}
+    return {"run": page_document(run)} if run else {"problem": gone}
 
 
 def _gone(shared: SharedRuns | None) -> str:

@@ -30,7 +30,7 @@ from app.compare import problems
 from app.compare.generation import Answer, GenerateRequest, generate
 from app.compare.lane import MOST_ALTERNATIVES, Lane, keep
 from app.compare.runner import Runner
-from app.runs.run import to_json
+from app.runs.what_if import page_document
 from app.tradeoffs.run_cache import Store
 from mars import decoders
 from mars.checkpoint.sources import weights_digest
@@ -146,7 +146,7 @@ def _measure(row: Row, name: str) -> dict[str, str]:
     value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
     low, high = sorted(ends)
     if name == "speedup" and not missing(row.get("over")):
-        label = f"Against AR in the same turns ({row['over']})"
+        label = f"Against AR, measured in turn with it ({row['over']})"
     return {
         "label": label[0].upper() + label[1:],
         "value": f"{value:{form}}{unit}",
@@ -328,7 +328,8 @@ def rewrite(runner: Runner, session: str, store: Store, run: str, task: str, num
             raise ValueError(STOPPED)
         lane.key, lane.title, lane.right = "a", "Written again", problems.is_right(problem, lane.text)
         note = SAME if lane.text == stored["text"] else OTHER
-        return {"run": to_json(keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note))}
+        run = keep(uuid4().hex, problem.prompt, lane.settings.max_new_tokens, [lane], note=note)
+        return {"run": page_document(run)}
 
     for answer in generate(runner, session, wanted, finish=finish):
         if "run" in answer:

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures import POOLED
-from analysis.figures.words import PUBLISHED, SOURCE, task_words
+from analysis.figures.words import PUBLISHED, SOURCE, task_words, threshold_words
 from analysis.runs import RunStore
 from app.tradeoffs import tables, together
 from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene, advice
@@ -22,6 +22,8 @@ MEAN = "mean of six benchmarks"
 ALL = "all that is published"
 NO_RUNS = "There are no runs yet."
 _THEIRS = f"published ({SOURCE})<br>"
+_MOST_NAMED = 16
+"""Marks; with more of them, names would overlap."""
 _PICKED = "the answer: within {points:g} points of AR"
 
 
@@ -147,6 +149,8 @@ def draw(run_cache: RunCache, view: View) -> dict[str, Any]:
     points = picked.figure.points(picked.scene)
     figure = picked.figure.draw(picked.scene)
     _shorten(figure, picked.layer)
+    if picked.figure.name == "frontier":
+        _name_thresholds(figure, points)
     answer = picked.answer
     chosen = answer.chosen if answer else None
     if chosen and (not picked.figure.by_family or picked.task != POOLED):
@@ -189,6 +193,21 @@ def listed(picked: Selection, points: pd.DataFrame) -> pd.DataFrame:
     if picked.figure.name != "frontier" or picked.listed is None:
         return points
     return pd.concat([picked.listed, points[points["source"] == PUBLISHED]], ignore_index=True)
+
+
+def _name_thresholds(figure: go.Figure, points: pd.DataFrame) -> None:
+    """Write its threshold beside each mark of our runs, where there are few; above and below the line in turn."""
+    ours = points[points["source"] != PUBLISHED].to_dict("records")
+    names = {row["id"]: threshold_words(row).removesuffix(" mode") for row in ours} if len(ours) <= _MOST_NAMED else {}
+    for trace in figure.data:
+        ids = list(trace.customdata) if isinstance(trace, go.Scatter) and trace.customdata is not None else []
+        text = [names.get(each, "") if isinstance(each, str) else "" for each in ids]
+        if any(text):
+            trace.update(
+                mode=f"{trace.mode}+text",
+                text=text,
+                textposition=["top right" if place % 2 else "bottom right" for place in range(len(ids))],
+            )
 
 
 def _mark(figure: go.Figure, chosen: str, points: float) -> None:

@@ -72,7 +72,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
         loss = _loss(point.chosen, point.confidence)
     else:
         loss = f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
-    said = " ".join([*how, f"{setting_words(row)}: {loss}."])
+    said = " ".join([*how, f"{called(row)} ({setting_words(row)}): {loss}."])
     if against == PER_FORWARD:
         sentence = (
             f"{within}, {called(row)} writes the most tokens per forward: {row[against]:.1f}, where AR writes "
@@ -120,8 +120,10 @@ def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
 
 
 def _who(ar: Row, against: str) -> str:
-    speed = "" if against == PER_FORWARD else f", {ar['tokens_per_second']:,.0f} tokens a second in the same turns"
-    return f"AR is {ar['model']}{speed}, on {ar['hardware']}."
+    if against == PER_FORWARD:
+        return f"AR is {ar['model']}, on {ar['hardware']}."
+    speed = f"{ar['tokens_per_second']:,.0f} tokens a second"
+    return f"AR is {ar['model']} at {speed}, measured in turn with the others on {ar['hardware']}."
 
 
 def _where(ar: Row, against: str) -> str:

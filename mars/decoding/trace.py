@@ -10,8 +10,7 @@ from itertools import pairwise
 
 import torch
 
-from mars.acceptance import meets_threshold
-from mars.config import ScoreName
+from mars.config import ScoreName, meets_threshold
 from mars.engine.window import Window
 from mars.records import Proposal, Reads, Reason, Span, Trace
 

@@ -87,6 +87,32 @@ def test_controls_stand_above_their_lanes(served: Any, visit: Visit) -> None:
     assert places[0] == places[1]
 
 
+def test_names_in_the_settings_of_three_lanes_are_whole(served: Any, visit: Visit) -> None:
+    tab = visit(served.url, 1280)
+    tab.wait_for_selector(".lens-lanes[data-count='3']")
+    wide = tab.evaluate("""() => [...document.querySelectorAll('.lens-lane-who .form')].map(form => {
+        const fields = [...form.querySelectorAll('input')];
+        return fields.map(field => field.getBoundingClientRect().width);
+    })""")
+    assert len(wide) == 3
+    for preset, checkpoint, decoder in wide:
+        assert min(checkpoint, decoder) > 140  # smollm2-135m-mars, and the arrow
+        assert preset > max(checkpoint, decoder)
+
+
+def test_a_question_is_read_on_a_small_projector_and_on_a_phone(served: Any, visit: Visit) -> None:
+    for width in (1024, 390):
+        tab = visit(served.url, width)
+        if width == 1024:
+            tab.click(".lens-projecting")
+        tab.fill("#prompt textarea", "Write a Python function that reverses a string.")
+        tab.click("h1")
+        assert tab.evaluate(
+            "(box => box.scrollHeight <= box.clientHeight && box.scrollWidth <= box.clientWidth)"
+            "(document.querySelector('#prompt textarea'))"
+        )
+
+
 def test_a_preset_fills_the_controls_and_a_change_by_hand_leaves_it(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     choose(tab, "lane-a-preset", "MARS exact")

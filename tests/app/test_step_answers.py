@@ -15,12 +15,15 @@ NAME = "1-side-by-side"
 def test_a_shipped_run_is_given_by_its_name() -> None:
     found = answer({"ask": "shipped", "text": NAME, "ticket": 7})
     assert found["ticket"] == 7
-    assert read(found["run"]) == shipped()[NAME]
+    opened = json.loads(found["run"])
+    assert read(json.dumps(opened["run"])) == shipped()[NAME]
+    assert set(opened["what_if"]) == {lane.key for lane in shipped()[NAME].lanes}
 
 
 def test_a_file_is_read_and_a_replay_made_of_it() -> None:
-    text = answer({"ask": "shipped", "text": NAME, "ticket": 1})["run"]
-    assert json.loads(answer({"ask": "read", "text": text, "ticket": 2})["run"]) == json.loads(text)
+    opened = answer({"ask": "shipped", "text": NAME, "ticket": 1})["run"]
+    text = json.dumps(json.loads(opened)["run"])
+    assert answer({"ask": "read", "text": text, "ticket": 2})["run"] == opened
     assert answer({"ask": "replay", "text": text, "ticket": 3})["page"].startswith("<!doctype html>")
 
 

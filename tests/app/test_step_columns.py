@@ -24,8 +24,8 @@ VOCABULARY, MASK = 60, 59
 PROMPT = [5, 9, 4, 30, 17]
 ANSWER = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, STOP]
 
-DRAWN = """({ columnsOf, seenBy, SteppedLane, wouldAccept, thresholdless }, lane) => {
-    const stepped = new SteppedLane(lane);
+DRAWN = """({ columnsOf, seenBy, SteppedLane }, lane) => {
+    const stepped = new SteppedLane(lane, { none: "", highest: 100, passes: [] });
     return stepped.passes.map((pass) => {
         const shape = columnsOf(pass.row);
         const { columns } = shape;
@@ -36,12 +36,9 @@ DRAWN = """({ columnsOf, seenBy, SteppedLane, wouldAccept, thresholdless }, lane
             tree: shape.tree, block: shape.block, sees: columns.map((_, query) => seenBy(shape, query)),
             outcome: stepped.outcome(pass, shape),
             reasons: pass.row.proposals.map((_, place) => stepped.reason(pass, place)),
-            accepted: wouldAccept(lane, pass.record, pass.row.threshold), why: thresholdless(lane),
         };
     });
 }"""
-ACCEPTED = """({ wouldAccept }, [lane, thresholds]) => thresholds.map(
-    threshold => lane.records.map(record => wouldAccept(lane, record, threshold)))"""
 TELLING = "({ sentenceOf }, [reasons, about]) => reasons.map(reason => sentenceOf(reason, about))"
 MODULES = "step/lane.js"
 KINDS = {"clean": "real", "draft": "draft", "copy": "draft", "mask": "mask", "random": "noise", "absent": "none"}
@@ -106,7 +103,6 @@ def test_what_is_drawn_is_what_the_record_says(in_node: InNode, decode: Decode, 
         assert [drawn["proposals"][column] for column in trace.columns] == list(range(len(row.proposals)))
         causal = all(trace.sees(query) == frozenset(range(query + 1)) for query in numbers)
         assert drawn["tree"] == (not trace.block and not causal)
-        assert drawn["accepted"] == row.accepted  # at the threshold in force
         assert drawn["outcome"].endswith(".")
         assert all(sentence.endswith(".") for sentence in drawn["reasons"])
         for sentence, reason in zip(drawn["reasons"], trace.reasons, strict=True):
@@ -127,20 +123,3 @@ def test_says_when_a_mask_was_filled(in_node: InNode, decode: Decode) -> None:
     # Without a threshold each pass fills one mask of its block, and what is filled stays. The prompt is in the first.
     assert outcomes[0] == "1 of 3 masks filled; nothing is accepted before the block is full."
     assert outcomes[2] == "1 of 1 mask filled: the block is full, 3 tokens accepted."
-    assert found[0]["why"].startswith("Another τ is not shown here")
-
-
-def test_another_threshold_accepts_more_or_less(in_node: InNode, decode: Decode) -> None:
-    lane = decode("sliding_window")
-    rows = [record["rows"][0] for record in lane["records"]]
-    thresholds = (0.0, 0.5, 0.9, 1.0)
-    for threshold, found in zip(thresholds, in_node(MODULES, ACCEPTED, [lane, thresholds]), strict=True):
-        expected = []
-        for row in rows:
-            accepted = min(1, len(row["proposals"]))
-            while 0 < accepted < len(row["proposals"]) and row["proposals"][accepted]["score"] >= threshold:
-                if row["proposals"][accepted - 1]["token_id"] == STOP:
-                    break
-                accepted += 1
-            expected.append(accepted)
-        assert found == expected

@@ -35,7 +35,7 @@ def show(tab: Page, against: str = "tokens_per_forward") -> Page:
     tab.click("#tab-tradeoffs-button")
     tab.wait_for_selector(".trade[data-ready][data-state=shown]")
     if against != "tokens_per_second":
-        choose(tab, "Across", against)
+        choose(tab, "Horizontal axis", against)
         tab.wait_for_function("document.querySelector('.trade-plot').layout.xaxis.title.text === 'tokens per forward'")
     return tab
 

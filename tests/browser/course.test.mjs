@@ -1,11 +1,9 @@
-// The course: its pages, what a threshold accepts, and words in boxes.
+// The course: its pages, and words in boxes.
 
 import assert from "node:assert/strict";
 import test from "node:test";
 import { PAGES, SUMMARY } from "../../app/browser/learn/pages.js";
-import { acceptedBy, visible } from "../../app/browser/learn/parts.js";
-
-const pass = (...proposals) => ({ proposals: proposals.map(([score, ends = false]) => ["x", score, "mask", ends]) });
+import { visible } from "../../app/browser/learn/parts.js";
 
 test("nine pages, each with a name of its own, a text and a task", () => {
   assert.equal(new Set(PAGES.map(({ id }) => id)).size, 9);
@@ -18,12 +16,6 @@ test("a page asks one question, and can be read aloud in a minute", () => {
     assert.ok(text.join(" ").split(/\s+/).length <= 130, question);
   }
   assert.equal(SUMMARY.address({ task: "logic", seed: 7 }), "?tab=compare&models=tiny&task=logic&seed=7&lanes=3");
-});
-
-test("the first proposal is always accepted, the others up to the first that does not reach τ", () => {
-  const one = pass([0.1], [0.9], [0.5], [0.99]);
-  assert.deepEqual([0.95, 0.9, 0.5, 0.1].map((threshold) => acceptedBy(one, threshold)), [1, 2, 4, 4]);
-  assert.equal(acceptedBy(pass([0.9], [0.9, true], [0.99]), 0), 2);
 });
 
 test("nothing in a word is invisible", () => {

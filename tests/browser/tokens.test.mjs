@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import * as tokens from "../../app/browser/shared/tokens.js";
 
+globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
+
 test("a score is cut, so that it does not look as if it reached a threshold", () => {
   assert.equal(tokens.cut(0.8999, 2), "0.89");
   assert.equal(tokens.cut(0.9, 2), "0.90");

@@ -1,6 +1,7 @@
 // The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
 // why it was accepted or refused.
 
+import { isSurerWhenLower } from "../shared/decoders.js";
 import { announce, button, make, put, tooltip } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
 import { alternativeNode, cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
@@ -51,7 +52,7 @@ export class TokenCard {
 
   weigh(lane, score, threshold) {
     const name = scoreName(lane);
-    const unit = lane.score === "entropy" ? " nats" : "";
+    const unit = isSurerWhenLower(lane.score) ? " nats" : "";
     this.numbers.textContent = `${name[0].toUpperCase()}${name.slice(1)} ${score.toFixed(4)}${unit} · ${thresholdName(threshold)}`;
     this.bar.style.width = `${100 * sureness(score, lane.score)}%`;
     this.mark.hidden = threshold === null;
@@ -81,11 +82,14 @@ export class TokenCard {
   place(token) {
     const spot = token.getClientRects()[0] ?? token.getBoundingClientRect();
     const frame = this.host.getBoundingClientRect();
-    const width = this.root.offsetWidth;
-    const left = Math.min(Math.max(0, spot.left - frame.left - 12), Math.max(0, frame.width - width));
-    const above = spot.top - this.root.offsetHeight - 10;
-    const top = above > 0 ? above : spot.bottom + 10;
-    this.root.style.left = `${left}px`;
+    const { offsetWidth: width, offsetHeight: height } = this.root;
+    const above = spot.top - height - 10;
+    const below = spot.bottom + 10;
+    const beside = above <= 0 && below + height > window.innerHeight; // a small window
+    const right = spot.right + 10 + width <= frame.right;
+    const from = !beside ? spot.left - 12 : right ? spot.right + 10 : spot.left - width - 10;
+    const top = beside ? Math.max(0, window.innerHeight - height - 8) : above > 0 ? above : below;
+    this.root.style.left = `${Math.min(Math.max(0, from - frame.left), Math.max(0, frame.width - width))}px`;
     this.root.style.top = `${top - frame.top}px`;
   }
 }
@@ -118,6 +122,6 @@ function boundary(lane, { tokens, ghosts, reasons }) {
   const [piece, score] = ghosts[0];
   const next = `“${visiblePiece(piece)}”`;
   if (reason === "wrong draft") return ` The pass ends here: the draft before ${next} was wrong.`;
-  const sign = lane.score === "entropy" ? ">" : "<";
+  const sign = isSurerWhenLower(lane.score) ? ">" : "<";
   return ` The pass ends here: ${next} had ${score.toFixed(4)} ${sign} τ.`;
 }

@@ -1,6 +1,7 @@
 // The counters of a lane and its history of τ. Each counter says what it counts, and its formula with the numbers of now,
 // in a tip (pointer.js).
 
+import { isSurerWhenLower } from "../shared/decoders.js";
 import { make, put, shape } from "../shared/dom.js";
 import { decimals, thresholdName } from "../shared/tokens.js";
 
@@ -139,7 +140,7 @@ export function inWords(lengths) {
 // The threshold of each pass as a line of steps, under the text. One token per pass is a level of its own, on top.
 export class ThresholdHistory {
   constructor(lane) {
-    this.entropy = lane.score === "entropy";
+    this.unbounded = isSurerWhenLower(lane.score);
     this.turns = []; // [pass, threshold], where the threshold became another one
     this.passes = 0;
     this.drawn = 0;
@@ -198,7 +199,7 @@ export class ThresholdHistory {
 
   range() {
     const known = this.turns.map(([, threshold]) => threshold).filter((threshold) => threshold !== null);
-    if (this.entropy) return [0, Math.max(1, ...known)];
+    if (this.unbounded) return [0, Math.max(1, ...known)];
     return [Math.min(...known) < 0.5 ? 0 : 0.5, 1];
   }
 

@@ -6,7 +6,7 @@ import { hearLines } from "../shared/messages.js";
 const DRAWING_GAP = 250; // milliseconds
 
 const RECONNECTING = "The connection was lost. Reconnecting …";
-const LOST = "The server no longer has this run. Press the button to start again.";
+const LOST = "The server no longer has this run. Start it again.";
 
 // Reads the lines of a live run, several at once, until somebody follows another one or none. The browser connects again
 // by itself and says how many lines it has. `told` hears a sentence while there is no connection, and null once there is;

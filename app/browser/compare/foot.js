@@ -4,6 +4,7 @@
 import { button, make, put, status } from "../shared/dom.js";
 
 const SAME = " wrote the same text.";
+const SAME_BOTH = "Same text in both lanes.";
 
 export class StageFoot {
   constructor(replay, onStep) {
@@ -31,7 +32,7 @@ export class StageFoot {
   }
 
   say() {
-    const [first, rest] = this.about || [this.compared()];
+    const [first, rest = ""] = this.about || this.compared();
     this.parting.replaceChildren(first, make("span", "lens-roomy", rest));
     this.parting.title = this.parting.textContent;
   }
@@ -39,7 +40,8 @@ export class StageFoot {
   compared() {
     const found = [...this.partings.values()];
     const alike = found.length > 1 && found.length === this.lanes.size - 1 && found.every((each) => each.endsWith(SAME));
-    return alike ? "Same text in all lanes." : found.join(" ");
+    if (this.lanes?.size === 2 && found[0] === SAME_BOTH) return ["Same text", " in both lanes."];
+    return alike ? ["Same text", " in all lanes."] : [found.join(" ")];
   }
 
   // A ratio for each lane but the baseline.
@@ -66,7 +68,7 @@ export class StageFoot {
     const [one, other] = [key, baseline].map((each) => each.toUpperCase());
     const several = this.lanes.size > 2;
     const pair = several ? `${one} and ${other}` : "Texts";
-    let sentence = several ? `${pair}${SAME}` : "Same text in both lanes.";
+    let sentence = several ? `${pair}${SAME}` : SAME_BOTH;
     if (tokens) {
       const [here, there] = [tokens[key] + 1, tokens[baseline] + 1];
       const place = here === there ? `token ${here}` : `token ${there} of ${other}, ${here} of ${one}`;

@@ -29,7 +29,8 @@ export class LaneView {
     this.history = lane.family === "masks" ? new ThresholdHistory(this.lane) : null;
     this.sharing = make("p", "lens-lane-sharing");
     this.reason = make("p", "lens-lane-inactive");
-    this.doing = make("p", "lens-lane-doing");
+    this.planned = !lane.problem && decoderOf(lane.decoder).settings.includes("layout"); // passes of changing shapes
+    this.doing = make("p", `lens-lane-doing${this.planned ? " kept" : ""}`);
     this.text = lane.problem ? make("p", "lens-lane-problem", lane.problem) : this.block();
     const { checkpoint, note } = lane;
     const about = make("p", "lens-lane-about", `${checkpoint} · ${note}`);
@@ -137,7 +138,7 @@ export class LaneView {
   draw() {
     this.counters.draw();
     this.history?.draw();
-    if (this.columns && decoderOf(this.lane.decoder).settings.includes("layout")) this.doing.textContent = doing(this.lane, this);
+    if (this.columns && this.planned) this.doing.textContent = doing(this.lane, this);
   }
 
   // `other` names the lane that it differs from, where there are several.

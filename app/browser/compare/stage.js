@@ -144,6 +144,7 @@ class Stage {
     this.root.dataset.state = state;
     const wrote = [...this.lanes.values()].every(({ passes }) => passes.length);
     document.querySelector(".lens-stop-or-follow")?.classList.toggle("over", wrote && (state === "done" || state === "stopped"));
+    document.querySelector(".lens-next-run")?.classList.toggle("shown", state === "running");
     if (!BEFORE.has(state)) this.leaveRecorded();
     this.sentence = sentence;
     this.say(sentence);

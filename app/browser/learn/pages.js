@@ -1,7 +1,9 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
-import { acceptedBy, button, proposals, slider, visible, walk, written } from "./parts.js";
+import { plural } from "../shared/tokens.js";
+import { acceptedAt } from "../shared/what-if.js";
+import { button, proposals, slider, visible, walk, written } from "./parts.js";
 
 const oneTokenPage = {
   id: "one-token",
@@ -111,13 +113,13 @@ const thresholdPage = {
   text: [
     "How sure is sure enough? The threshold τ decides. From the left, a proposal is accepted while its score reaches " +
       "τ; the first that does not ends the pass, and what stands behind it is thrown away, however sure it was.",
-    "The first proposal needs no score: it is the token that the model would have written anyway. With τ above " +
-      "everything, that one token is all a pass gains. (This page and the next show a small model with seven masks, " +
+    "The first proposal needs no score: it is the token that the model would have written anyway. At τ\u00a0=\u00a01 " +
+      "a pass gains hardly more than that one token. (This page and the next show a small model with seven masks, " +
       "whose answers can be checked.)",
   ],
   answer: "τ says how sure is sure enough, from the left, up to the first that is not.",
   task: "For one pass, find a τ that accepts exactly three tokens, and one that accepts at least three more.",
-  build(stage, { small }, done) {
+  build(stage, { small, tried }, done) {
     const window_ = make("div");
     const told = make("p", "lens-learn-told");
     let number = 0;
@@ -125,7 +127,7 @@ const thresholdPage = {
     let reached = new Set();
     const draw = () => {
       const pass = small.passes[number];
-      const count = acceptedBy(pass, threshold);
+      const count = acceptedAt(tried[number], threshold);
       reached.add(count);
       window_.replaceChildren(proposals(pass, { accepted: count, threshold }));
       told.textContent = `${count} of ${pass.proposals.length} accepted.`;
@@ -137,9 +139,9 @@ const thresholdPage = {
       draw();
     });
     // Begin at a pass in which there is something to choose.
-    const counts = (pass) => new Set(THRESHOLDS.map((value) => acceptedBy(pass, value)));
-    const spread = (pass) => counts(pass).has(3) && Math.max(...counts(pass)) >= 6;
-    const begin = Math.max(0, small.passes.findIndex(spread));
+    const counts = (steps) => new Set(THRESHOLDS.map((value) => acceptedAt(steps, value)));
+    const spread = (steps) => counts(steps).has(3) && Math.max(...counts(steps)) >= 6;
+    const begin = Math.max(0, tried.findIndex(spread));
     const show = (to) => {
       number = to;
       reached = new Set();
@@ -187,18 +189,6 @@ const lowThresholdPage = {
   },
 };
 
-// The two-stream mask of section 3.2, as mars/engine/masks.py has it: key j may be read by query i.
-export function mayRead(length, block, query, key) {
-  const queryNoisy = query >= length;
-  const keyNoisy = key >= length;
-  const i = query % length;
-  const j = key % length;
-  const [own, its] = [Math.floor(i / block), Math.floor(j / block)];
-  if (queryNoisy && keyNoisy) return own === its && j <= i;
-  if (queryNoisy) return its < own;
-  return !keyNoisy && j <= i;
-}
-
 const trainingPage = {
   id: "training",
   title: "How it is trained",
@@ -213,27 +203,29 @@ const trainingPage = {
   ],
   answer: "Each text is read twice, clean and masked; the clean half keeps the model a language model.",
   task: "Set B to 8 or more and leave the clean text out of the loss. Then point at a mask to see the tokens it reads.",
-  build(stage, _, done) {
+  build(stage, { masks }, done) {
     const state = { length: 8, block: 4, loss: true, query: null };
     const canvas = make("div", "lens-learn-matrix");
     const share = make("p", "lens-learn-told");
     const reads = make("p", "lens-learn-told");
     let removed = false;
+    const mask = () => masks.find(({ length, block }) => length === state.length && block === state.block);
     const name = (place) => `${place < state.length ? "clean" : "mask"} ${(place % state.length) + 1}`;
     const point = (query) => {
       state.query = query;
       canvas.querySelectorAll("tr[data-query]").forEach((row) => row.classList.toggle("pointed", Number(row.dataset.query) === query));
-      const keys = [...Array(2 * state.length).keys()].filter((key) => mayRead(state.length, state.block, query, key));
-      reads.textContent = `${name(query)} reads ${keys.map(name).join(", ")}.`;
+      reads.textContent = `${name(query)} reads ${mask().reads[query].map(name).join(", ")}.`;
       if (removed && query >= state.length) done();
     };
     const draw = () => {
       const table = make("table", "", "", { "aria-label": "Who reads whom: rows are queries, columns are keys" });
-      for (let query = 0; query < 2 * state.length; query++) {
+      const heads = ["clean text", "masks"].map((name) => make("th", "", name, { scope: "colgroup", colspan: state.length }));
+      table.append(put(make("tr"), make("td", "corner"), ...heads));
+      mask().reads.forEach((read, query) => {
         const row = make("tr", "", "", { "data-query": query, tabindex: 0 });
         row.append(make("th", "", name(query), { scope: "row" }));
         for (let key = 0; key < 2 * state.length; key++) {
-          const seen = mayRead(state.length, state.block, query, key);
+          const seen = read.includes(key);
           const kind = query < state.length ? "clean" : key < state.length ? "across" : "noisy";
           const cell = make("td", seen ? `seen ${kind}` : "", seen ? "●" : "");
           if (key === state.length) cell.classList.add("second");
@@ -242,11 +234,11 @@ const trainingPage = {
         if (query === state.length) row.classList.add("second");
         for (const event of ["pointerenter", "focus", "click"]) row.addEventListener(event, () => point(query));
         table.append(row);
-      }
-      canvas.replaceChildren(table);
+      });
+      canvas.replaceChildren(make("p", "lens-learn-source", "A dot: this row reads this column."), table);
       const part = state.loss ? (1 + 1 / state.block) / 2 : 1 / state.block;
       const formula = state.loss ? "(1 + 1/B)/2" : "1/B";
-      share.textContent = `Signal like that of one token at a time: ${formula} = ${(100 * part).toFixed(0)} %`;
+      share.textContent = `Share of the training signal that is like one token at a time: ${formula} = ${(100 * part).toFixed(0)} %`;
       removed ||= !state.loss && state.block >= 8;
     };
     // A block is no longer than the text: the other slider follows, so that what they say is what is drawn.
@@ -256,7 +248,7 @@ const trainingPage = {
         follow();
         draw();
       });
-    const [blocks, lengths] = [[1, 2, 4, 8, 16], [4, 8, 16]];
+    const [blocks, lengths] = ["block", "length"].map((size) => [...new Set(masks.map((each) => each[size]))].sort((a, b) => a - b));
     const block = size("Block size B", blocks, "block", () => state.block > state.length && length.set(lengths.indexOf(state.block)));
     const length = size("Length L", lengths, "length", () => state.length < state.block && block.set(blocks.indexOf(state.length)));
     const loss = checkbox(true, () => {
@@ -287,7 +279,7 @@ const cachePage = {
     const chart = make("div", "lens-learn-bars");
     const told = status("lens-learn-told");
     const cached = (pass) => pass.positions;
-    const whole = (pass) => mars.promptTokens + pass.start + pass.proposals.length - 1;
+    const whole = (pass) => pass.uncached;
     const most = Math.max(...mars.passes.map(whole));
     const sum = (count) => mars.passes.reduce((total, pass) => total + count(pass), 0);
     const draw = () => {
@@ -307,7 +299,8 @@ const cachePage = {
     };
     const on = checkbox(true, draw);
     const toggle = put(make("label", "lens-learn-check"), on, " keep keys and values");
-    put(stage, put(make("div", "lens-learn-controls"), toggle), chart, told);
+    const axis = make("p", "lens-learn-source", "A bar for each pass: the positions that it reads.");
+    put(stage, put(make("div", "lens-learn-controls"), toggle), chart, axis, told);
     draw();
     return toggle;
   },
@@ -321,8 +314,8 @@ const widthPage = {
     "Each column of a pass is a position that the model reads: a token or a mask. Whatever their number, the pass " +
       "fetches every weight from memory once, and for one column it does little else. More columns use the same " +
       "weights again while they are at hand. So the second column is nearly free, and the eighth still cheap.",
-    "At some width the computing itself takes the time, and each further column costs its share. Where that begins is " +
-      "a matter of the machine: a GPU takes hundreds of columns, a processor with few cores a dozen.",
+    "At some width the computing itself takes the time, and each further column costs its share. Where that " +
+      "begins depends on the machine: a GPU takes hundreds of columns, a processor with few cores a dozen.",
   ],
   answer: "A pass fetches the weights once, however many columns use them; up to a width, columns are cheap.",
   task: "Find the widest pass that takes less than twice as long as a pass of one column.",
@@ -382,14 +375,13 @@ const exactPage = {
     const same = ar.written.join("") === exact.written.join("");
     const [controls, next] = walk(exact.passes.length, (to) => {
       const pass = exact.passes[to];
-      const drafts = pass.proposals.filter(([, , source]) => source === "draft").length;
-      const kept = Math.min(drafts, pass.accepted - 1);
+      const { drafts, right } = pass;
       text.replaceChildren(written(exact, to));
       window_.replaceChildren(proposals(pass, { kept: true }));
       told.textContent = drafts
-        ? `${kept} of ${drafts} ${drafts === 1 ? "draft" : "drafts"} accepted, plus one token: ${pass.accepted} in this pass.`
-        : `No draft to check: ${pass.accepted} in this pass.`;
-      if (kept < drafts) done();
+        ? `${right} of ${plural(drafts, "draft")} accepted, and one token more: ${plural(pass.accepted, "token")} in this pass.`
+        : `No draft to check: ${plural(pass.accepted, "token")} in this pass.`;
+      if (right < drafts) done();
     });
     const compared =
       `${exact.written.length} tokens in ${exact.passes.length} passes; one at a time takes ${ar.passes.length}. ` +
@@ -406,8 +398,8 @@ export const PAGES = [oneTokenPage, obviousPage, windowPage, thresholdPage, lowT
 export const SUMMARY = {
   title: "What you have seen",
   text:
-    "Now the problem of lessons 4 and 5 in Compare: AR, MARS with a threshold and MARS exact write it side by side. " +
-    "Press Run, and move τ while they write.",
+    "The link below opens Compare with the problem of lessons 4 and 5: AR, MARS with a threshold and MARS exact answer " +
+    "it side by side. Press Run, and move τ while they write.",
   invitation: "Try it in Compare",
   address: ({ task, seed }) => `?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`,
 };

@@ -1,6 +1,5 @@
 // The parts that pages of the course share: buttons, sliders, and a pass drawn as a row of proposals.
 
-import { acceptedAt } from "../shared/reasons.js";
 import { make, button as plainButton, put } from "../shared/dom.js";
 import { bandNode, sureness, tokenNode } from "../shared/tokens.js";
 
@@ -74,11 +73,6 @@ export function proposals(pass, { accepted = pass.accepted, threshold = null, sh
     row.append(cell);
   });
   return row;
-}
-
-// The number of proposals of a recorded pass that a threshold accepts; the first always.
-export function acceptedBy(pass, threshold) {
-  return acceptedAt(pass.proposals.map(([, score, , ends]) => ({ score, ends })), threshold);
 }
 
 // Previous and next through the passes of a lane; `draw` gets the number. Returns [controls, the next button].

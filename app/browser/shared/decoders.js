@@ -1,6 +1,6 @@
 // The facts of each decoder: the table of mars/decoders.py, which every page of ours carries as data.
 
-const NONE = '{"decoders": {}, "families": {}}';
+const NONE = '{"decoders": {}, "families": {}, "counted": [], "surer_when_lower": []}';
 let known = null;
 
 function table() {
@@ -17,6 +17,16 @@ export function decoderOf(name) {
 export function familyOf({ decoder, settings }) {
   const { family, continued } = decoderOf(decoder);
   return settings.continuation ? continued : family;
+}
+
+// Whether passes of this phase count in tokens per forward.
+export function isCounted(phase) {
+  return table().counted.includes(phase);
+}
+
+// Whether a lower score is surer: entropies are, in nats, which have no upper end. Other scores go from 0 to 1.
+export function isSurerWhenLower(score) {
+  return table().surer_when_lower.includes(score);
 }
 
 // The name of the colour of a family.

@@ -1,6 +1,7 @@
-// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the
-// document of the run that ended last. "lens:step" {run: its id, lane: key, number: of the pass} asks to step through
-// one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each is in `live`.
+// Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
+// ended last, as Python opens it (app/runs/what_if.py). "lens:step" {run: its id, lane: key, number: of the pass} asks to
+// step through one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each
+// is in `live`.
 
 import { announce, keep, kept } from "./dom.js";
 import { hearValue, Questions } from "./messages.js";
@@ -10,7 +11,7 @@ const LAST_RUN = "mars-lens:last-run";
 const MOST_KEPT = 4_000_000; // characters: browsers give a page about five million
 
 export const keeper = {
-  // By id, the newest last. Documents stay text: a dozen of them as objects would be most of what the browser must look
+  // By id, the newest last. They stay text: a dozen of them as objects would be most of what the browser must look
   // through whenever it collects its garbage.
   runs: new Map(),
   live: new Map(), // by lane, of one run
@@ -23,28 +24,32 @@ export const keeper = {
   get newest() {
     return [...this.runs.values()].at(-1);
   },
+  // A run is opened as {run: its document, what_if: what other thresholds would have accepted, by lane}.
   open(id) {
     const found = this.runs.get(id);
     return found && JSON.parse(found.text);
   },
-  add(run, text) {
-    const { id, title, date, question } = run;
+  add(text) {
+    const opened = JSON.parse(text);
+    const { id, title, date, question } = opened.run;
     this.runs.delete(id);
     this.runs.set(id, { id, title, date, question, text });
     if (this.runs.size > MOST_RUNS) this.runs.delete(this.runs.keys().next().value);
-    keep(LAST_RUN, text.length <= MOST_KEPT ? text : null);
-    announce("lens:run", run);
+    const document = JSON.stringify(opened.run);
+    keep(LAST_RUN, document.length <= MOST_KEPT ? document : null);
+    announce("lens:run", opened);
+    return opened;
   },
 };
 
-// The text of the last run, also of one from before the page was loaded.
+// The document of the last run as text, also of one from before the page was loaded.
 export function lastRun() {
   return kept(LAST_RUN);
 }
 
 export function mountRuns({ props, watch }) {
   watch("value", () => {
-    if (props.value) keeper.add(JSON.parse(props.value), props.value);
+    if (props.value) keeper.add(props.value);
   });
   document.addEventListener("lens:counts", (event) => keeper.follow(event.detail));
   document.addEventListener("lens:step", (event) => {

@@ -1,18 +1,10 @@
-// How many proposals a threshold accepts, as `threshold_prefix` of mars/acceptance.py, and why one was accepted or not, in
-// sentences: what records call `Reason` (mars/records.py).
+// Why a proposal was accepted or not, in sentences: what records call `Reason` (mars/records.py).
 
-// The length of the accepted prefix of proposals at a threshold (null: one-token mode); the first `fixed` of them do not
-// depend on it. Each has a score, of the kind `name`, and `ends` where it ends the turn: none is accepted behind that one.
-export function acceptedAt(proposals, threshold, fixed = 1, name = "probability") {
-  const meets = ({ score }) => threshold !== null && (name === "entropy" ? score <= threshold : score >= threshold);
-  let accepted = Math.min(fixed, proposals.length);
-  while (accepted < proposals.length && !proposals[accepted - 1].ends && meets(proposals[accepted])) accepted += 1;
-  return accepted;
-}
+import { isSurerWhenLower } from "./decoders.js";
 
-// A score beside τ, as the end of a sentence: for entropy lower is surer.
+// A score beside τ, as the end of a sentence.
 function reaching(score, met) {
-  if (score === "entropy") return met ? "its entropy is not above τ" : "its entropy is above τ";
+  if (isSurerWhenLower(score)) return `its ${score} is ${met ? "not above" : "above"} τ`;
   const name = score === "probability" ? "score" : score;
   return met ? `its ${name} reaches τ` : `its ${name} does not reach τ`;
 }

@@ -2,6 +2,7 @@
 // tokens at its end. With details, a token has a line under it: the longer, the surer; its style says what it was read
 // from (tokens.css).
 
+import { isSurerWhenLower } from "./decoders.js";
 import { make, put } from "./dom.js";
 
 export function decimals(value, places) {
@@ -36,9 +37,9 @@ export function bandNode(number, tokens) {
   return band;
 }
 
-// The sureness of a score, from 0 to 1; an entropy is in nats, and lower is surer.
+// The sureness of a score, from 0 to 1.
 export function sureness(score, name) {
-  return name === "entropy" ? Math.exp(-score) : Math.min(1, Math.max(0, score));
+  return isSurerWhenLower(name) ? Math.exp(-score) : Math.min(1, Math.max(0, score));
 }
 
 // `kind`: "clean" (read real text only), "mask" or "draft". `sure` is from 0 to 1.

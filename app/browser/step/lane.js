@@ -1,21 +1,22 @@
 // One lane of a run, ready to be stepped through: its passes with their numbers, the words for what they did, the columns
 // that each of them read, and the tokens that another threshold would have accepted.
 
-import { decoderOf, familyOf } from "../shared/decoders.js";
-import { acceptedAt, isRefused, sentenceOf } from "../shared/reasons.js";
+import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
+import { isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
+import { acceptedAt } from "../shared/what-if.js";
 
-export const COUNTED = new Set(["decode", "verify", "denoise"]); // as in mars/metrics.py
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
 export class SteppedLane {
-  constructor(lane) {
-    this.lane = lane;
+  // `whatIf` says what other thresholds would have accepted: `WhatIf` of app/runs/what_if.py.
+  constructor(lane, whatIf) {
+    Object.assign(this, { lane, whatIf });
     let number = 0;
     let written = 0;
     this.passes = lane.records.map((record, index) => {
       const row = record.rows[0];
-      const counted = COUNTED.has(record.phase);
+      const counted = isCounted(record.phase);
       const pass = { index, record, row, counted, number: counted ? ++number : null, from: written };
       written += row.accepted;
       return { ...pass, to: written };
@@ -23,10 +24,10 @@ export class SteppedLane {
     this.count = number;
     this.family = familyOf(lane);
     this.diffuses = decoderOf(lane.decoder).needs === "diffusion";
-    this.byThreshold = thresholdless(lane) === "";
+    this.byThreshold = whatIf.none === "";
     const scores = this.passes.flatMap((pass) => pass.row.proposals.map((proposal) => proposal.score));
-    // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies wherever they end.
-    this.top = lane.settings.score === "entropy" ? scores.reduce((most, score) => Math.max(most, score), 0.5) : 1;
+    // Bars are drawn from 0 to this: probabilities and margins end at 1, entropies where they end.
+    this.top = isSurerWhenLower(lane.settings.score) ? scores.reduce((most, score) => Math.max(most, score), 0.5) : 1;
   }
 
   name(pass) {
@@ -65,7 +66,7 @@ export class SteppedLane {
     const tokens = row.accepted === 1 ? "1 token" : `${row.accepted} tokens`;
     if (record.phase === "verify" && row.threshold === null && shape.known) {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
-      const right = Math.min(drafts, row.accepted - 1);
+      const right = row.trace.reasons.filter((reason) => reason === "right").length;
       return drafts ? `${right} of ${drafts} drafts right, so ${tokens} accepted.` : `No drafts to verify, ${tokens} accepted.`;
     }
     const said = row.proposals.length === 1 ? "1 proposal" : `${row.proposals.length} proposals`;
@@ -86,6 +87,23 @@ export class SteppedLane {
     const filled = masks.filter((reason) => reason !== "open").length;
     const said = `${filled} of ${plural(masks.length, "mask")} filled`;
     return accepted ? `${said}: the block is full, ${tokens} accepted.` : `${said}; ${waiting}`;
+  }
+
+  // The number of tokens that the pass at this index would have accepted at `threshold`.
+  wouldAccept(index, threshold) {
+    return acceptedAt(this.whatIf.passes[index], threshold);
+  }
+
+  // Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.
+  wouldHave(threshold) {
+    const found = { then: 0, now: 0, passes: this.count, changed: 0 };
+    for (const { index, row } of this.passes.filter(({ counted }) => counted)) {
+      const accepted = this.wouldAccept(index, threshold);
+      found.then += accepted;
+      found.now += row.accepted;
+      found.changed += accepted !== row.accepted;
+    }
+    return found;
   }
 
   // The columns of a pass.
@@ -166,42 +184,4 @@ export function seenBy({ columns, block }, query) {
   const seen = Array(columns.length).fill(false);
   for (let column = query; column >= 0; column = columns[column].after) seen[column] = true;
   return seen;
-}
-
-// The tokens that another threshold would have accepted of the proposals; no record says this.
-function sourced(row, source) {
-  return row.proposals.filter((proposal) => proposal.source === source).length;
-}
-
-// Why no threshold decides in this lane, or nothing where one does.
-export function thresholdless(lane) {
-  if (decoderOf(lane.decoder).needs === "diffusion") return "Another τ is not shown here: later passes would have read other tokens.";
-  if (lane.records.some((record) => record.rows[0].threshold !== null && COUNTED.has(record.phase))) return "";
-  const wide = lane.records.some((record) => COUNTED.has(record.phase) && record.rows[0].proposals.length > 1);
-  return wide
-    ? "No τ decides here: drafts are accepted when they are what the model itself says."
-    : "No τ decides here: every pass proposes one token, and it is accepted.";
-}
-
-// The number of tokens that pass `record` would have accepted at `threshold`. Where drafts are verified, those that were right stay.
-export function wouldAccept(lane, record, threshold) {
-  const row = record.rows[0];
-  if (!COUNTED.has(record.phase)) return 0;
-  if (decoderOf(lane.decoder).needs === "diffusion") return row.accepted;
-  const verified = 1 + (decoderOf(lane.decoder).draft ? sourced(row, "draft") : 0);
-  if (row.threshold === null) return row.accepted;
-  const proposals = row.proposals.map(({ score, token_id: token }) => ({ score, ends: lane.stop_ids.includes(token) }));
-  return acceptedAt(proposals, threshold, Math.min(verified, row.accepted), lane.settings.score);
-}
-
-// Over the whole lane: tokens that the same passes would have accepted, tokens that they did accept, and the passes.
-export function wouldHave(lane, threshold) {
-  const counted = lane.records.filter((record) => COUNTED.has(record.phase));
-  const sum = (count) => counted.reduce((total, record) => total + count(record), 0);
-  return {
-    then: sum((record) => wouldAccept(lane, record, threshold)),
-    now: sum((record) => record.rows[0].accepted),
-    passes: counted.length,
-    changed: counted.filter((record) => wouldAccept(lane, record, threshold) !== record.rows[0].accepted).length,
-  };
 }

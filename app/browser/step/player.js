@@ -2,7 +2,7 @@
 
 import { button, make, put, shape } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
-import { thresholdless, wouldAccept, wouldHave } from "./lane.js";
+import { HUNDREDTHS } from "../shared/what-if.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -38,7 +38,7 @@ export class Player {
 
   // A bar for each pass: as high as the tokens that it accepted, and an outline of what `threshold` would have.
   draw(threshold) {
-    const { lane, passes } = this.lane;
+    const { passes } = this.lane;
     const height = ({ row }) => (this.lane.byThreshold ? row.proposals.length : row.accepted);
     const tallest = passes.reduce((most, pass) => Math.max(most, height(pass)), 1);
     this.bars.setAttribute("viewBox", `0 0 ${passes.length} ${tallest}`);
@@ -46,8 +46,8 @@ export class Player {
       const high = counted ? row.accepted : 0.15;
       return shape("rect", { class: "step-tick", x: index + 0.12, y: tallest - high, width: 0.76, height: high });
     });
-    const marks = passes.map(({ record, index }) => {
-      const high = threshold === null ? 0 : wouldAccept(lane, record, threshold);
+    const marks = passes.map(({ index }) => {
+      const high = threshold === null ? 0 : this.lane.wouldAccept(index, threshold);
       return shape("path", { class: "step-what-if-tick", d: high ? `M${index} ${tallest - high}h1` : "" });
     });
     this.bars.replaceChildren(...bars, ...marks);
@@ -110,7 +110,7 @@ export class Player {
   }
 }
 
-// "What if τ were …": a slider that recolours what each pass would have accepted, from the recorded scores alone.
+// "What if τ were …": a slider that recolours what each pass would have accepted, as Python has counted it.
 export class WhatIf {
   constructor(onTry) {
     this.onTry = onTry;
@@ -128,8 +128,7 @@ export class WhatIf {
 
   open(lane) {
     this.lane = lane;
-    const entropy = lane.lane.settings.score === "entropy";
-    Object.assign(this.range, { min: 0, max: entropy ? Math.ceil(lane.top) : 1, step: 0.01 });
+    Object.assign(this.range, { min: 0, max: lane.whatIf.highest / HUNDREDTHS, step: 1 / HUNDREDTHS });
     for (const node of [this.label, this.reading]) node.hidden = !lane.byThreshold;
     this.start = lane.passes.find(({ row, counted }) => counted && row.threshold !== null)?.row.threshold ?? 1;
     this.set(null);
@@ -145,10 +144,9 @@ export class WhatIf {
   }
 
   sentence() {
-    const { lane } = this.lane;
-    if (!this.lane.byThreshold) return thresholdless(lane);
+    if (!this.lane.byThreshold) return this.lane.whatIf.none;
     if (this.threshold === null) return "Move it to see what the recorded scores would have let through.";
-    const { then, now, passes, changed } = wouldHave(lane, this.threshold);
+    const { then, now, passes, changed } = this.lane.wouldHave(this.threshold);
     const rate = (tokens) => decimals(tokens / passes, 2);
     return `${changed} of ${passes} passes would differ: ${rate(then)} tokens per forward instead of ${rate(now)}. From the recorded scores alone: after the first difference a real run would read other tokens, and go on in its own way.`;
   }

@@ -13,5 +13,5 @@ lights.addEventListener("click", () => {
 });
 nameLights();
 const { lane = null, number } = document.querySelector(".step").dataset;
-const run = JSON.parse(document.getElementById("run").textContent);
-new StepView(document.querySelector(".step-body")).open(run, { lane, number: Number(number) || null });
+const [run, what_if] = ["run", "what-if"].map((id) => JSON.parse(document.getElementById(id).textContent));
+new StepView(document.querySelector(".step-body")).open({ run, what_if }, { lane, number: Number(number) || null });

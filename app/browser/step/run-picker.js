@@ -58,9 +58,9 @@ class RunPicker {
 
   async pick(value, place = {}) {
     this.coming = true;
-    const run = await this.fetch(value);
+    const opened = await this.fetch(value);
     this.coming = false;
-    if (run) this.show(value, run, place);
+    if (opened) this.show(value, opened, place);
   }
 
   fetch(value) {
@@ -68,11 +68,11 @@ class RunPicker {
     return isShared(value) ? this.read("shared", value.slice(SHARED.length)) : keeper.open(value);
   }
 
-  show(value, run, place = {}) {
+  show(value, opened, place = {}) {
     this.notice.textContent = "";
-    this.shown = { value, run };
+    this.shown = { value, run: opened.run };
     this.list();
-    this.onOpen(run, place);
+    this.onOpen(opened, place);
   }
 
   // What Python answers, or null after saying why not.
@@ -87,46 +87,48 @@ class RunPicker {
     return answer && JSON.parse(answer.run);
   }
 
+  // The run in a file, or one that this browser kept, which an earlier version may have written.
+  async check(text) {
+    const answer = await this.ask("read", text);
+    return answer && keeper.add(answer.run);
+  }
+
   async load(file) {
     if (!file) return;
     if (file.size > this.largest) {
       this.notice.textContent = `This file is too large: ${megabytes(file.size)}. The limit is ${megabytes(this.largest)}.`;
       return;
     }
-    const run = await this.read("read", await file.text());
+    const opened = await this.check(await file.text());
     this.file.value = "";
-    if (!run) return;
-    keeper.add(run, JSON.stringify(run));
-    this.show(run.id, run);
+    if (opened) this.show(opened.run.id, opened);
   }
 
   // A run has come; it takes the stage unless somebody is looking at another one.
-  receive(run) {
+  receive(opened) {
     const watched = this.root.offsetParent !== null && this.shown;
     if (keeper.wish) this.fulfil();
-    else if (!watched && !this.coming) this.show(run.id, run);
+    else if (!watched && !this.coming) this.show(opened.run.id, opened);
     else this.list();
   }
 
   // Show what "lens:step" asked for, as soon as it is there.
   fulfil() {
     const { wish } = keeper;
-    const run = wish && keeper.open(wish.run);
-    if (!run) return;
+    const opened = wish && keeper.open(wish.run);
+    if (!opened) return;
     keeper.wish = null;
-    this.show(wish.run, run, wish);
+    this.show(wish.run, opened, wish);
   }
 
-  // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded. That
-  // one is checked like any file: an earlier version may have kept it.
+  // At first: what was asked for, else the newest run of this page, else the one from before the page was loaded.
   async begin() {
     const { newest } = keeper;
     if (newest) this.show(newest.id, keeper.open(newest.id));
     this.fulfil();
     const text = newest ? null : lastRun();
-    const run = text && (await this.read("read", text));
+    if (text) await this.check(text);
     this.notice.textContent = "";
-    if (run) keeper.add(run, text);
     this.root.dataset.ready = "true";
   }
 
@@ -218,10 +220,10 @@ export function mountStep({ element, props, watch, submit }) {
   const view = new StepView(viewRoot);
   const questions = new Questions(submit);
   const looked = () => ({ lane: view.lane.lane.key, number: view.pass.number });
-  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (run, where) => {
+  const picker = new RunPicker(pickerRoot, { questions, looked, ...props }, (opened, where) => {
     viewRoot.hidden = false;
-    place.dataset.run = run.id;
-    view.open(run, where);
+    place.dataset.run = opened.run.id;
+    view.open(opened, where);
   });
   hearValue({ props, watch }, (answer) => questions.hear(answer));
   document.addEventListener("lens:run", (event) => picker.receive(event.detail));

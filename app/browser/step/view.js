@@ -3,7 +3,7 @@
 import { decoderOf, familyOf } from "../shared/decoders.js";
 import { button, clear, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
-import { SteppedLane, wouldAccept } from "./lane.js";
+import { SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
 import { Player, WhatIf } from "./player.js";
 
@@ -32,9 +32,10 @@ export class StepView {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Show a run, at the wished lane and the pass with that number or the one that wrote that token.
-  open(run, { lane = null, number = null, token = null } = {}) {
-    this.run = run;
+  // Show a run, opened as the keeper opens it, at the wished lane and the pass with that number or the one that wrote
+  // that token.
+  open({ run, what_if: whatIf }, { lane = null, number = null, token = null } = {}) {
+    Object.assign(this, { run, tables: whatIf });
     this.note.textContent = run.note ?? "";
     this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
     this.choose(lane ?? usualLane(run).key, { number, token });
@@ -52,7 +53,7 @@ export class StepView {
 
   choose(key, place) {
     const found = this.run.lanes.find((each) => each.key === key) ?? this.run.lanes[0];
-    this.lane = new SteppedLane(found);
+    this.lane = new SteppedLane(found, this.tables[found.key]);
     this.ask(found);
     for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
@@ -95,7 +96,7 @@ export class StepView {
   draw() {
     const { threshold } = this.whatIf;
     const tried = threshold !== null && this.pass.counted && this.pass.row.threshold !== null;
-    const accepted = tried ? wouldAccept(this.lane.lane, this.pass.record, threshold) : 0;
+    const accepted = tried ? this.lane.wouldAccept(this.pass.index, threshold) : 0;
     this.window.show(this.lane, this.pass, this.shape, tried ? { threshold, accepted } : null);
   }
 

@@ -156,8 +156,7 @@ export class TradeSamples {
   }
 
   step(text) {
-    const run = JSON.parse(text);
-    keeper.add(run, text); // for Step through
+    const { run } = keeper.add(text); // for Step through
     announce("lens:step", { run: run.id, lane: run.lanes[0].key });
   }
 }

@@ -10,7 +10,7 @@ export class TradeControls {
     this.root = make("div", "trade-controls");
     this.figure = this.select("Figure", "figure");
     this.runs = this.select("Runs measured together", "runs");
-    this.against = this.select("Across", "against");
+    this.against = this.select("Horizontal axis", "against");
     this.batch = this.select("Batch size", "batch", Number);
     this.task = this.select("Problems", "task");
     this.layer = this.select("Which published numbers", "published");

@@ -14,6 +14,11 @@ const REACH = 24; // pixels from the middle of a mark
 const BUTTONS_LEFT_OUT = ["sendChartToCloud", "toImage", "select2d", "lasso2d", "autoScale2d"];
 const QUIET = { displaylogo: false, responsive: false, plotlyServerURL: "", modeBarButtonsToRemove: BUTTONS_LEFT_OUT };
 
+// A series without the names of its marks, for which a phone has no room.
+function unnamed(trace) {
+  return trace.customdata && trace.mode ? { ...trace, mode: trace.mode.replace("+text", "") } : trace;
+}
+
 export class TradePlot {
   // `onPick` hears the id of the run whose mark was clicked, `onSeen` that the figure is on screen again.
   constructor(root, plotly, templates, { onPick, onSeen }) {
@@ -55,7 +60,8 @@ export class TradePlot {
     }
     this.own = { shapes: layout.shapes ?? [], annotations: layout.annotations ?? [] };
     Object.assign(layout, this.marked());
-    await this.plotly.react(this.root, this.figure.data, layout, QUIET);
+    const data = narrow ? this.figure.data.map(unnamed) : this.figure.data;
+    await this.plotly.react(this.root, data, layout, QUIET);
     if (!this.heard) {
       this.heard = true;
       this.root.on("plotly_click", ({ points, event }) => this.clicked(points, event));

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from mars.acceptance import Read, meets_threshold, passes, read, thresholds, to_host
-from mars.config import DecodingSettings, ScoreName
+from mars.acceptance import Read, passes, read, thresholds, to_host
+from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
 from mars.decoding.method import MASK

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from app.compare.pace import Step
 from app.runs.run import Turn
 from app.scheduling import MAX_CHARACTERS, AdmissionQueue, Limits, LiveRun
 from mars.metrics import Tally, output_ids
+from mars.records import ForwardPass
 from mars.schema import checked
 
 MakeCheckpoint = Callable[..., Any]
@@ -168,6 +170,19 @@ def test_a_stopped_run_makes_no_further_pass(begin: Begin, live: LiveRun, exampl
     assert [m["reason"] for m in after if m["kind"] == "end"] == ["cancelled"] * 3
     assert after[-1]["state"] == "stopped"
     assert not any(message["kind"] == "verdict" for message in after)
+
+
+def test_a_lane_whose_last_pass_heard_of_the_stop_ends_like_the_others(begin: Begin, live: LiveRun) -> None:
+    def stopping(records: Iterator[ForwardPass]) -> Iterator[ForwardPass]:
+        record = next(records)
+        live.stop()
+        yield replace(record, rows=(replace(record.rows[0], finish_reason="cancelled"),))
+
+    first, second = begin(AR, MARS)
+    entries = [first, replace(second, records=stopping(second.records))]
+    found = run(entries, live)
+    assert [(m["lane"], m["reason"]) for m in found if m["kind"] == "end"] == [("a", "cancelled"), ("b", "cancelled")]
+    assert found[-1] == stream.state("stopped", "Stopped before the first token.")
 
 
 def test_a_prompt_that_does_not_fit_is_refused_with_the_numbers(

@@ -207,6 +207,16 @@ def test_the_exact_lane_says_what_its_passes_look_like_now(mount: Mount, play: A
     tab.wait_for_selector(".lens-lane-doing:has-text('drafts in a tree, 9 positions a pass')")
 
 
+def test_the_foot_of_the_exact_lane_does_not_move_when_its_first_pass_comes(mount: Mount, play: Any) -> None:
+    tab = mount()
+    play.start(tab, play.lane("a", "ar"), play.lane("b", "exact"))
+    top = "document.querySelector('[data-lane=b] .lens-counters').getBoundingClientRect().top"
+    before = tab.evaluate(top)
+    play.feed(tab, play.passed("b", 1, [play.token("One")], phase="verify", decoder="self_speculative"))
+    tab.wait_for_selector("[data-lane=b] .lens-lane-doing:not(:empty)")
+    assert tab.evaluate(top) == before
+
+
 def test_a_run_that_is_over_can_be_played_again_and_nothing_moves(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)

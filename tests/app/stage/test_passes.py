@@ -103,6 +103,21 @@ def test_a_token_opens_a_card_with_what_else_was_likely(mount: Mount, play: Any)
     assert card.is_hidden()
 
 
+def test_in_a_small_window_the_card_is_whole_and_beside_its_token(mount: Mount, play: Any) -> None:
+    tab = mount(width=1024, height=480)
+    play.sample(tab)
+    token = tab.locator("[data-lane=b] .lens-token").first
+    token.hover()
+    tab.wait_for_selector(".lens-card:not([hidden])")
+    card, own = tab.locator(".lens-card").bounding_box(), token.bounding_box()
+    assert card
+    assert own
+    assert card["y"] >= 0
+    assert card["y"] + card["height"] <= 480
+    apart = card["x"] >= own["x"] + own["width"] or card["x"] + card["width"] <= own["x"]
+    assert apart or card["y"] >= own["y"] + own["height"] or card["y"] + card["height"] <= own["y"]
+
+
 def test_what_comes_under_a_resting_pointer_opens_nothing_until_it_moves(mount: Mount, play: Any) -> None:
     tab = mount(height=500)
     play.sample(tab)

@@ -5,9 +5,11 @@ import re
 from typing import Any
 
 import pytest
+import torch
 
 from app.compare import problems
 from app.tabs import learn
+from mars.engine.masks import training_mask
 from mars.schema import checked
 
 
@@ -31,10 +33,22 @@ def test_exact_decoding_wrote_the_text_of_one_token_at_a_time_in_fewer_passes(ma
     assert len(material["exact"]["passes"]) < len(material["ar"]["passes"])
 
 
+def test_the_picture_of_the_training_mask_is_the_training_mask(material: dict[str, Any]) -> None:
+    assert {(mask["length"], mask["block"]) for mask in material["masks"]} >= {(4, 1), (4, 4), (8, 8), (16, 16)}
+    for mask in material["masks"]:
+        reads = [[key in read for key in range(2 * mask["length"])] for read in mask["reads"]]
+        assert torch.equal(torch.tensor(reads), training_mask(mask["length"], mask["block"]))
+
+
+def test_the_recorded_threshold_is_among_those_to_try(material: dict[str, Any]) -> None:
+    tried = [[accepted for start, accepted in steps if start <= 95][-1] for steps in material["tried"]]
+    assert tried == [step["accepted"] for step in material["small"]["passes"]]
+
+
 def test_exact_decoding_refused_a_draft_somewhere(material: dict[str, Any]) -> None:
-    drafts = [sum(proposal[2] == "draft" for proposal in step["proposals"]) for step in material["exact"]["passes"]]
-    stood = [step["accepted"] - 1 for step in material["exact"]["passes"]]
-    assert any(count > kept for count, kept in zip(drafts, stood, strict=True))
+    passes = material["exact"]["passes"]
+    assert any(step["right"] < step["drafts"] for step in passes)
+    assert all(step["right"] <= step["accepted"] - 1 for step in passes)
 
 
 def test_the_thresholds_rise_and_a_first_wrong_answer_appears_below_a_right_one(material: dict[str, Any]) -> None:

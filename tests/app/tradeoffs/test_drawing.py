@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from app.tradeoffs import drawing
@@ -142,3 +143,19 @@ def test_a_figure_without_runs_names_the_sweep_that_makes_them(run_cache: RunCac
     assert empty.endswith("calibration.toml")
     for figure in FIGURES:
         assert draw(RunCache(tmp_path), figure)["empty"].startswith("There are no runs yet.")
+
+
+def test_a_few_marks_name_their_thresholds(run_cache: RunCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def named(shown: dict[str, Any]) -> dict[str, str]:
+        traces = [trace for trace in shown["figure"]["data"] if trace.get("customdata") and "text" in trace]
+        return {run: text for trace in traces for run, text in zip(trace["customdata"], trace["text"], strict=True)}
+
+    found = named(draw(run_cache))
+    table = run_cache.table().set_index("id")
+    for run, text in found.items():
+        threshold = table.loc[run, "settings.threshold"]
+        usual = "one-token" if pd.isna(threshold) else f"τ {threshold:g}"
+        assert text == ("" if table.loc[run, "decoder"] == "autoregressive" else usual)
+    assert {"τ 0.95", "one-token"} <= set(found.values())
+    monkeypatch.setattr(drawing, "_MOST_NAMED", 1)
+    assert named(draw(run_cache)) == {}
