@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import gradio as gr
 
+from app.compare import stream
 from app.compare.runner import Runner
 from app.models.pairs import Pair
+from app.models.sentences import complete
 from app.tabs.models import prompts
 from app.tabs.parts import QUIET, drawn
 from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
@@ -24,28 +24,28 @@ def build(runner: Runner, pair: Pair) -> None:
     template = '<section class="visitors"></section>'
     view = drawn("visitors", template, elem_id="visitors", rates=rates, model=pair.mars)
 
-    def answer(event: gr.EventData, request: gr.Request) -> Iterator[Any]:
-        yield from handle(visitors, event._data, str(request.session_hash))
+    def answer(event: gr.EventData, request: gr.Request) -> Any:
+        return handle(visitors, event._data, str(request.session_hash))
 
-    # A change of the rate comes while the run goes on.
-    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
+    # A change of the rate may come before the last one is answered.
+    view.submit(answer, None, view, queue=False, trigger_mode="multiple", **QUIET)
 
 
-def handle(visitors: Visitors, message: object, session: str) -> Iterator[Any]:
-    """Values of the view for a question of the page: {"ask": "start", "turn" or "stop", "rate": visitors a second}."""
+def handle(visitors: Visitors, message: object, session: str) -> Any:
+    """The value of the view after {"ask": "start", "turn" or "stop", "rate": visitors a second} from the page.
+
+    It names the run that starts, or says why none does.
+    """
     found = message if isinstance(message, dict) else {}
+    ask = found.get("ask")
     try:
         rate = checked(Rate, found.get("rate", USUAL), "The number of visitors")
+        if ask == "start":
+            return stream.line(stream.follow(visitors.start(session, rate)))
     except ValueError as error:
-        yield json.dumps({"run": uuid4().hex, "state": "failed", "sentence": f"{error}.", "lanes": {}})
-        return
-    if found.get("ask") == "start":
-        identity = uuid4().hex
-        for now in visitors.run(session, identity, rate):
-            yield json.dumps(now)
-        return
-    if found.get("ask") == "turn":
+        return stream.line(stream.refusal(uuid4().hex, complete(str(error))))
+    if ask == "turn":
         visitors.set_rate(session, rate)
-    elif found.get("ask") == "stop":
+    elif ask == "stop":
         visitors.stop(session)
-    yield gr.skip()
+    return gr.skip()
