@@ -10,10 +10,12 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from mars.serve import guard
 from mars.serve.guard import Keys, read_keys
 from mars.serve.limits import Limits
 
@@ -196,6 +198,74 @@ def test_a_half_sent_head_is_given_up(strict: Any, head: bytes) -> None:
     status, body = answered(strict, head)
     assert (status, json.loads(body)["error"]["code"]) == (408, "timeout")
     assert json.loads(body)["error"]["message"] == "the head did not arrive within 0.5 seconds"
+
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def healthy(connection: socket.socket) -> bytes:
+    """What comes after the answer to `HEALTH`, as far as it has come."""
+    received = b""
+    while b"}" not in received:
+        received += connection.recv(65536)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    return received.partition(b"}")[2]
+
+
+@pytest.mark.parametrize("head", HALF_HEADS)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_half_sent_second_head_is_given_up(strict: Any, head: bytes, together: bool) -> None:
+    with strict.connect() as connection:
+        connection.sendall(HEALTH + (head if together else b""))
+        second = healthy(connection)
+        if not together:
+            connection.sendall(head)
+        while more := connection.recv(65536):
+            second += more
+    assert second.startswith(b"HTTP/1.1 408 ")
+    assert b"the head did not arrive within 0.5 seconds" in second
+
+
+def test_a_second_head_that_trickles_is_given_up(strict: Any) -> None:
+    """The time is that of the whole head, however often a part of it comes."""
+    with strict.connect() as connection:
+        connection.sendall(HEALTH)
+        healthy(connection)
+        began = time.monotonic()
+        connection.setblocking(False)
+        answer = b""
+        while not answer and time.monotonic() < began + 10:
+            connection.sendall(b"G")
+            time.sleep(0.05)
+            with suppress(BlockingIOError):
+                answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert time.monotonic() - began < 3
+
+
+def test_a_connection_may_serve_many_requests_with_pauses(strict: Any) -> None:
+    with strict.connect() as connection:
+        for _ in range(4):
+            connection.sendall(HEALTH[:9])
+            time.sleep(0.2)
+            connection.sendall(HEALTH[9:])
+            healthy(connection)
+        time.sleep(0.7)  # longer than a head may take: no head has begun
+        connection.sendall(HEALTH)
+        healthy(connection)
+
+
+def test_a_body_that_trickles_after_the_answer_is_given_up(strict: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_DRAIN_SECONDS", 0.1)
+    with strict.connect() as connection:
+        connection.sendall(post(1000).replace(b"/v1/chat/completions", b"/none").replace(b"close", b"keep-alive"))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")
+        began = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() < began + 10:
+                connection.sendall(b"x")
+                time.sleep(0.05)
+    assert time.monotonic() - began < 3
 
 
 def test_a_silent_connection_is_closed(strict: Any) -> None:
