@@ -265,6 +265,9 @@ class Connection(H11Protocol):
             self._stuck.cancel()
         super().resume_writing()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is logged: a request that offers another protocol, as Java's clients do, is answered as it is."""
+
     def send_400_response(self, msg: str) -> None:
         """uvicorn's answer to what is no HTTP, in OpenAI's form."""
         self._refuse(ApiError(400, "what was sent is not HTTP/1.1: send a request", code="invalid_http"))

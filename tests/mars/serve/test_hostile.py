@@ -274,6 +274,14 @@ def test_a_silent_connection_is_closed(strict: Any) -> None:
         assert connection.recv(100) == b""
 
 
+@pytest.mark.parametrize("other", ["websocket", "h2c"])
+def test_an_offer_of_another_protocol_is_passed_over_in_silence(served: Any, caplog: Any, other: str) -> None:
+    with caplog.at_level("WARNING", "uvicorn.error"):
+        found = served.post(json=CHAT, headers={"connection": "Upgrade", "upgrade": other})
+    assert found.status_code == 200
+    assert caplog.messages == []
+
+
 NO_HTTP = (
     b"\x16\x03\x01\x02\x00\x01\x00",
     b"\r\n\r\nxx",
