@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_SEED
 from mars.serve.conformance import OBFUSCATION
@@ -38,11 +38,22 @@ class TextPart(Strict):
 
 
 class Message(Strict):
-    """One turn. `name` is not shown to the model."""
+    """One turn. `name` is not shown to the model.
+
+    Clients send an answer back as it came, with `refusal`, `tool_calls` and more of that kind: these may be there while
+    they are null or empty.
+    """
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
     name: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: found for name, found in value.items() if name in cls.model_fields or found not in (None, [])}
 
     def turn(self) -> dict[str, str]:
         """Role and content as chat templates know them."""

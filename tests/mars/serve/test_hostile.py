@@ -71,7 +71,7 @@ BODIES = (
     b'{"messages": [{"role": "root", "content": "x"}]}',
     b'{"messages": [{"content": "x"}]}',
     b'{"messages": [[]]}',
-    b'{"messages": [{"role": "user", "content": "x", "tool_calls": []}]}',
+    b'{"messages": [{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}]}',
     b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 2}',
     b'{"messages": [{"role": "user", "content": "x"}], "decoder": "\\ud800"}',
     b'{"messages": [{"role": "\\ud800", "content": "x"}]}',
