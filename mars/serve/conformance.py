@@ -116,7 +116,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     _supported("stream", "server-sent events: one for each pass that adds text", True, False, wrong=("yes", 1)),
     _supported(
         "stream_options",
-        "`include_usage`, and vLLM's `continuous_usage_stats`, which adds the usage so far to each event",
+        "for streams: `include_usage`, and vLLM's `continuous_usage_stats`, which adds the usage so far to each event",
         {"include_usage": True},
         {"include_usage": True, "continuous_usage_stats": True},
         wrong=({"include_usage": "yes"}, {"include_obfuscation": "yes"}, {"other": True}),
@@ -129,7 +129,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         routes=CHAT,
         wrong=("yes", 3),
     ),
-    _supported("top_logprobs", "0 to 20; needs `logprobs`", 2, routes=CHAT, wrong=(-1, 21)),
+    _supported("top_logprobs", "0 to 20; without effect unless `logprobs` is true", 2, routes=CHAT, wrong=(-1, 21)),
     _supported("logprobs", "0 to 5, in the form of that call", 0, 2, None, routes=COMPLETIONS, wrong=(-1, 6, True)),
     _supported(
         "decoder",

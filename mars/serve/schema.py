@@ -19,6 +19,12 @@ MOST_COMPLETION_ALTERNATIVES = 5
 COMPLETION_TOKENS = 16
 """OpenAI's default length of `/v1/completions`."""
 
+UNIONS = {
+    "prompt": "it should be a text or a list of token ids, or a list of one of them",
+    "stop": f"it should be a text or up to {MOST_STOPS} texts, none of them empty",
+}
+"""What is said of a wrong value that could be of several types."""
+
 Stop = Annotated[str, StringConstraints(min_length=1)]
 Whole = Annotated[int, Field(ge=1)]
 TokenId = Annotated[int, Field(ge=0)]
@@ -104,6 +110,11 @@ class Request(BaseModel, ABC):
         return {**(self.model_extra or {}), **({OBFUSCATION: True} if obfuscates else {})}
 
     @property
+    def idle(self) -> list[str]:
+        """The parameters that have no effect because another one is missing."""
+        return ["stream_options"] if self.stream_options is not None and not self.stream else []
+
+    @property
     def stops(self) -> tuple[str, ...]:
         """The strings at which the text ends."""
         if self.stop is None:
@@ -114,6 +125,11 @@ class Request(BaseModel, ABC):
     def length(self) -> int | None:
         """The most tokens to write, if the request says so."""
         return self.max_tokens
+
+    @property
+    def length_name(self) -> str:
+        """The parameter that `length` is taken from."""
+        return "max_tokens"
 
     @property
     @abstractmethod
@@ -132,6 +148,14 @@ class ChatRequest(Request):
     @property
     def length(self) -> int | None:
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def length_name(self) -> str:
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+
+    @property
+    def idle(self) -> list[str]:
+        return [*super().idle, *(["top_logprobs"] if self.top_logprobs and not self.logprobs else [])]
 
     @property
     def alternatives(self) -> int | None:

@@ -115,6 +115,24 @@ def test_wrong_values_are_refused_by_name(served: Any, name: str, value: Any) ->
     assert error["param"] == name
 
 
+@pytest.mark.parametrize("prompt", [[1, "a"], [True], [-1], [1.0], None, {"a": 1}, ["a", 1]])
+def test_a_wrong_prompt_is_told_what_a_prompt_may_be(served: Any, prompt: Any) -> None:
+    message = served.post("completions", json={"prompt": prompt}).json()["error"]["message"]
+    assert message == "prompt: it should be a text or a list of token ids, or a list of one of them"
+
+
+def test_too_many_stop_strings_are_told_how_many_there_may_be(served: Any) -> None:
+    message = served.post(json={**CHAT, "stop": list("abcde")}).json()["error"]["message"]
+    assert message == "stop: it should be a text or up to 4 texts, none of them empty"
+
+
+def test_the_place_of_a_wrong_value_is_that_of_the_request(served: Any) -> None:
+    """Not that of a type within a union."""
+    turns = [*CHAT["messages"], {"role": "assistant", "content": None}]
+    message = served.post(json={**CHAT, "messages": turns}).json()["error"]["message"]
+    assert message == "messages.1.content: it should be a valid string, got None"
+
+
 ABSENT = (
     ("GET", "/v1/chat/completions", 405),
     ("POST", "/v1/models", 405),
@@ -135,6 +153,30 @@ def test_what_is_not_there_says_so(served: Any, method: str, path: str, status: 
     found = served.client.request(method, path)
     assert found.status_code == status
     assert found.json()["error"]["message"]
+
+
+def test_a_refused_method_says_which_are_taken(served: Any) -> None:
+    for method, path, allowed in (
+        ("PUT", "/v1/chat/completions", {"POST"}),
+        ("OPTIONS", "/v1/completions", {"POST"}),
+        ("POST", "/v1/models/mars-b8", {"GET", "HEAD"}),
+    ):
+        found = served.client.request(method, path)
+        assert (found.status_code, set(found.headers["allow"].split(", "))) == (405, allowed)
+        assert found.json()["error"]["message"].endswith(f"takes no such method, only {found.headers['allow']}")
+
+
+def test_an_unknown_address_names_the_others(served: Any) -> None:
+    message = served.post("responses", json={}).json()["error"]["message"]
+    assert "/v1/chat/completions, /v1/completions, /health" in message
+    assert "{" not in message
+
+
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/v1/models", "/v1/models/mars-b8", "/v1/mars"])
+def test_what_can_be_read_has_a_head(served: Any, path: str) -> None:
+    found = served.client.head(path)
+    assert (found.status_code, found.content) == (200, b"")
+    assert found.headers["content-type"] == served.get(path).headers["content-type"]
 
 
 KEYS = (None, "", "Bearer", "Bearer wrong", f"Basic {KEY}", KEY, f"Bearer {KEY}x", "Bearer " + "x" * 9000)
@@ -188,6 +230,16 @@ def test_a_half_sent_body_is_given_up(strict: Any) -> None:
     status, body = answered(strict, post(100), b'{"messages": [')
     assert (status, json.loads(body)["error"]["code"]) == (408, "timeout")
     assert json.loads(body)["error"]["message"] == "the body did not arrive within 0.5 seconds"
+
+
+def test_who_leaves_in_the_middle_of_a_body_leaves_no_error(serve: Callable[..., Any], caplog: Any) -> None:
+    server = serve()
+    with server.connect() as connection:
+        connection.sendall(post(100) + b"{")
+        server.until(lambda: len(server.server.server_state.tasks) == 1)
+    server.until(lambda: not server.server.server_state.tasks)
+    assert 'status="499"} 1.0' in server.get("/metrics").text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 HALF_HEADS = (b"P", b"POST /v1/chat/completions HTTP/1.1", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nA: b")
