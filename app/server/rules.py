@@ -29,7 +29,7 @@ _ROUTES = (
 )
 _MCP_ROUTE = ("GET POST DELETE", rf"{API}/mcp(/[\w./-]*)?")
 _UPLOAD_ROUTES = (("POST", rf"{API}/upload"), ("GET", rf"{API}/upload_progress"))
-_OPENAI_ROUTES = (("GET", r"/v1/models(/.+)?|/v1/mars|/health|/metrics"), ("POST", r"/v1/(chat/)?completions"))
+_OPENAI_ROUTES = (("GET HEAD", r"/v1/models(/.+)?|/v1/mars|/health|/metrics"), ("POST", r"/v1/(chat/)?completions"))
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?")
 _ENDS = re.compile(rf"{API}/(cancel|reset)/?")

@@ -6,7 +6,6 @@ the ticket of the question.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -14,18 +13,16 @@ from uuid import uuid4
 import gradio as gr
 
 from app.browser import bundle
+from app.compare import stream
 from app.compare.runner import Runner
 from app.models.pairs import Pair
+from app.models.sentences import complete
 from app.tabs.parts import QUIET, drawn
 from app.tabs.question import prompts
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
 from mars.schema import checked
-
-# The next question may come before Gradio has closed the books on the one before; a change of the rate comes while the
-# visitors' run goes on.
-_AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "trigger_mode": "multiple", **QUIET}
 
 
 def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) -> None:
@@ -37,7 +34,8 @@ def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) ->
         yield from handler.answer(event._data, str(request.session_hash))
 
     page.load(handler.warm, **QUIET)
-    view.submit(answer, None, view, **_AT_ONCE)
+    # The next question may come before Gradio has closed the books on the one before.
+    view.submit(answer, None, view, concurrency_limit=None, trigger_mode="multiple", **QUIET)
 
 
 def build_visitors(runner: Runner, pair: Pair) -> None:
@@ -47,27 +45,28 @@ def build_visitors(runner: Runner, pair: Pair) -> None:
     template = '<section class="visitors"></section>'
     view = drawn("visitors", template, elem_id="visitors", rates=rates, model=pair.mars)
 
-    def answer(event: gr.EventData, request: gr.Request) -> Iterator[Any]:
-        yield from handle(visitors, event._data, str(request.session_hash))
+    def answer(event: gr.EventData, request: gr.Request) -> Any:
+        return handle(visitors, event._data, str(request.session_hash))
 
-    view.submit(answer, None, view, **_AT_ONCE)
+    # A change of the rate may come before the last one is answered.
+    view.submit(answer, None, view, queue=False, trigger_mode="multiple", **QUIET)
 
 
-def handle(visitors: Visitors, message: object, session: str) -> Iterator[Any]:
-    """Values of the view for a question of the page: {"ask": "start", "turn" or "stop", "rate": visitors a second}."""
+def handle(visitors: Visitors, message: object, session: str) -> Any:
+    """The value of the view after {"ask": "start", "turn" or "stop", "rate": visitors a second} from the page.
+
+    It names the run that starts, or says why none does.
+    """
     found = message if isinstance(message, dict) else {}
+    ask = found.get("ask")
     try:
         rate = checked(Rate, found.get("rate", USUAL), "The number of visitors")
+        if ask == "start":
+            return stream.line(stream.follow(visitors.start(session, rate)))
     except ValueError as error:
-        yield json.dumps({"run": uuid4().hex, "state": "failed", "sentence": f"{error}.", "lanes": {}})
-        return
-    if found.get("ask") == "start":
-        identity = uuid4().hex
-        for now in visitors.run(session, identity, rate):
-            yield json.dumps(now)
-        return
-    if found.get("ask") == "turn":
+        return stream.line(stream.refusal(uuid4().hex, complete(str(error))))
+    if ask == "turn":
         visitors.set_rate(session, rate)
-    elif found.get("ask") == "stop":
+    elif ask == "stop":
         visitors.stop(session)
-    yield gr.skip()
+    return gr.skip()

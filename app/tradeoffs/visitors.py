@@ -7,19 +7,21 @@ pass.
 
 from __future__ import annotations
 
-import logging
 import random
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from app.compare.runner import Runner
+from pydantic import Field
+
+from app.compare import stream
+from app.compare.pace import Step
+from app.compare.runner import NEVER_BEGAN, Runner
 from app.compare.starting import device_lock, prompt_ids
-from app.models.sentences import error_sentence, failure
-from app.scheduling import BusyError, LiveRun
+from app.scheduling import LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.schema import StrictDict, between
@@ -38,9 +40,7 @@ LONGEST_SECONDS = 60.0
 WINDOW_SECONDS = 5.0
 PICTURE_SECONDS = 0.25
 _SEED = 1
-_log = logging.getLogger(__name__)
 
-State = Literal["waiting", "running", "done", "failed"]
 Rate = between(float, LEAST, MOST)
 
 
@@ -61,13 +61,15 @@ class LaneState(StrictDict):
     layouts: str
 
 
-class VisitorsState(StrictDict):
-    """One picture of the run; each replaces the one before."""
+class Load(StrictDict):
+    """The lanes now, by key."""
 
-    run: str
-    state: State
-    sentence: str
+    kind: Literal["load"]
     lanes: dict[str, LaneState]
+
+
+Message = Annotated[Load | stream.Status, Field(discriminator="kind")]
+"""What a run tells its page; `visitors.js` draws it."""
 
 
 class Arrivals:
@@ -124,14 +126,14 @@ class SimulatedLane:
         wrote = sum(row.accepted for row in record.rows) if record else 0
         self._wrote.append((self.clock, wrote))
         self._open = [self._read(*one) for one in self._open]
-        self.answered += sum(stream.ended for _, stream, _ in self._open)
+        self.answered += sum(answer.ended for _, answer, _ in self._open)
         self._open = [one for one in self._open if not one[1].ended]
 
-    def _read(self, when: float, stream: Stream, started: bool) -> tuple[float, Stream, bool]:
-        wrote = any(row.accepted for record in stream.ready() for row in record.rows)
+    def _read(self, when: float, answer: Stream, started: bool) -> tuple[float, Stream, bool]:
+        wrote = any(row.accepted for record in answer.ready() for row in record.rows)
         if wrote and not started:
             self._first.append(self.clock - when)
-        return when, stream, started or wrote
+        return when, answer, started or wrote
 
     def now(self) -> LaneState:
         """The state of the lane now."""
@@ -152,8 +154,8 @@ class SimulatedLane:
 
     def close(self) -> None:
         """Drop all its rows."""
-        for _, stream, _ in self._open:
-            stream.close()
+        for _, answer, _ in self._open:
+            answer.close()
 
 
 class Visitors:
@@ -178,42 +180,38 @@ class Visitors:
         if session in self._arrivals:
             self._runner.sessions.stop(session)
 
-    def run(self, session: str, identity: str, rate: float) -> Iterator[VisitorsState]:
-        """Yield several states a second, until a minute is over or the run is stopped; the last one is not `running`.
+    def start(self, session: str, rate: float) -> str:
+        """Start a run in a thread; returns its identity, as `Runner.start` does.
 
-        It takes one place among the page's runs, and stops any other run of the session.
+        It has several pictures a second and ends after a minute. It becomes the live run of `session` and stops the one
+        before.
+
+        Raises:
+            BusyError: the queue is full.
         """
-        lanes: dict[str, SimulatedLane] = {}
-
-        def now(state: State, sentence: str) -> VisitorsState:
-            shown = {name: lane.now() for name, lane in lanes.items()}
-            return {"run": identity, "state": state, "sentence": sentence, "lanes": shown}
-
-        try:
-            live = LiveRun(self._runner.queue.join(), None)
-        except BusyError as error:
-            yield now("failed", str(error))
-            return
-        self._runner.sessions.begin(session, live)
+        live = LiveRun(self._runner.queue.join(), None)
         arrivals = self._arrivals[session] = Arrivals(rate, len(self._prompts))
+        return self._runner.begin(session, live, lambda _, live: self._steps(session, arrivals, live))
+
+    def _steps(self, session: str, arrivals: Arrivals, live: LiveRun) -> Iterator[Step]:
+        lanes: dict[str, SimulatedLane] = {}
         try:
-            yield now("waiting", "Waiting for the device.")
-            for status in self._runner.ready([self._name], live):
-                yield now("waiting", status["sentence"] if status else "Waiting for the device.")
+            for told in self._runner.ready([self._name], live):
+                yield Step((told,) if told else ())
+            if live.stopped:
+                yield NEVER_BEGAN
+                return
             with self._runner.models.use(self._name) as checkpoint:
                 lanes |= self._lanes(checkpoint, arrivals)
+                yield Step((stream.state("running", "Both lanes answer the same visitors, each on its own clock."),))
                 for _ in self._race(checkpoint, list(lanes.values()), live):
-                    yield now("running", "Both lanes answer the same visitors, each on its own clock.")
-            yield now("done", "Stopped." if live.stopped else f"Finished after {LONGEST_SECONDS:.0f} seconds.")
-        except ValueError as error:
-            yield now("failed", error_sentence(error))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
-            _log.exception("a run under load failed")
-            yield now("failed", failure(error))
+                    yield Step((_now(lanes),))
+            finished = f"Finished after {LONGEST_SECONDS:.0f} seconds."
+            end = stream.state("stopped", "Stopped.") if live.stopped else stream.state("done", finished)
+            yield Step((_now(lanes), end))
         finally:
             for lane in lanes.values():
                 lane.close()
-            self._runner.sessions.end(session, live)
             if self._arrivals.get(session) is arrivals:
                 del self._arrivals[session]
 
@@ -245,3 +243,7 @@ class Visitors:
             return SimulatedLane(service, decoder, settings, prompts, arrivals)
 
         return {"ar": lane(decoders.BASELINE), "mars": lane(decoders.EXACT)}
+
+
+def _now(lanes: Mapping[str, SimulatedLane]) -> Load:
+    return {"kind": "load", "lanes": {key: lane.now() for key, lane in lanes.items()}}

@@ -71,14 +71,14 @@ PARAMETERS: tuple[Parameter, ...] = (
     _supported("stream", "server-sent events: one for each pass that adds text"),
     _supported(
         "stream_options",
-        "`include_usage`, and vLLM's `continuous_usage_stats`, which adds the usage so far to each event",
+        "for streams: `include_usage`, and vLLM's `continuous_usage_stats`, which adds the usage so far to each event",
     ),
     _supported(
         "logprobs",
         "log-probabilities of the tokens, as the pass that accepted each gave them: with masks, given what they read",
         routes=CHAT,
     ),
-    _supported("top_logprobs", "0 to 20; needs `logprobs`", routes=CHAT),
+    _supported("top_logprobs", "0 to 20; without effect unless `logprobs` is true", routes=CHAT),
     _supported("logprobs", "0 to 5, in the form of that call", routes=COMPLETIONS),
     _supported("decoder", "ours: a decoder that can share passes; default: that of `--decoder`"),
     _supported("threshold", "ours: τ, for decoders that read it; null is one-token mode"),

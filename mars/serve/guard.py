@@ -213,10 +213,10 @@ async def _gone(receive: Receive) -> None:
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, closed if no request arrives in time, its client stops reading, or there are too many."""
+    """uvicorn's connection, closed if a request arrives too slowly, its client stops reading, or there are too many."""
 
     limits: ClassVar[Limits] = Limits()
-    _silent: asyncio.TimerHandle | None = None
+    _late: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -224,13 +224,37 @@ class Connection(H11Protocol):
         if len(self.connections) > 2 * self.limits.connections:
             transport.abort()
             return
-        self._silent = self.loop.call_later(self.limits.body_seconds, self._give_up)
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._silent, self._stuck):
+        for timer in (self._late, self._stuck):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Start the time within which the client must send the rest of a request, and end it once that is there.
+
+        That is a head that has begun, on a new connection any head, and a body that was answered before its end.
+        `Body` has the time of other bodies, and uvicorn's keep-alive that between two requests.
+        """
+        if self.conn.our_state is h11.IDLE:
+            awaited = self.cycle is None or bool(self.conn.trailing_data[0])
+        else:
+            awaited = self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+        if not awaited and self._late is not None:
+            self._late.cancel()
+            self._late = None
+        elif awaited and self._late is None and not self.transport.is_closing():
+            self._late = self.loop.call_later(self.limits.body_seconds, self._give_up)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -241,21 +265,24 @@ class Connection(H11Protocol):
             self._stuck.cancel()
         super().resume_writing()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is logged: a request that offers another protocol, as Java's clients do, is answered as it is."""
+
     def send_400_response(self, msg: str) -> None:
         """uvicorn's answer to what is no HTTP, in OpenAI's form."""
         self._refuse(ApiError(400, "what was sent is not HTTP/1.1: send a request", code="invalid_http"))
 
     def _give_up(self) -> None:
-        if getattr(self, "cycle", None) is not None:
-            return
-        sent, _ = self.conn.trailing_data  # of a head, as no request was ever read
-        if sent:
+        if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
             seconds = self.limits.body_seconds
             self._refuse(ApiError(408, f"the head did not arrive within {seconds:g} seconds", code="timeout"))
         self.transport.close()
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer without a request, and close."""
+        """Answer what is no whole request, unless an answer has begun, and close."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
         response = error.response
         headers = [*response.raw_headers, (b"connection", b"close")]
         head = h11.Response(status_code=error.status_code, headers=headers, reason=HTTPStatus(error.status_code).phrase)

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
@@ -28,6 +29,7 @@ from mars.serve.guard import ApiError, Guard, Keys, until_gone
 from mars.serve.limits import Limits
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import (
+    UNIONS,
     ChatRequest,
     CompletionRequest,
     ModelCard,
@@ -41,6 +43,10 @@ PATHS = (
     *("/v1/models", "/v1/models/{name:path}", remote.PATH, "/v1/chat/completions", "/v1/completions"),
     *("/health", "/metrics"),
 )
+LEFT = 499
+"""The status of a request whose client has left: nobody reads it, and the metrics count it."""
+_READ = ["GET", "HEAD"]
+_NAMED = ", ".join(path for path in PATHS if "{" not in path)
 _OWN = ("threshold", "block_size")
 _log = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=Request)
@@ -113,13 +119,13 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
     app.add_exception_handler(HTTPException, _refusal)
     app.add_exception_handler(Exception, _failure)
     endpoint = Endpoint(catalogue, limits, metrics)
-    app.add_api_route("/v1/models", endpoint.models, methods=["GET"])
-    app.add_api_route("/v1/models/{name:path}", endpoint.model, methods=["GET"])
-    app.add_api_route(remote.PATH, endpoint.description, methods=["GET"])
+    app.add_api_route("/v1/models", endpoint.models, methods=_READ)
+    app.add_api_route("/v1/models/{name:path}", endpoint.model, methods=_READ)
+    app.add_api_route(remote.PATH, endpoint.description, methods=_READ)
     app.add_api_route("/v1/chat/completions", endpoint.chat, methods=["POST"])
     app.add_api_route("/v1/completions", endpoint.completions, methods=["POST"])
-    app.add_api_route("/health", endpoint.health, methods=["GET"])
-    app.add_api_route("/metrics", endpoint.metrics, methods=["GET"])
+    app.add_api_route("/health", endpoint.health, methods=_READ)
+    app.add_api_route("/metrics", endpoint.metrics, methods=_READ)
     return app
 
 
@@ -166,7 +172,7 @@ class Endpoint:
         params, ignored = await _read(request, ChatRequest, "chat")
         served = await self._ready(params)
         turns = [message.turn() for message in params.messages]
-        prompt = await _encoded(lambda: served.checkpoint.encode_chat(turns))
+        prompt = await _encoded("messages", lambda: served.checkpoint.encode_chat(turns))
         return await self._answer(request, params, served, prompt, ignored)
 
     async def completions(self, request: HttpRequest) -> Response:
@@ -178,7 +184,7 @@ class Endpoint:
         except ValueError as error:
             raise ApiError(400, str(error), param="prompt") from None
         encode = served.checkpoint.encode_text
-        prompt = single if isinstance(single, list) else await _encoded(lambda: encode(single))
+        prompt = single if isinstance(single, list) else await _encoded("prompt", lambda: encode(single))
         return await self._answer(request, params, served, prompt, ignored)
 
     async def _answer(
@@ -196,7 +202,7 @@ class Endpoint:
 
         try:
             if not await until_gone(request.receive, write()):
-                return Response(status_code=499)  # the client has left
+                return Response(status_code=LEFT)
         except Exception as error:
             _log.exception("a request failed")
             raise ApiError(500, FAILED) from error
@@ -219,7 +225,7 @@ class Endpoint:
         except ValueError as error:
             raise ApiError(400, str(error)) from None
         unread = [name for name in _OWN if name in params.model_fields_set and name not in info.settings]
-        names = [*ignored, *unread]
+        names = [*ignored, *params.idle, *unread]
         chat = isinstance(params, ChatRequest)
         logprobs = params.alternatives is not None
         return RunningRequest(
@@ -288,13 +294,14 @@ class Endpoint:
         """The most tokens that the answer may have."""
         room, most = served.service.context - prompt_tokens, self._limits.new_tokens
         if params.length is not None and params.length > most:
-            raise ApiError(400, f"max_tokens must be at most {most}, got {params.length}", param="max_tokens")
+            name = params.length_name
+            raise ApiError(400, f"{name} must be at most {most}, got {params.length}", param=name)
         if room < (params.length or 1):
             raise ApiError(
                 400,
                 f"the prompt has {prompt_tokens} tokens and the answer up to {params.length or 1}, but the context has "
-                f"{served.service.context}: shorten the prompt or lower max_tokens",
-                param="max_tokens" if prompt_tokens < served.service.context else None,
+                f"{served.service.context}: shorten the prompt or lower {params.length_name}",
+                param=params.length_name if prompt_tokens < served.service.context else None,
                 code="context_length_exceeded",
             )
         return params.length or min(room, params.default_length or most, most)
@@ -327,6 +334,8 @@ async def _read(request: HttpRequest, kind: type[Body], route: Route) -> tuple[B
         data = await request.json()
     except (ValueError, RecursionError):
         raise ApiError(400, "the body is not JSON") from None
+    except ClientDisconnect:
+        raise ApiError(LEFT, "the client has left") from None
     if not isinstance(data, dict):
         raise ApiError(400, "the body must be a JSON object")
     try:
@@ -343,28 +352,35 @@ def _sentence(error: ValidationError) -> tuple[str | None, str]:
     """The parameter at fault and one sentence about it; of several errors, the most deeply nested one."""
     found = max(error.errors(include_url=False, include_context=False), key=lambda one: len(one["loc"]))
     name = str(found["loc"][0]) if found["loc"] else None
-    place = [str(part) for part in found["loc"] if isinstance(part, int) or part.isidentifier()]
+    kinds = ("str", "bool", "int", "float")  # pydantic names a member of a union by its type
+    place = [str(part) for part in found["loc"] if isinstance(part, int) or (part.isidentifier() and part not in kinds)]
     says = found["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
+    if name in UNIONS and found["type"] != "missing":
+        return name, f"{name}: {UNIONS[name]}"
     got = "" if found["type"] == "missing" else f", got {ascii(found['input'])[:80]}"
     return name, f"{'.'.join(place) or 'the body'}: {says[0].lower()}{says[1:]}{got}"
 
 
-async def _encoded(encode: Callable[[], list[int]]) -> list[int]:
-    """Token ids of a prompt, in a thread: long ones take a while."""
+async def _encoded(param: str, encode: Callable[[], list[int]]) -> list[int]:
+    """Token ids of a prompt that came as `param`, in a thread: long ones take a while."""
     try:
         prompt = await run_in_threadpool(encode)
     except ValueError as error:
-        raise ApiError(400, str(error), param="messages") from None
+        raise ApiError(400, str(error), param=param) from None
     if not prompt:
-        raise ApiError(400, "the prompt has no tokens", param="prompt")
+        raise ApiError(400, "the prompt has no tokens", param=param)
     return prompt
 
 
 async def _refusal(_: HttpRequest, error: Exception) -> Response:
     if not isinstance(error, ApiError):
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        says = {404: "there is nothing at this address", 405: "this address takes no such method"}
-        error = ApiError(status, says.get(status, "the request cannot be answered"))
+        status, headers = (error.status_code, error.headers) if isinstance(error, HTTPException) else (500, None)
+        allowed = (headers or {}).get("Allow", "")
+        says = {
+            404: f"there is nothing at this address: those of this server are {_NAMED}",
+            405: f"this address takes no such method, only {allowed}",
+        }
+        error = ApiError(status, says.get(status, "the request cannot be answered"), headers=headers)
     return error.response
 
 

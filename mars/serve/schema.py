@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_SEED
 from mars.serve.conformance import OBFUSCATION
@@ -18,6 +18,12 @@ MOST_STOPS = 4
 MOST_COMPLETION_ALTERNATIVES = 5
 COMPLETION_TOKENS = 16
 """OpenAI's default length of `/v1/completions`."""
+
+UNIONS = {
+    "prompt": "it should be a text or a list of token ids, or a list of one of them",
+    "stop": f"it should be a text or up to {MOST_STOPS} texts, none of them empty",
+}
+"""What is said of a wrong value that could be of several types."""
 
 Stop = Annotated[str, StringConstraints(min_length=1)]
 Whole = Annotated[int, Field(ge=1)]
@@ -38,11 +44,22 @@ class TextPart(Strict):
 
 
 class Message(Strict):
-    """One turn. `name` is not shown to the model."""
+    """One turn. `name` is not shown to the model.
+
+    Clients send an answer back as it came, with `refusal`, `tool_calls` and more of that kind: these may be there while
+    they are null or empty.
+    """
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
     name: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: found for name, found in value.items() if name in cls.model_fields or found not in (None, [])}
 
     def turn(self) -> dict[str, str]:
         """Role and content as chat templates know them."""
@@ -93,6 +110,11 @@ class Request(BaseModel, ABC):
         return {**(self.model_extra or {}), **({OBFUSCATION: True} if obfuscates else {})}
 
     @property
+    def idle(self) -> list[str]:
+        """The parameters that have no effect because another one is missing."""
+        return ["stream_options"] if self.stream_options is not None and not self.stream else []
+
+    @property
     def stops(self) -> tuple[str, ...]:
         """The strings at which the text ends."""
         if self.stop is None:
@@ -103,6 +125,11 @@ class Request(BaseModel, ABC):
     def length(self) -> int | None:
         """The most tokens to write, if the request says so."""
         return self.max_tokens
+
+    @property
+    def length_name(self) -> str:
+        """The parameter that `length` is taken from."""
+        return "max_tokens"
 
     @property
     @abstractmethod
@@ -121,6 +148,14 @@ class ChatRequest(Request):
     @property
     def length(self) -> int | None:
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def length_name(self) -> str:
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+
+    @property
+    def idle(self) -> list[str]:
+        return [*super().idle, *(["top_logprobs"] if self.top_logprobs and not self.logprobs else [])]
 
     @property
     def alternatives(self) -> int | None:

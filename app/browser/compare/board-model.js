@@ -2,8 +2,8 @@
 // `messages` is the shortest stream that draws it again: so the last board survives a reload of the page.
 
 import { keep } from "../shared/dom.js";
+import { OVER } from "../shared/feed.js";
 
-export const OVER = ["done", "stopped", "failed"];
 export const LAST_BOARD = "mars-lens:last-board";
 const MOST_OF_BOARD = 700_000; // characters; the last run has its own, larger share of what browsers keep
 

@@ -1,8 +1,8 @@
 // A score board as a table of lanes and a grid of problems.
 
 import { button, clear, make, put } from "../shared/dom.js";
+import { OVER } from "../shared/feed.js";
 import { decimals, thresholdName } from "../shared/tokens.js";
-import { OVER } from "./board-model.js";
 
 // One lane a row. On narrow screens a row becomes a card (board.css), so it is made of plain
 // elements, and roles say what they are.

@@ -1,11 +1,11 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
 import { announce, bringIntoView, button, clear, kept, make, offerFile, put, status } from "../shared/dom.js";
+import { OVER, RunFeed } from "../shared/feed.js";
 import { hearLines } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
-import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, OVER, problemCsv } from "./board-model.js";
+import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, problemCsv } from "./board-model.js";
 import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
-import { RunFeed } from "./feed.js";
 
 class Board {
   // `again` hears {count, task, first} of a board whose problems are wanted once more, `ended` that one is over.

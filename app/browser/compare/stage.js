@@ -5,11 +5,11 @@
 
 import { pageAddress } from "../shared/address.js";
 import { announce, checkbox, keep, kept, make, ours, put } from "../shared/dom.js";
+import { FrameTimer, OVER, RunFeed } from "../shared/feed.js";
 import { keeper } from "../shared/keeper.js";
 import { hearLines } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
-import { FrameTimer, RunFeed } from "./feed.js";
 import { StageFoot } from "./foot.js";
 import { LanePicks } from "./lane-picks.js";
 import { LaneView } from "./lane.js";
@@ -17,7 +17,6 @@ import { Pointer, Tip } from "./pointer.js";
 import { differ, LETTERS, Recorded } from "./recorded.js";
 import { Replay } from "./replay.js";
 
-const ENDED = new Set(["done", "stopped", "failed"]);
 const BEFORE = new Set(["idle", "loading"]);
 const OF_A_LANE = new Set(["pass", "counts", "inactive", "end", "verdict"]);
 const DETAILS_KEY = "mars-lens:details";
@@ -148,8 +147,8 @@ class Stage {
     if (!BEFORE.has(state)) this.leaveRecorded();
     this.sentence = sentence;
     this.say(sentence);
-    if (!this.show) this.replay.ended(ENDED.has(state));
-    if (ENDED.has(state)) this.close();
+    if (!this.show) this.replay.ended(OVER.includes(state));
+    if (OVER.includes(state)) this.close();
   }
 
   // The run that is followed is over.

@@ -1,7 +1,8 @@
 // Under load, live: a slider of visitors per second, and two lanes whose queue and speed are drawn as they change.
 
 import { button, clear, make, put, shape, status } from "../shared/dom.js";
-import { hearValue } from "../shared/messages.js";
+import { OVER, RunFeed } from "../shared/feed.js";
+import { hearLines } from "../shared/messages.js";
 
 const LANES = { ar: "AR", mars: "MARS, adapting" };
 const PANELS = { waiting: "Visitors waiting", speed: "Tokens per second, all together" };
@@ -38,18 +39,27 @@ export function wordsOf(lane, spends) {
 
 class VisitorsView {
   constructor(root, { rates, model }, send) {
-    Object.assign(this, { root, send, run: null, samples: { ar: [], mars: [] } });
+    Object.assign(this, { root, send, samples: { ar: [], mars: [] } });
     this.slider = make("input", "visitors-rate", "", { id: "visitors-rate" });
     Object.assign(this.slider, { type: "range", min: rates.least, max: rates.most, step: 0.1, value: rates.usual });
     this.reading = make("output", "visitors-reading");
-    this.slider.addEventListener("input", () => this.read());
+    this.slider.addEventListener("input", () => this.showRate());
     this.slider.addEventListener("change", () => this.running && this.send({ ask: "turn", rate: this.rate }));
     this.button = button("trade-button", "", () => this.press());
-    this.state = status("visitors-state");
+    this.status = status("visitors-state");
     this.panels = Object.keys(PANELS).map((name) => this.panel(name));
     this.rows = Object.fromEntries(Object.keys(LANES).map((key) => [key, make("span")]));
+    this.sentence = "";
+    this.feed = new RunFeed({
+      hear: (message) => this.hear(message),
+      drawn: () => this.draw(),
+      told: (sentence) => {
+        this.status.textContent = sentence ?? this.sentence;
+      },
+      lost: (sentence) => this.state({ state: "failed", sentence }),
+    });
     this.lay(model);
-    this.read();
+    this.showRate();
     this.show(false);
   }
 
@@ -66,7 +76,7 @@ class VisitorsView {
       put(make("li", `visitors-${key}`), make("b", "", `${name}: `), this.rows[key]),
     );
     put(this.root, make("h2", "", "Under load, live"), make("p", "visitors-about", about));
-    put(this.root, put(make("div", "visitors-bar"), label, this.slider, this.reading, this.button), this.state);
+    put(this.root, put(make("div", "visitors-bar"), label, this.slider, this.reading, this.button), this.status);
     const panels = put(make("div", "visitors-panels"), ...this.panels.map(({ root }) => root));
     this.drawn = put(make("div", "visitors-drawn"), panels, put(make("ul", "visitors-lanes"), ...legend));
     this.drawn.hidden = true;
@@ -78,15 +88,13 @@ class VisitorsView {
     return { name, drawing, root: put(make("figure", "visitors-panel"), make("figcaption", "", PANELS[name]), drawing) };
   }
 
-  read() {
+  showRate() {
     this.reading.textContent = this.rate.toFixed(1);
   }
 
   press() {
     if (this.running) return this.send({ ask: "stop", rate: this.rate });
-    this.samples = { ar: [], mars: [] };
-    this.show(true);
-    this.state.textContent = "Waiting for the device.";
+    this.state({ state: "queued", sentence: "Waiting for the device." });
     return this.send({ ask: "start", rate: this.rate });
   }
 
@@ -95,19 +103,45 @@ class VisitorsView {
     this.button.textContent = running ? "Stop" : "Start";
   }
 
-  hear({ run, state, sentence, lanes }) {
-    if (run !== this.run) Object.assign(this, { run, samples: { ar: [], mars: [] } });
-    this.state.textContent = sentence;
-    for (const [key, lane] of Object.entries(lanes)) {
-      this.samples[key].push(lane);
-      this.rows[key].textContent = wordsOf(lane, key === "mars");
-    }
-    this.drawn.hidden = !this.samples.ar.length;
-    this.show(state === "waiting" || state === "running");
-    for (const panel of this.panels) this.draw(panel);
+  // The value: which run to follow, or why none starts.
+  read(value) {
+    hearLines(value, (message) => this.hear(message));
   }
 
-  draw({ name, drawing }) {
+  hear(message) {
+    this[message.kind](message);
+  }
+
+  follow({ id }) {
+    if (this.followed === id) return;
+    this.followed = id;
+    this.samples = { ar: [], mars: [] };
+    this.feed.follow(id);
+  }
+
+  refusal({ sentence }) {
+    this.state({ state: "failed", sentence });
+  }
+
+  state({ state, sentence }) {
+    this.sentence = this.status.textContent = sentence;
+    this.show(!OVER.includes(state));
+    if (OVER.includes(state)) this.feed.follow(null);
+  }
+
+  load({ lanes }) {
+    for (const [key, lane] of Object.entries(lanes)) this.samples[key].push(lane);
+  }
+
+  draw() {
+    for (const [key, samples] of Object.entries(this.samples)) {
+      if (samples.length) this.rows[key].textContent = wordsOf(samples.at(-1), key === "mars");
+    }
+    this.drawn.hidden = !this.samples.ar.length;
+    for (const panel of this.panels) this.drawPanel(panel);
+  }
+
+  drawPanel({ name, drawing }) {
     clear(drawing);
     const top = topOf(Object.values(this.samples).flat(), name);
     const floor = HEIGHT - BOTTOM;
@@ -126,5 +160,5 @@ class VisitorsView {
 
 export function mountVisitors({ element, props, watch, submit }) {
   const view = new VisitorsView(element.querySelector(".visitors"), props, submit);
-  hearValue({ props, watch }, (state) => view.hear(state));
+  watch("value", () => view.read(props.value));
 }

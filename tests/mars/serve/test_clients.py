@@ -138,6 +138,15 @@ def test_turns_and_a_system_turn_are_read(client: Any, checkpoint: Checkpoint) -
     assert found.choices[0].message.content == own_text(checkpoint, "", ids, decoder="autoregressive")
 
 
+def test_an_answer_is_sent_back_as_it_came(client: Any, checkpoint: Checkpoint) -> None:
+    first = client.chat.completions.create(model="mars-b8", **CHAT, max_tokens=48).choices[0].message
+    asked = CHAT["messages"]
+    ids = checkpoint.encode_chat([*asked, {"role": "assistant", "content": first.content}, *asked])
+    for turn in (first, first.model_dump(), {**first.model_dump(), "annotations": []}):
+        found = client.chat.completions.create(model="mars-b8", messages=[*asked, turn, *asked], max_tokens=2)
+        assert found.usage.prompt_tokens == len(ids)
+
+
 def test_a_stream_has_one_event_a_pass_and_usage(either: Any, either_client: Any) -> None:
     # Not exact decoding, whose controller may propose nothing on a busy machine: each pass then adds one token.
     options = {"include_usage": True, "continuous_usage_stats": True}

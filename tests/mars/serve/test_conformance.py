@@ -141,7 +141,17 @@ def test_wrong_values_are_refused_with_a_sentence(served: Any, parameter: Parame
     assert error["type"] == ("not_found_error" if unknown_model else "invalid_request_error")
     assert error["message"]
     if value != [10**9]:  # what a model cannot read is found by the model
-        assert error["param"] in (parameter.name, parameter.name.replace("completion_", ""))
+        assert error["param"] == parameter.name
+
+
+@pytest.mark.parametrize("route", ["chat", "completions"])
+def test_a_parameter_that_needs_another_one_is_named_without_it(served: Any, route: Route) -> None:
+    path, body = BODIES[route]
+    given = {"stream_options": {"include_usage": True}, **({"top_logprobs": 2} if route == "chat" else {})}
+    found = served.post(path, json={**body, **given})
+    assert found.status_code == 200
+    assert found.headers[IGNORED_HEADER] == ", ".join(given)
+    assert found.json()["choices"][0]["logprobs"] is None
 
 
 @pytest.mark.parametrize("route", KINDS)

@@ -10,10 +10,12 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from mars.serve import guard
 from mars.serve.guard import Keys, read_keys
 from mars.serve.limits import Limits
 
@@ -69,7 +71,7 @@ BODIES = (
     b'{"messages": [{"role": "root", "content": "x"}]}',
     b'{"messages": [{"content": "x"}]}',
     b'{"messages": [[]]}',
-    b'{"messages": [{"role": "user", "content": "x", "tool_calls": []}]}',
+    b'{"messages": [{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}]}',
     b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 2}',
     b'{"messages": [{"role": "user", "content": "x"}], "decoder": "\\ud800"}',
     b'{"messages": [{"role": "\\ud800", "content": "x"}]}',
@@ -113,6 +115,24 @@ def test_wrong_values_are_refused_by_name(served: Any, name: str, value: Any) ->
     assert error["param"] == name
 
 
+@pytest.mark.parametrize("prompt", [[1, "a"], [True], [-1], [1.0], None, {"a": 1}, ["a", 1]])
+def test_a_wrong_prompt_is_told_what_a_prompt_may_be(served: Any, prompt: Any) -> None:
+    message = served.post("completions", json={"prompt": prompt}).json()["error"]["message"]
+    assert message == "prompt: it should be a text or a list of token ids, or a list of one of them"
+
+
+def test_too_many_stop_strings_are_told_how_many_there_may_be(served: Any) -> None:
+    message = served.post(json={**CHAT, "stop": list("abcde")}).json()["error"]["message"]
+    assert message == "stop: it should be a text or up to 4 texts, none of them empty"
+
+
+def test_the_place_of_a_wrong_value_is_that_of_the_request(served: Any) -> None:
+    """Not that of a type within a union."""
+    turns = [*CHAT["messages"], {"role": "assistant", "content": None}]
+    message = served.post(json={**CHAT, "messages": turns}).json()["error"]["message"]
+    assert message == "messages.1.content: it should be a valid string, got None"
+
+
 ABSENT = (
     ("GET", "/v1/chat/completions", 405),
     ("POST", "/v1/models", 405),
@@ -133,6 +153,30 @@ def test_what_is_not_there_says_so(served: Any, method: str, path: str, status: 
     found = served.client.request(method, path)
     assert found.status_code == status
     assert found.json()["error"]["message"]
+
+
+def test_a_refused_method_says_which_are_taken(served: Any) -> None:
+    for method, path, allowed in (
+        ("PUT", "/v1/chat/completions", {"POST"}),
+        ("OPTIONS", "/v1/completions", {"POST"}),
+        ("POST", "/v1/models/mars-b8", {"GET", "HEAD"}),
+    ):
+        found = served.client.request(method, path)
+        assert (found.status_code, set(found.headers["allow"].split(", "))) == (405, allowed)
+        assert found.json()["error"]["message"].endswith(f"takes no such method, only {found.headers['allow']}")
+
+
+def test_an_unknown_address_names_the_others(served: Any) -> None:
+    message = served.post("responses", json={}).json()["error"]["message"]
+    assert "/v1/chat/completions, /v1/completions, /health" in message
+    assert "{" not in message
+
+
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/v1/models", "/v1/models/mars-b8", "/v1/mars"])
+def test_what_can_be_read_has_a_head(served: Any, path: str) -> None:
+    found = served.client.head(path)
+    assert (found.status_code, found.content) == (200, b"")
+    assert found.headers["content-type"] == served.get(path).headers["content-type"]
 
 
 KEYS = (None, "", "Bearer", "Bearer wrong", f"Basic {KEY}", KEY, f"Bearer {KEY}x", "Bearer " + "x" * 9000)
@@ -188,6 +232,16 @@ def test_a_half_sent_body_is_given_up(strict: Any) -> None:
     assert json.loads(body)["error"]["message"] == "the body did not arrive within 0.5 seconds"
 
 
+def test_who_leaves_in_the_middle_of_a_body_leaves_no_error(serve: Callable[..., Any], caplog: Any) -> None:
+    server = serve()
+    with server.connect() as connection:
+        connection.sendall(post(100) + b"{")
+        server.until(lambda: len(server.server.server_state.tasks) == 1)
+    server.until(lambda: not server.server.server_state.tasks)
+    assert 'status="499"} 1.0' in server.get("/metrics").text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 HALF_HEADS = (b"P", b"POST /v1/chat/completions HTTP/1.1", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nA: b")
 
 
@@ -198,10 +252,86 @@ def test_a_half_sent_head_is_given_up(strict: Any, head: bytes) -> None:
     assert json.loads(body)["error"]["message"] == "the head did not arrive within 0.5 seconds"
 
 
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def healthy(connection: socket.socket) -> bytes:
+    """What comes after the answer to `HEALTH`, as far as it has come."""
+    received = b""
+    while b"}" not in received:
+        received += connection.recv(65536)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    return received.partition(b"}")[2]
+
+
+@pytest.mark.parametrize("head", HALF_HEADS)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_half_sent_second_head_is_given_up(strict: Any, head: bytes, together: bool) -> None:
+    with strict.connect() as connection:
+        connection.sendall(HEALTH + (head if together else b""))
+        second = healthy(connection)
+        if not together:
+            connection.sendall(head)
+        while more := connection.recv(65536):
+            second += more
+    assert second.startswith(b"HTTP/1.1 408 ")
+    assert b"the head did not arrive within 0.5 seconds" in second
+
+
+def test_a_second_head_that_trickles_is_given_up(strict: Any) -> None:
+    """The time is that of the whole head, however often a part of it comes."""
+    with strict.connect() as connection:
+        connection.sendall(HEALTH)
+        healthy(connection)
+        began = time.monotonic()
+        connection.setblocking(False)
+        answer = b""
+        while not answer and time.monotonic() < began + 10:
+            connection.sendall(b"G")
+            time.sleep(0.05)
+            with suppress(BlockingIOError):
+                answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert time.monotonic() - began < 3
+
+
+def test_a_connection_may_serve_many_requests_with_pauses(strict: Any) -> None:
+    with strict.connect() as connection:
+        for _ in range(4):
+            connection.sendall(HEALTH[:9])
+            time.sleep(0.2)
+            connection.sendall(HEALTH[9:])
+            healthy(connection)
+        time.sleep(0.7)  # longer than a head may take: no head has begun
+        connection.sendall(HEALTH)
+        healthy(connection)
+
+
+def test_a_body_that_trickles_after_the_answer_is_given_up(strict: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_DRAIN_SECONDS", 0.1)
+    with strict.connect() as connection:
+        connection.sendall(post(1000).replace(b"/v1/chat/completions", b"/none").replace(b"close", b"keep-alive"))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")
+        began = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() < began + 10:
+                connection.sendall(b"x")
+                time.sleep(0.05)
+    assert time.monotonic() - began < 3
+
+
 def test_a_silent_connection_is_closed(strict: Any) -> None:
     """Nothing was asked, so nothing can be answered: browsers open connections that they may never use."""
     with strict.connect() as connection:
         assert connection.recv(100) == b""
+
+
+@pytest.mark.parametrize("other", ["websocket", "h2c"])
+def test_an_offer_of_another_protocol_is_passed_over_in_silence(served: Any, caplog: Any, other: str) -> None:
+    with caplog.at_level("WARNING", "uvicorn.error"):
+        found = served.post(json=CHAT, headers={"connection": "Upgrade", "upgrade": other})
+    assert found.status_code == 200
+    assert caplog.messages == []
 
 
 NO_HTTP = (

@@ -1,15 +1,16 @@
 // The live run as it comes: what it has written, and when to draw it.
 
-import { ours } from "../shared/dom.js";
-import { hearLines } from "../shared/messages.js";
+import { ours } from "./dom.js";
+import { hearLines } from "./messages.js";
 
+export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
 const DRAWING_GAP = 250; // milliseconds
 
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 
 // Reads the lines of a live run, several at once, until somebody follows another one or none. The browser connects again
-// by itself and says how many lines it has. `told` hears a sentence while there is no connection, and null once there is;
+// by itself and says how many lines it has. `drawn` hears when several lines have been heard. `told` hears a sentence while there is no connection, and null once there is;
 // `lost` hears why no more will come, and is to follow none then.
 export class RunFeed {
   constructor({ hear, drawn = () => {}, told, lost }) {
