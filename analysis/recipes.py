@@ -47,7 +47,7 @@ _AGREE = (
 )
 _LLAMA_CPP = (
     f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions "
-    f"assets/benchmarks/spec_bench/question.jsonl --limit 1 --max-new-tokens 128 --llama-cpp {BASE}"
+    f"assets/benchmarks/spec_bench/question.jsonl --limit 1 --max-new-tokens 256 --llama-cpp {BASE}"
 )
 
 
@@ -270,7 +270,21 @@ _ALL = (
         name="real-llama-cpp",
         makes="the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/log.md)",
         command=f"python -m analysis bench {_LLAMA_CPP}",
-        hours=0.3,
+        hours=0.4,
+    ),
+    Recipe(
+        name="real-int8",
+        makes="the same with products in 8 bits, on a CPU with AVX512-VNNI or AMX; printed (docs/log.md)",
+        command=f"python -m analysis bench {_LLAMA_CPP} --dtype int8",
+        hours=0.4,
+    ),
+    Recipe(
+        name="real-int8-accuracy",
+        makes="IFEval with the base in 8 bits, all 541 prompts",
+        command=f"python -m analysis ifeval --checkpoint {BASE} --dtype int8 --max-new-tokens 256 --batch-size 32 "
+        "--decoders autoregressive --runs {runs}",
+        hours=0.1,
+        machine=_CORES,
     ),
     Recipe(
         name="real-agree",

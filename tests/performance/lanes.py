@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mars.decoding.layouts import Layout
-
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
 from mars.decoding.controller import NOTHING, Choice, Controller, Goodput
