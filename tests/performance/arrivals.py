@@ -237,7 +237,8 @@ async def measure(
         options.tpot = options.tpot or 2 * usual
         for lane in lanes:
             await load.warm(lane, options.places)
-        most = await load.saturation(options.places, min(10.0, options.seconds * 2))
+        longest = 6 * max(one.seconds for one in alone)  # else most of the time is the end, when few still write
+        most = await load.saturation(options.places, max(min(10.0, options.seconds * 2), longest))
         results: list[Outcome] = []
         loads: list[tuple[str, float, Callable[..., Trace]]] = [(f"{rate:g}", rate, poisson) for rate in options.rates]
         loads.append(("bursts", BURST_RATE, bursts))
