@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from tqdm import tqdm
 
 from analysis.benches.bandwidth import Traffic
@@ -25,6 +26,7 @@ from analysis.commands import print_json
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
+from mars.checkpoint.weights import held_as
 from mars.config import DEFAULT_BLOCK_SIZE
 from mars.engine import ModelEngine
 
@@ -52,9 +54,9 @@ def run(options: argparse.Namespace) -> None:
     config = read_shape(options.shape)
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device, config)
-    model = random_model(config, dtype, device)
-    traffic = Traffic.of(model)  # before the engine lays the weights out anew
-    engine = ModelEngine(model, stop_token_ids=frozenset())
+    model, quantised = random_model(config, held_as(dtype), device), dtype == torch.int8
+    traffic = Traffic.of(model, quantised=quantised)  # before the engine lays the weights out anew
+    engine = ModelEngine(model, stop_token_ids=frozenset(), quantised=quantised)
     with tqdm(
         total=len(plan.batch_sizes) * len(plan.queries) * (plan.repeats + 1), unit="round", file=sys.stderr
     ) as bar:

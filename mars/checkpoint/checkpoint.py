@@ -23,7 +23,7 @@ from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, enco
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
-from mars.checkpoint.weights import load_model, load_tokenizer, read_config, read_json, shared_model
+from mars.checkpoint.weights import held_as, load_model, load_tokenizer, read_config, read_json, shared_model
 from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
@@ -164,7 +164,7 @@ def _load_plain(
     tokenizer = _load_fitting_tokenizer(folder, config.vocab_size)
     mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
     engine = _engine(
-        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, _held(kind))),
+        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, kind)),
         **_token_ids(folder, tokenizer),
         mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
         diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
@@ -187,16 +187,11 @@ def _load_adapted(
         merge(model, tokenizer, adapter)
         mask_token_id = tokenizer.get_vocab()[MASK_TOKEN] if adapter.fills_masks else None
         known |= {"mask_token_id": mask_token_id}
-        model = model.to(place, _held(kind))
+        model = model.to(place, held_as(kind))
     else:
         known |= {"adapter": adapter}
-        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, _held(kind)))
+        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
     return _engine(model, **known, invariant=invariant, quantised=kind == torch.int8), tokenizer
-
-
-def _held(kind: torch.dtype) -> torch.dtype:
-    """The dtype in which the weights are loaded."""
-    return torch.bfloat16 if kind == torch.int8 else kind
 
 
 def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from analysis.__main__ import main
+from analysis.benches.bandwidth import Traffic
 from analysis.commands import bench as command
 from analysis.commands import bench_cases
 from analysis.commands.shared import DEFAULT_CHECKPOINT
@@ -15,6 +17,7 @@ from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.base import Prompts
 from mars.engine import Engine
+from mars.engine.quantised import missing
 from mars.records import ForwardPass
 
 SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype", "float32", "--batch-sizes", "6"]
@@ -102,6 +105,18 @@ def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixtur
     assert all(1 <= result["rows_per_pass"]["median"] <= 4 for result in results.values())
     assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
     assert f"A waiting problem takes the place of a row that has ended: {', '.join(continuous)}. " in "\n".join(table)
+
+
+@pytest.mark.skipif(missing(torch.device("cpu"), torch.bfloat16) is not None, reason="needs AVX512-VNNI or AMX")
+def test_eight_bits_are_measured_beside_generate_in_bfloat16(
+    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["--decoders", "self_speculative/linear", "--batch-sizes", "1", "--dtype", "int8", "--json"]
+    assert main(words(tiny_folder, *chosen)) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (found["dtype"], found["lossless_identical"]) == ("int8", True)
+    model = load_checkpoint(tiny_folder, dtype="float32").engine.model
+    assert found["traffic"]["weight_bytes"] * 4 == Traffic.of(model, measured=False).weight_bytes
 
 
 def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,7 +101,7 @@ def test_bad_input_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "more", [["--problems", "many"], ["--threshold", "high"], ["--problem", "3"], ["--dtype", "int8"]]
+    "more", [["--problems", "many"], ["--threshold", "high"], ["--problem", "3"], ["--dtype", "float16"]]
 )
 def test_bad_options_exit_with_2(tiny_folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -77,7 +77,7 @@ def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
     assert [scrolled, *known] == before  # the last picture may bring the last tokens
 
 
-@pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 520), (1440, 900, 3, 260)])
+@pytest.mark.parametrize(("width", "height", "lanes", "highest"), [(390, 844, 1, 530), (1440, 900, 3, 260)])
 def test_other_windows_show_the_text_on_the_first_screen_too(
     two_pairs: Any, visit: Visit, width: int, height: int, lanes: int, highest: float
 ) -> None:
