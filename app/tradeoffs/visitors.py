@@ -191,7 +191,7 @@ class Visitors:
         """
         live = LiveRun(self._runner.queue.join(), None)
         arrivals = self._arrivals[session] = Arrivals(rate, len(self._prompts))
-        return self._runner.begin(session, live, lambda _, live: self._steps(session, arrivals, live))
+        return self._runner.begin(session, live, lambda _: self._steps(session, arrivals, live))
 
     def _steps(self, session: str, arrivals: Arrivals, live: LiveRun) -> Iterator[Step]:
         lanes: dict[str, SimulatedLane] = {}

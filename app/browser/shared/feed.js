@@ -10,8 +10,8 @@ const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 
 // Reads the lines of a live run, several at once, until somebody follows another one or none. The browser connects again
-// by itself and says how many lines it has. `drawn` hears when several lines have been heard. `told` hears a sentence while there is no connection, and null once there is;
-// `lost` hears why no more will come, and is to follow none then.
+// by itself and says how many lines it has. `drawn` hears when several lines have been heard. `told` hears a sentence
+// while there is no connection, and null once there is; `lost` hears why no more will come, and is to follow none then.
 export class RunFeed {
   constructor({ hear, drawn = () => {}, told, lost }) {
     Object.assign(this, { hear, drawn, told, lost });
