@@ -17,6 +17,7 @@ from analysis.commands import add_json_option, print_json, step_times
 from analysis.commands.bench_cases import Models, cases_of, llama_cpp_case
 from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
 from analysis.decoding.decoder_specs import (
+    GENERATE,
     DecoderSpec,
     check_runnable,
     default_decoder_specs,
@@ -45,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="decoders beside generate and autoregressive, such as sliding_window@0.9/b4, block_cached/c16, "
         "self_speculative/linear or jacobi/k4; may be given again (default: all that the checkpoint can run)",
     )
+    add("--no-generate", dest="generate", action="store_false", help="leave out generate, which takes most of the time")
     add("--llama-cpp", metavar="SOURCE", help="also llama.cpp on this GGUF file or base by name, at batch size 1")
     add("--batch-sizes", default="1,4,8,16", metavar="N,N", help="rows that decode at once (default: 1,4,8,16)")
     add("--problems", type=int, default=8, metavar="N", help="held-out problems of each family (default: 8)")
@@ -81,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     models = Models.load(options, source)
     checkpoint, device = models.checkpoint, models.checkpoint.engine.device
     settings = _settings(options, checkpoint.usual_block_size)
-    specs = _specs(decoders, settings, models)
+    specs = [spec for spec in _specs(decoders, settings, models) if options.generate or spec.decoder != GENERATE]
     cases = cases_of(specs, models, settings, plan.prompts())
     if options.llama_cpp:
         cases.append(llama_cpp_case(options.llama_cpp, cases[0].prompts, settings))

@@ -119,6 +119,14 @@ def test_eight_bits_are_measured_beside_generate_in_bfloat16(
     assert found["traffic"]["weight_bytes"] * 4 == Traffic.of(model, measured=False).weight_bytes
 
 
+def test_generate_can_be_left_out(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(tiny_folder, "--decoders", "sliding_window", "--no-generate", "--json")) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    found = json.loads(last)["results"]
+    assert [one["contestant"] for one in found] == ["autoregressive", "sliding_window@0.95"]
+    assert {one["speedup_over_generate"] for one in found} == {None}
+
+
 def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(tiny_folder, "--decoders", "generate", "--markdown")) == 0
     lines = capsys.readouterr().out.splitlines()
