@@ -7,64 +7,42 @@ its pass. Wide passes are shared among torch's own threads.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import ir
 from numba import carray, cfunc, types
-from numba.extending import intrinsic
 from numba.np.unsafe.ndarray import to_fixed_tuple
 from torch.nn import functional
 
 from mars.engine import kernels
 from mars.engine.adapter import LowRank
+from mars.engine.heads import attend_of, place_of
 from mars.engine.memory import Access
 from mars.engine.quantised import Rounded, Steps
 from mars.engine.window import Window
-from mars.engine.workers import libgomp
+from mars.engine.workers import openmp
 
 _WORTH_SHARING = 200_000  # multiplications
-_PARTS = 4  # of the columns, for each thread
-
-
-@intrinsic
-def _call(context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = ir.FunctionType(ir.IntType(32), []).as_pointer()
-        return builder.call(builder.inttoptr(arguments[0], function), [])
-
-    return types.int32(types.int64), generate
-
-
-@cache
-def _openmp() -> tuple[Any, int] | None:
-    """What has torch's own threads run a function (GOMP_parallel), and the address of what names a thread there.
-
-    Threads of our own would wait for torch's, which spin between two products. None where torch has another library.
-    """
-    library = libgomp()
-    if library is None:
-        return None
-    library.GOMP_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-    return library.GOMP_parallel, int(ctypes.cast(library.omp_get_thread_num, ctypes.c_void_p).value or 0)
+_PARTS = 4  # of the columns, for each thread, unless they are few
+_FEW = 8
 
 
 @lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
-def _task(kernel: Callable[..., None], kind: Any, length: int) -> int:
+def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
     """The address of a function that computes one thread's share of the columns."""
 
     @cfunc(types.void(types.voidptr))
     def task(data):  # type: ignore[no-untyped-def]
         given = carray(data, (3 + length,), np.int64)
-        thread, threads, count = _call(given[0]), given[1], given[2]
+        thread, threads, count = kernels.call(given[0]), given[1], given[2]
         arguments = to_fixed_tuple(given[3:], length)
-        for part in range(thread, _PARTS * threads, threads):  # later columns see more keys: some of all for each
-            begin, end = count * part // (_PARTS * threads), count * (part + 1) // (_PARTS * threads)
+        parts = threads * max(1, min(_PARTS, count // (_FEW * threads)))
+        for part in range(thread, parts, threads):  # later columns see more keys: some of all for each
+            begin, end = count * part // parts, count * (part + 1) // parts
             kernel(begin, end, kind, *arguments)
 
     return int(task.address)
@@ -73,13 +51,11 @@ def _task(kernel: Callable[..., None], kind: Any, length: int) -> int:
 def _run(kernel: Callable[..., None], kind: Any, count: int, work: int, *arguments: int) -> None:
     """Have the columns 0 to `count` computed, by all of torch's threads if it is much work."""
     threads = min(torch.get_num_threads(), count)
-    openmp = _openmp() if threads > 1 and work >= _WORTH_SHARING else None
-    if openmp is None:
+    shared = openmp() if threads > 1 and work >= _WORTH_SHARING else None
+    if shared is None:
         kernel(0, count, kind, *arguments)
-        return
-    parallel, number = openmp
-    data = np.array((number, threads, count, *arguments), np.int64)
-    parallel(_task(kernel, kind, len(arguments)), data.ctypes.data, threads, 0)
+    else:
+        shared.run(task_of(kernel, kind, len(arguments)), threads, count, *arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +84,7 @@ class Compiled:
     def __init__(self, heads: int, shared: int, size: int, dtype: torch.dtype, epsilon: float):
         self._heads, self._shared, self._size = heads, shared, size
         self._dtype, self._kind, self._epsilon = dtype, kernels.KINDS[dtype], np.float32(epsilon)
-        self._place, self._attend = kernels.place_of(size), kernels.attend_of(size)
+        self._place, self._attend = place_of(size), attend_of(size)
 
     @property
     def steps(self) -> Steps:
@@ -156,7 +132,7 @@ class Compiled:
         """silu(gate) · up [N, F] of gates and ups [N, 2F]."""
         count, size = len(both_NF), both_NF.shape[1] // 2
         inner_NF = torch.empty(count, size, dtype=self._dtype)
-        _run(kernels.silu, self._kind, count, 4 * count * size, both_NF.data_ptr(), inner_NF.data_ptr(), size)
+        _run(kernels.silu, self._kind, count, 4 * count * size, both_NF.data_ptr(), inner_NF.data_ptr(), size, 0, size)
         return inner_NF
 
     def place(self, found_NO: torch.Tensor, seen: Seen, layer: int) -> torch.Tensor:
@@ -184,14 +160,14 @@ class Compiled:
         _run(
             self._attend,
             self._kind,
-            count,
+            count * self._heads,
             count * queries_NO.shape[1] * extent,
             queries_NO.data_ptr(),
             *self._addresses(seen, layer),
             seen.mask_NK.data_ptr(),
             seen.starts_N.data_ptr(),
             found_NO.data_ptr(),
-            *(self._heads, self._shared, seen.slots, extent),
+            *(self._heads, self._shared, seen.slots, extent, count),
         )
         return found_NO
 

@@ -56,7 +56,7 @@ class Gated:
     """An adapter in the layout of a `Network` of so many layers.
 
     `outputs` are those of the linear layers of each product of `PRODUCTS`, `dtype` is the type of the hidden states. A
-    `compiled` network adds to the products in the type of the weights instead.
+    `compiled` network adds to the products in the type of the weights instead; a `fused` one does so by itself.
     """
 
     def __init__(
@@ -68,11 +68,15 @@ class Gated:
         vocab_size: int,
         *,
         compiled: bool = False,
+        fused: bool = False,
     ):
         self._embeddings = adapter.mask_embeddings
         self._vocab_size = vocab_size
         empty: list[dict[str, LowRank]] = [{}] * (layers - len(adapter.layers))
         self._compiled = compiled
+        self._added: list[list[_Pair | CompiledPair | None]] = []
+        if fused:
+            return
         self._added = [
             [
                 _stacked([pairs.get(name) for name in names], sizes, dtype, compiled=compiled)

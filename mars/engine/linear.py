@@ -142,6 +142,16 @@ class Linear:
         return product
 
 
+def projection(weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, *, pack: bool, steady: bool) -> Projection:
+    """The fastest product of these kinds: a steady one of bfloat16 by tiles, where the CPU has them, else `Linear`."""
+    if steady and weight_OI.dtype == torch.bfloat16 and weight_OI.device.type == "cpu":
+        from mars.engine.tiles import Tiled, available, fits  # numba takes half a second to import
+
+        if fits(weight_OI) and available():
+            return Tiled(weight_OI, bias_O)
+    return Linear(weight_OI, bias_O, pack=pack, steady=steady)
+
+
 def steady_rows(
     product_of: Callable[[torch.Tensor], Product], shape: Sequence[int], dtype: torch.dtype
 ) -> tuple[int, int]:
@@ -222,7 +232,7 @@ class Head:
         if self._refines and steps is not None:
             self._product = Quantised(weight_OI, steps=steps)
         elif self._refines:
-            self._product = Linear(weight_OI, pack=True, steady=steady)
+            self._product = projection(weight_OI, None, pack=True, steady=steady)
         elif not coarse or on_cpu:
             self._plain_OI = weight_OI.float() if coarse else weight_OI
             self._product = Linear(self._plain_OI, self._bias, pack=pack, steady=steady)

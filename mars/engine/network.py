@@ -23,13 +23,14 @@ from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 from mars.engine.adapter import LINEARS, Adapter, linear_of
 from mars.engine.attention import attend, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
-from mars.engine.linear import Head, Linear, Projection
+from mars.engine.linear import Head, Projection, projection
 from mars.engine.memory import Access
 from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
-    from mars.engine.compiled import Compiled
+    from mars.engine.compiled import Compiled, Seen
+    from mars.engine.fused import Fused
 
 # A model of up to so many weights is worth a second copy of them that is laid out for oneDNN, and a float32 copy of its
 # vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
@@ -167,11 +168,14 @@ class Network:
         self._pack = copied or self.steady or self._compact or (on_cpu and model.dtype == torch.bfloat16)
         self._owner = weakref.ref(model)
         self._held: list[tuple[Sequence[nn.Linear], Projection]] = []
+        self._fused: Fused | None = None
         with torch.no_grad():
             if self._compact:
                 _close_file(model)
             self._embedding = backbone.embed_tokens.weight.detach()
             self._layers = [self._layer(layer) for layer in backbone.layers]
+            if self._compiled is not None:
+                self._fused = self._fuse()
             self._outputs = {name: linear_of(backbone.layers[0], name).out_features for name in LINEARS}
             self._norm = self._normed_by(backbone.norm)
             head = model.get_output_embeddings()
@@ -190,7 +194,12 @@ class Network:
         other._mask_token_id = None
         outputs = [[self._outputs[name] for name in names] for names in PRODUCTS]
         moved = adapter.to(self.device, self._embedding.dtype)
-        other._gated = Gated(moved, self.layers, outputs, self.dtype, self._vocabulary, compiled=self.steady)
+        fused = self._fused is not None
+        other._gated = Gated(
+            moved, self.layers, outputs, self.dtype, self._vocabulary, compiled=self.steady, fused=fused
+        )
+        if self._fused is not None:
+            other._fused = self._fused.adapted(moved, outputs)
         other._keeps_states = adapter.head is not None
         return other
 
@@ -245,6 +254,8 @@ class Network:
         """The same by compiled steps; what ends a residual branch is added before the next norm."""
         columns, keep = access.columns, window.keep
         seen, added_NE = compiled.seen(window, access), None
+        if self._fused is not None:
+            return self._read_fused(self._fused, compiled, hidden_NE, gate, seen, window, access)
         for number, layer in enumerate(self._layers):
             normed_NE = compiled.norm(hidden_NE, added_NE, layer.attention_norm.wide_E)
             heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE)
@@ -262,6 +273,29 @@ class Network:
             normed_NE = compiled.norm(hidden_NE, added_NE, layer.feed_forward_norm.wide_E)
             inner_NF = compiled.silu(_product(gate, number, 2, layer.gate_up, normed_NE))
             added_NE = _product(gate, number, 3, layer.down, inner_NF)
+        return self._logits(compiled.norm(hidden_NE, added_NE, self._norm.wide_E), columns, keep, access, gate)
+
+    def _read_fused(
+        self,
+        fused: Fused,
+        compiled: Compiled,
+        hidden_NE: torch.Tensor,
+        gate: Gate | None,
+        seen: Seen,
+        window: Window,
+        access: Access,
+    ) -> torch.Tensor:
+        """The same, all layers in one call."""
+        columns, keep = access.columns, window.keep
+        queries_NO = fused.first(hidden_NE, None if gate is None else gate.masks_N, seen)
+        if keep < window.columns:
+            if keep == 0:
+                return self._logits(hidden_NE, columns, keep, access, gate)
+            gate = gate and gate.last(columns, keep)
+            columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
+            hidden_NE, queries_NO = hidden_NE[chosen_M1[:, 0]], queries_NO[chosen_M1[:, 0]]
+            seen = seen.at(chosen_M1[:, 0])
+        added_NE = fused.rest(hidden_NE, queries_NO, None if gate is None else gate.masks_N, seen)
         return self._logits(compiled.norm(hidden_NE, added_NE, self._norm.wide_E), columns, keep, access, gate)
 
     def _embed(self, window: Window, access: Access) -> tuple[torch.Tensor, Gate | None]:
@@ -297,6 +331,20 @@ class Network:
             down=self._linear(feed_forward.down_proj),
         )
 
+    def _fuse(self) -> Fused | None:
+        """All layers in one call, where all products are tiles."""
+        from mars.engine.fused import Fused
+        from mars.engine.tiles import Tiled
+
+        found = []
+        for layer in self._layers:
+            all_four = layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down
+            products = [linear for linear in all_four if isinstance(linear, Tiled)]
+            if len(products) < len(all_four):
+                return None
+            found.append(((layer.attention_norm.wide_E, layer.feed_forward_norm.wide_E), products))
+        return Fused(found, self.heads, self.key_value_heads, self.head_size, self._epsilon)
+
     def _linear(self, *modules: nn.Linear) -> Projection:
         """One product for modules that read the same; their parameters become views of what it holds."""
         weight, bias = fuse(modules, "weight"), fuse(modules, "bias")
@@ -304,7 +352,7 @@ class Network:
             raise ValueError("a linear layer must have weights")
         linear: Projection
         if self._steps is None:
-            linear = Linear(weight, bias, pack=self._pack, steady=self.steady)
+            linear = projection(weight, bias, pack=self._pack, steady=self.steady)
         else:
             linear = Quantised(weight, bias, self._steps)
         self._held.append((modules, linear))

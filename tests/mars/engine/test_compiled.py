@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from mars.engine import compiled
 from mars.engine.adapter import LowRank
 from mars.engine.attention import HIDDEN
 from mars.engine.compiled import Compiled, CompiledPair, Seen
+from mars.engine.workers import openmp
 
 ROWS, HEADS, SHARED, SIZE, SLOTS = 2, 6, 3, 16, 129
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -148,12 +148,13 @@ def test_low_rank(dtype: torch.dtype, threads: int) -> None:
 def test_torch_of_another_build_has_one_thread_do_it(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     both = torch.randn(7, 96)
     expected = steps(torch.float32).silu(both)
-    monkeypatch.setattr(compiled, "_openmp", lambda: None)
+    monkeypatch.setattr(compiled, "openmp", lambda: None)
     assert torch.equal(steps(torch.float32).silu(both), expected)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch brings another library, and one thread does it")
 def test_torch_has_threads_to_share() -> None:
-    found: Any = compiled._openmp()
+    found = openmp()
     assert found is not None
-    assert found[1]
+    assert found.number
+    assert found.barrier

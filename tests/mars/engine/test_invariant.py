@@ -26,12 +26,15 @@ AT = 70  # the position of the token that is looked at
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def small_llama() -> PreTrainedModel:
-    """Nine heads on three key-value heads, a vocabulary in which many tokens are nearly as probable as the best."""
+def small_llama(vocab_size: int = 300, hidden_size: int = 144) -> PreTrainedModel:
+    """Nine heads on three key-value heads, a vocabulary in which many tokens are nearly as probable as the best.
+
+    With 304 tokens and a hidden size of 288 the weights fill whole tiles (mars/engine/tiles.py).
+    """
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=300,
-        hidden_size=144,
+        vocab_size=vocab_size,
+        hidden_size=hidden_size,
         intermediate_size=1536,
         num_hidden_layers=2,
         num_attention_heads=9,
@@ -43,12 +46,13 @@ def small_llama() -> PreTrainedModel:
     return LlamaForCausalLM(config).eval()
 
 
-@pytest.fixture(params=["float32", "bfloat16", "bfloat16 with a large vocabulary"])
+@pytest.fixture(params=["float32", "bfloat16", "bfloat16 with a large vocabulary", "bfloat16 in whole tiles"])
 def model(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> PreTrainedModel:
     """With a large vocabulary bfloat16 has no float32 copy of it."""
     if "large" in request.param:
         monkeypatch.setattr(network, "_COPIED_WEIGHTS", 0)
-    return small_llama().to(getattr(torch, request.param.split()[0]))
+    sizes = (304, 288) if "tiles" in request.param else ()
+    return small_llama(*sizes).to(getattr(torch, request.param.split()[0]))
 
 
 def chain(start: int, end: int, keep: int = 0) -> Window:

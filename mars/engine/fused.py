@@ -1,0 +1,271 @@
+"""All layers of a pass in one call, on CPUs with tiles for bfloat16 (mars/engine/tiles.py).
+
+Torch's own threads go through the layers together, each with its share of every step, and wait for each other between
+two steps. Its slow twin, mars/engine/compiled.py, makes thirteen calls a layer, which took a third of the time of a
+pass. Weights are asked for ahead of their product, those of the next one while the last is finished.
+
+Half a layer ends with keys and values in the cache; the other one goes on from the queries, which may be fewer then.
+Shapes: N columns, E hidden size, F inner size, I and O input and output features, L layers, H heads of D numbers, S
+rank.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import carray, cfunc, njit, types
+from numba.extending import intrinsic
+
+from mars.engine import kernels
+from mars.engine.adapter import Adapter, LowRank
+from mars.engine.compiled import Seen, task_of
+from mars.engine.gated import PRODUCTS
+from mars.engine.heads import attend_of, place_of
+from mars.engine.tiles import BYTES, DEPTH, NO_LOW_RANK, TILE, Tiled, begin_tiles, end_tiles, pack, product
+from mars.engine.workers import Openmp, openmp
+
+_PRODUCT = 7  # numbers of a product in the table: weights, bias, A, B, tiles of a rank, where the next parts begin
+_LAYER = 2 + 4 * _PRODUCT  # the two norms come first
+_NOWHERE = 2**40
+_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
+
+
+@intrinsic
+def _call(context: Any, address: Any, data: Any) -> Any:
+    """Call a task of `compiled.task_of`, or a barrier, which reads nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
+        builder.call(builder.inttoptr(arguments[0], function), [builder.inttoptr(arguments[1], pointer)])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
+
+
+@njit(**_OPTIONS)
+def _multiply(begin, end, rows, depth, outputs, x, parameters, masks, inner, found, totals, following, size):  # type: ignore[no-untyped-def]
+    """Blocks `begin` to `end` of a product, with what the adapter adds at masks."""
+    weight, bias, a, b, ranks = parameters[0], parameters[1], parameters[2], parameters[3], parameters[4]
+    second, third = parameters[5], parameters[6]
+    low_rank = NO_LOW_RANK
+    if masks and b:
+        # Each thread computes all of A x: that takes less time than to wait for the others.
+        parts = 1 + (1 if second < _NOWHERE else 0) + (1 if third < _NOWHERE else 0)
+        blocks, span = parts * ranks, depth * BYTES
+        ahead = (weight + begin * span, span)
+        product(0, blocks, rows, depth, TILE * blocks, x, a, 0, masks, inner, low_rank, totals, ahead)
+        low_rank = b, inner, ranks, second, third, parts
+    product(begin, end, rows, depth, outputs, x, weight, bias, 0, found, low_rank, totals, (following, size))
+
+
+@njit(**_OPTIONS)
+def _blocks(outputs, thread, threads):  # type: ignore[no-untyped-def]
+    """One thread's share of the blocks of outputs."""
+    blocks = outputs // TILE
+    return blocks * thread // threads, blocks * (thread + 1) // threads
+
+
+@njit(**_OPTIONS)
+def _share(given):  # type: ignore[no-untyped-def]
+    """One thread's share of some steps; the numbers are those that `Fused._run` gives."""
+    thread, threads, barrier = kernels.call(given[0]), given[1], given[2]
+    step, end, rows = given[3], given[4], given[5]
+    hidden_size, inner_size, width, attended_size = given[6], given[7], given[8], given[9]
+    epsilon = kernels.at(given[10], (1,), kernels.WIDE)[0]
+    hidden, normed, found, attended, added, both, inner = given[11:18]
+    masks, low = given[18], given[19] + given[20] * thread
+    table = kernels.at(given[21], (given[22], _LAYER), kernels.PLACE)
+    place, place_data, attend, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
+    notes, room = np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
+    totals = room.ctypes.data
+    first, last = rows * thread // threads, rows * (thread + 1) // threads
+    hidden_depth, inner_depth, attended_depth = hidden_size // DEPTH, inner_size // DEPTH, attended_size // DEPTH
+    hidden_span, inner_span, attended_span = hidden_depth * BYTES, inner_depth * BYTES, attended_depth * BYTES
+    q0, q1 = _blocks(width, thread, threads)
+    o0, o1 = _blocks(hidden_size, thread, threads)
+    f0, f1 = _blocks(inner_size, thread, threads)
+    ups = inner_size // TILE
+    begin_tiles(rows, notes)
+    while step < end:
+        layer = step // 2
+        weights = table[layer]
+        into, out = weights[2 : 2 + _PRODUCT], weights[2 + _PRODUCT : 2 + 2 * _PRODUCT]
+        gate_up, down = weights[2 + 2 * _PRODUCT : 2 + 3 * _PRODUCT], weights[2 + 3 * _PRODUCT :]
+        if step % 2 == 0:
+            kernels.norm(
+                first, last, kernels.COARSE, hidden, added if layer else 0, weights[0], normed, hidden_size, epsilon
+            )
+            _call(barrier, 0)
+            following = out[0] + o0 * attended_span
+            _multiply(
+                *(q0, q1, rows, hidden_depth, width, normed, into, masks, low, found, totals),
+                *(following, attended_span),
+            )
+            _call(barrier, 0)
+            _call(place, place_data + stride * layer)
+        else:
+            _call(attend, attend_data + stride * layer)
+            _call(barrier, 0)
+            following = gate_up[0] + f0 * hidden_span
+            _multiply(
+                *(o0, o1, rows, attended_depth, hidden_size, attended, out, masks, low, added, totals),
+                *(following, hidden_span),
+            )
+            _call(barrier, 0)
+            kernels.norm(first, last, kernels.COARSE, hidden, added, weights[1], normed, hidden_size, epsilon)
+            _call(barrier, 0)
+            following = gate_up[0] + (ups + f0) * hidden_span
+            _multiply(
+                *(f0, f1, rows, hidden_depth, 2 * inner_size, normed, gate_up, masks, low, both, totals),
+                *(following, hidden_span),
+            )
+            following = down[0] + o0 * inner_span
+            _multiply(
+                *(ups + f0, ups + f1, rows, hidden_depth, 2 * inner_size, normed, gate_up, masks, low, both, totals),
+                *(following, inner_span),
+            )
+            kernels.silu(0, rows, kernels.COARSE, both, inner, inner_size, TILE * f0, TILE * f1)
+            _call(barrier, 0)
+            following = table[layer + 1][2] + q0 * hidden_span if step + 1 < end else 0
+            _multiply(
+                *(o0, o1, rows, inner_depth, hidden_size, inner, down, masks, low, added, totals),
+                *(following, hidden_span),
+            )
+        step += 1
+        _call(barrier, 0)
+    end_tiles(notes)
+    room[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
+
+
+@cache
+def _task() -> int:
+    """The address of a function that computes one thread's share."""
+
+    @cfunc(types.void(types.voidptr), cache=True)
+    def task(data):  # type: ignore[no-untyped-def]
+        _share(carray(data, (28,), np.int64))
+
+    return int(task.address)
+
+
+class Fused:
+    """The layers of a model whose weights are tiles; `layers` are the norms' weights and products of each in order.
+
+    Those of a product are those of `gated.PRODUCTS`.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[Sequence[torch.Tensor], Sequence[Tiled]]],
+        heads: int,
+        shared: int,
+        size: int,
+        epsilon: float,
+    ):
+        self._layers = layers
+        self._heads, self._shared, self._size = heads, shared, size
+        self._place = task_of(place_of(size), kernels.COARSE, 9)
+        self._attend = task_of(attend_of(size), kernels.COARSE, 11)
+        self._epsilon = np.array([epsilon], np.float32)
+        self._table = np.full((len(layers), _LAYER), 0, np.int64)
+        self._added: list[torch.Tensor] = []
+        self._widest = 0
+        for numbers, (norms, products) in zip(self._table, layers, strict=True):
+            numbers[:2] = [norm.data_ptr() for norm in norms]
+            for place, tiled in enumerate(products):
+                bias = 0 if tiled.wide_bias_O is None else tiled.wide_bias_O.data_ptr()
+                numbers[2 + place * _PRODUCT : 4 + place * _PRODUCT] = tiled.tiles.data_ptr(), bias
+
+    def adapted(self, adapter: Adapter, outputs: Sequence[Sequence[int]]) -> Self:
+        """The same layers with an adapter; `outputs` are those of the linear layers of each product."""
+        other = copy.copy(self)
+        other._table, other._added, other._widest = self._table.copy(), [], 0
+        for numbers, pairs in zip(other._table, adapter.layers, strict=False):
+            for place, (names, sizes) in enumerate(zip(PRODUCTS, outputs, strict=True)):
+                start = 2 + place * _PRODUCT
+                numbers[start + 2 : start + _PRODUCT] = other._add([pairs.get(name) for name in names], sizes)
+        return other
+
+    def _add(self, pairs: Sequence[LowRank | None], outputs: Sequence[int]) -> tuple[int, int, int, int, int]:
+        """Keep A and B of linear layers that are one product; what stands in the table."""
+        there = [pair for pair in pairs if pair is not None]
+        if not there:
+            return 0, 0, 0, _NOWHERE, _NOWHERE
+        rank = -(-max(len(pair.a_SI) for pair in there) // TILE) * TILE
+        features = there[0].a_SI.shape[1]
+        a_parts, b_parts = [], []
+        for pair, size in zip(pairs, outputs, strict=True):
+            a_SI = there[0].a_SI.new_zeros(rank, features)
+            b_OS = a_SI.new_zeros(size, rank)
+            if pair is not None:
+                a_SI[: len(pair.a_SI)] = pair.a_SI
+                b_OS[:, : len(pair.a_SI)] = pair.b_OS * pair.scale
+            a_parts.append(a_SI)
+            # Behind the numbers of a tile stands what their rounding lost: both are multiplied with the same weights.
+            b_parts.append(torch.cat([part_OS for one_OS in b_OS.split(TILE, 1) for part_OS in (one_OS, one_OS)], 1))
+        a, b = pack(torch.cat(a_parts)), pack(torch.cat(b_parts))
+        self._added += [a, b]
+        self._widest = max(self._widest, len(a))
+        borders = np.cumsum(outputs)[:-1] // TILE
+        second, third = (int(borders[n]) if n < len(borders) else _NOWHERE for n in range(2))
+        return a.data_ptr(), b.data_ptr(), rank // TILE, second, third
+
+    def first(self, hidden_NE: torch.Tensor, masks_N: torch.Tensor | None, seen: Seen) -> torch.Tensor:
+        """All up to the last keys and values; the last queries [N, H * D], while the hidden states change in place."""
+        queries_NO = torch.empty(len(hidden_NE), self._heads * self._size)
+        self._run(range(2 * len(self._layers) - 1), hidden_NE, queries_NO, masks_N, seen)
+        return queries_NO
+
+    def rest(
+        self, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, masks_N: torch.Tensor | None, seen: Seen
+    ) -> torch.Tensor:
+        """What the last layer then adds to the hidden states [N, E], which change in place."""
+        last = 2 * len(self._layers) - 1
+        return self._run(range(last, last + 1), hidden_NE, queries_NO, masks_N, seen)
+
+    def _run(
+        self, steps: range, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, masks_N: torch.Tensor | None, seen: Seen
+    ) -> torch.Tensor:
+        count, hidden_size = hidden_NE.shape
+        width, attended_size = (self._heads + 2 * self._shared) * self._size, self._heads * self._size
+        inner_size = self._layers[0][1][3].tiles.shape[1] * DEPTH
+        threads, extent = torch.get_num_threads(), seen.mask_NK.shape[1]
+        shared: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
+        sizes = hidden_size, width, attended_size, hidden_size, 2 * inner_size, inner_size
+        room = torch.empty(count * sum(sizes), dtype=torch.bfloat16).split([count * size for size in sizes])
+        normed, found, attended, added, both, inner = (part.data_ptr() for part in room)
+        low = torch.empty(threads, count * self._widest * 2 * TILE, dtype=torch.bfloat16)
+        stores = [store.data_ptr() for store in seen.stores]
+        half = seen.stores[0].numel() // 2 * seen.stores[0].itemsize
+        per_layer = np.empty((2, len(self._layers), 14), np.int64)
+        place, attend = per_layer
+        given = (
+            *(found, seen.rotations_N2D.data_ptr(), 0, 0, seen.places_N.data_ptr(), queries_NO.data_ptr()),
+            *(self._heads, self._shared, seen.slots),
+        )
+        place[:, :12] = shared.number, threads, count, *given
+        place[:, 5], place[:, 6] = stores, stores
+        place[:, 6] += half
+        attend[:] = (
+            *(shared.number, threads, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
+            *(seen.starts_N.data_ptr(), attended, self._heads, self._shared, seen.slots, extent, count),
+        )
+        attend[:, 4], attend[:, 5] = stores, stores
+        attend[:, 5] += half
+        shared.run(
+            _task(),
+            threads,
+            *(shared.barrier, steps.start, steps.stop, count, hidden_size, inner_size, width, attended_size),
+            *(self._epsilon.ctypes.data, hidden_NE.data_ptr(), normed, found, attended, added, both, inner),
+            *(0 if masks_N is None else masks_N.data_ptr(), low.data_ptr(), low.stride(0) * low.itemsize),
+            *(self._table.ctypes.data, len(self._table)),
+            *(self._place, place.ctypes.data, self._attend, attend.ctypes.data, place.itemsize * per_layer.shape[2]),
+        )
+        return room[3].view(count, hidden_size)

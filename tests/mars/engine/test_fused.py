@@ -1,0 +1,139 @@
+"""All layers in one call against the compiled steps, their slow twin: base and adapter, alone and beside other rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from mars.engine.adapter import LINEARS, Adapter, LowRank, linear_of
+from mars.engine.engine import ModelEngine, Rows
+from mars.engine.network import Network
+from mars.engine.tiles import available
+from mars.engine.window import Window, merge
+
+pytestmark = [
+    pytest.mark.skipif(not available(), reason="this CPU has no tiles for bfloat16 (AMX)"),
+    pytest.mark.usefixtures("one_thread"),
+]
+SIZES = {
+    "vocab_size": 304,
+    "hidden_size": 96,
+    "intermediate_size": 160,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "tie_word_embeddings": True,
+    "initializer_range": 0.2,
+}
+IDS = torch.randint(300, (200,), generator=torch.Generator().manual_seed(3))
+
+
+@pytest.fixture(params=["Llama", "Qwen2, whose first product has a bias"])
+def model(request: pytest.FixtureRequest) -> PreTrainedModel:
+    torch.manual_seed(0)
+    if request.param == "Llama":
+        return LlamaForCausalLM(LlamaConfig(**SIZES)).bfloat16().eval()
+    found = Qwen2ForCausalLM(Qwen2Config(**SIZES)).bfloat16().eval()
+    for name, parameter in found.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter)
+    return found
+
+
+def adapter_for(model: PreTrainedModel) -> Adapter:
+    """Ranks that fill one tile, two or none; a layer without a pair here and there, and the last one without any."""
+
+    def pair(layer: int, name: str, rank: int) -> LowRank:
+        linear = linear_of(model.base_model.layers[layer], name)
+        a_SI, b_OS = torch.randn(rank, linear.in_features), torch.randn(linear.out_features, rank)
+        return LowRank((a_SI * 0.05).bfloat16(), (b_OS * 0.3).bfloat16(), 0.5)
+
+    first = {name: pair(0, name, 16) for name in LINEARS}
+    second = {
+        name: pair(1, name, rank) for name, rank in {"q_proj": 5, "v_proj": 20, "up_proj": 7, "o_proj": 32}.items()
+    }
+    return Adapter(name="small", layers=(first, second), mask_embeddings=torch.randn(4, 96).bfloat16())
+
+
+def chain(start: int, ids: torch.Tensor, keep: int) -> Window:
+    slots = torch.arange(start + 1, start + 1 + len(ids))
+    return Window(ids_RQ=ids[None], slots_RQ=slots[None], extent=int(slots[-1]) + 1, keep=keep)
+
+
+def masked(start: int, real: int, masks: int, keep: int | None = None) -> Window:
+    """Real tokens and then masks."""
+    ids = torch.cat((IDS[start : start + real], torch.full((masks,), 304)))
+    return chain(start, ids, len(ids) if keep is None else keep)
+
+
+def opened(model: PreTrainedModel, adapter: Adapter | None, *, rows: int = 1) -> Rows:
+    engine = ModelEngine(model, stop_token_ids=frozenset(), invariant=True, adapter=adapter)
+    found = engine.open(rows, 200)
+    found.forward(chain(0, IDS[:70], 0))
+    return found
+
+
+@pytest.fixture
+def stepwise(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Undone, passes are fused again."""
+    monkeypatch.setattr(Network, "_fuse", lambda self: None)
+    return monkeypatch
+
+
+def test_passes_are_fused(model: PreTrainedModel) -> None:
+    assert Network.on(model, steady=True)._fused is not None
+    assert Network.on(model.float(), steady=True)._fused is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("keep", [0, 1, 17, 40])
+def test_bits_of_the_base_are_those_of_the_steps(
+    model: PreTrainedModel, stepwise: pytest.MonkeyPatch, threads: int, keep: int
+) -> None:
+    torch.set_num_threads(threads)
+    windows = [chain(70, IDS[70:110], keep), chain(110, IDS[110:111], min(keep, 1)), chain(111, IDS[111:120], 9)]
+    slow = opened(model, None)
+    expected = [slow.forward(window).clone() for window in windows]
+    stepwise.undo()
+    del slow
+    fast = opened(copy_of(model), None)
+    for window, logits in zip(windows, expected, strict=True):
+        assert torch.equal(fast.forward(window), logits)
+
+
+def copy_of(model: PreTrainedModel) -> PreTrainedModel:
+    """The same weights in another model, so that no layout is shared."""
+    other = type(model)(model.config).bfloat16().eval()
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+@pytest.mark.parametrize("columns", [(1, 4), (5, 12), (3, 30)], ids=["5", "17", "33"])
+def test_masks_are_nearly_those_of_the_steps_and_others_the_same(
+    model: PreTrainedModel, stepwise: pytest.MonkeyPatch, columns: tuple[int, int]
+) -> None:
+    """What the adapter adds is rounded once here, and twice by the steps."""
+    adapter, window = adapter_for(model), masked(70, *columns)
+    expected_RQV = opened(model, adapter).forward(window).clone()
+    stepwise.undo()
+    found_RQV = opened(copy_of(model), adapter).forward(window)
+    real = columns[0]
+    assert torch.equal(found_RQV[:, :real], expected_RQV[:, :real])
+    off_RQV = (found_RQV - expected_RQV)[:, real:]
+    assert off_RQV.norm() < 0.05 * expected_RQV[:, real:].norm()
+    plain_RQV = opened(copy_of(model), None).forward(chain(70, IDS[70 : 70 + real], real))
+    assert torch.equal(found_RQV[:, :real], plain_RQV), "real tokens have the base's own bits"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_masks_have_the_same_bits_alone_and_beside_others(model: PreTrainedModel, threads: int) -> None:
+    torch.set_num_threads(threads)
+    adapter, window = adapter_for(model), masked(70, 2, 4)
+    expected_RQV = opened(model, adapter).forward(window).clone()
+    assert torch.equal(opened(model, adapter).forward(masked(70, 2, 4, keep=4)), expected_RQV[:, 2:])
+    crowd = opened(model, adapter, rows=5)
+    others = [([row], masked(0, 1 + row, row, keep=1 + 2 * row)) for row in range(1, 5)]
+    found_RQV = crowd.forward(merge([([0], window), *others]))
+    assert torch.equal(found_RQV[0, -6:], expected_RQV[0])

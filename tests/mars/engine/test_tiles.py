@@ -1,0 +1,80 @@
+"""Products by tiles: the real ones, the same bits whoever shares the call, and no harm to the tiles of oneDNN."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mars.engine.linear import Linear, projection
+from mars.engine.tiles import Tiled, available, fits, pack, unpack
+
+pytestmark = [
+    pytest.mark.skipif(not available(), reason="this CPU has no tiles for bfloat16 (AMX)"),
+    pytest.mark.usefixtures("one_thread"),
+]
+ROWS = 70
+
+
+def weights(outputs: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights and rows of whole numbers and quarters, whose products have no rounding but the last."""
+    generator = torch.Generator().manual_seed(0)
+    weight_OI = torch.randint(-8, 9, (outputs, inputs), generator=generator) / 4
+    x_TI = torch.randint(-8, 9, (ROWS, inputs), generator=generator) / 4
+    return weight_OI.bfloat16(), x_TI.bfloat16()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("outputs", "inputs"), [(16, 32), (80, 96), (272, 64)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_product_is_the_real_one_for_any_number_of_rows(
+    threads: int, outputs: int, inputs: int, biased: bool
+) -> None:
+    """Three threads have more than one block each, or none."""
+    weight_OI, x_TI = weights(outputs, inputs)
+    bias_O = torch.arange(outputs).bfloat16() if biased else None
+    torch.set_num_threads(threads)
+    product = Tiled(weight_OI, bias_O)
+    real_TO = x_TI.float() @ weight_OI.float().t()
+    expected_TO = (real_TO if bias_O is None else real_TO + bias_O.float()).bfloat16()
+    for rows in (0, 1, 2, 15, 16, 17, 31, 32, 33, 48, 65, ROWS):
+        assert torch.equal(product(x_TI[:rows]), expected_TO[:rows]), rows
+
+
+def test_a_row_has_the_same_bits_whoever_shares_the_call() -> None:
+    weight_OI, x_TI = torch.randn(80, 96).bfloat16(), torch.randn(ROWS, 96).bfloat16()
+    product = Tiled(weight_OI)
+    whole_TO = product(x_TI)
+    for rows in (1, 5, 16, 17, 40):
+        assert torch.equal(torch.cat([product(part_TI) for part_TI in x_TI.split(rows)]), whole_TO), rows
+    sum_TO = torch.ones(ROWS, 80)
+    product.add_to(sum_TO, x_TI)
+    assert torch.equal(sum_TO, 1 + whole_TO.float())
+
+
+def test_shed_weights_come_back() -> None:
+    weight_OI, _ = weights(80, 96)
+    assert torch.equal(unpack(pack(weight_OI)), weight_OI)
+    product = Tiled(weight_OI)
+    product.shed()
+    assert torch.equal(product.plain_weight(), weight_OI)
+
+
+def test_it_leaves_the_tiles_of_onednn_as_they_were() -> None:
+    """oneDNN lays its tiles out once, and goes by them in its next call."""
+    weight_OI, x_TI = weights(80, 96)
+    tiled, other = Tiled(weight_OI), Linear(weight_OI, pack=True)
+    expected_TO = other(x_TI[:5])
+    for rows in (1, 20, 5):
+        tiled(x_TI[:rows])
+        assert torch.equal(other(x_TI[:5]), expected_TO), rows
+        assert torch.equal(tiled(x_TI[:5]), expected_TO), rows
+
+
+def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
+    whole, ragged = torch.randn(80, 96).bfloat16(), torch.randn(80, 100).bfloat16()
+    assert fits(whole)
+    assert not fits(ragged)
+    assert isinstance(projection(whole, pack=True, steady=True), Tiled)
+    assert isinstance(projection(whole, pack=True, steady=False), Linear)
+    assert isinstance(projection(ragged, pack=True, steady=True), Linear)
+    assert isinstance(projection(whole.float(), pack=True, steady=True), Linear)
