@@ -1,16 +1,15 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
 import { announce, bringIntoView, button, clear, kept, make, offerFile, put, status } from "../shared/dom.js";
-import { OVER, RunFeed } from "../shared/feed.js";
-import { hearLines } from "../shared/messages.js";
+import { OVER, RunView } from "../shared/feed.js";
 import { decimals } from "../shared/tokens.js";
 import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, problemCsv } from "./board-model.js";
 import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
 
-class Board {
+class Board extends RunView {
   // `again` hears {count, task, first} of a board whose problems are wanted once more, `ended` that one is over.
   constructor(root, { again, ended }) {
-    this.root = root;
+    super(root);
     this.status = status("board-status", "Choose how many problems and of which family, then press Score.");
     this.bar = make("progress", "board-bar", "", { "aria-label": "Finished answers" });
     this.about = make("p", "board-about");
@@ -28,23 +27,7 @@ class Board {
     this.body.hidden = this.bar.hidden = true;
     this.ended = ended;
     this.sentence = this.status.textContent;
-    this.feed = new RunFeed({
-      hear: (message) => this.hear(message),
-      told: (sentence) => {
-        this.status.textContent = sentence ?? this.sentence;
-      },
-      lost: (sentence) => this.state({ state: "failed", sentence }),
-    });
     this.model = null;
-  }
-
-  // The value: what to follow, or why nothing runs.
-  read(value) {
-    hearLines(value, (message) => this.hear(message));
-  }
-
-  hear(message) {
-    this[message.kind](message);
   }
 
   follow({ id }) {
@@ -103,9 +86,10 @@ class Board {
     keepBoard(this.model);
   }
 
-  refusal(message) {
+  // What was drawn before stays.
+  refusal({ sentence }) {
     this.root.dataset.board = "failed";
-    this.status.textContent = message.sentence;
+    this.say(sentence);
   }
 
   refresh(numbers) {

@@ -5,7 +5,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { announce, checkbox, keep, kept, make, ours, put } from "../shared/dom.js";
-import { FrameTimer, OVER, RunFeed } from "../shared/feed.js";
+import { FrameTimer, OVER, RunView } from "../shared/feed.js";
 import { keeper } from "../shared/keeper.js";
 import { hearLines } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
@@ -22,10 +22,10 @@ const OF_A_LANE = new Set(["pass", "counts", "inactive", "end", "verdict"]);
 const DETAILS_KEY = "mars-lens:details";
 const FEW = 2; // lanes for which a projector has room
 
-class Stage {
+class Stage extends RunView {
   // `ended` hears the identity of a run of which no more will come.
   constructor(root, recorded, ended) {
-    this.root = root;
+    super(root, { drawn: () => this.picture() });
     this.ended = ended;
     this.facts = new WeakMap();
     this.tips = new WeakMap();
@@ -43,13 +43,6 @@ class Stage {
     this.pointer = new Pointer(this, new TokenCard(root));
     this.tip = new Tip(root, this.tips);
     this.frames = new FrameTimer(() => this.draw());
-    this.sentence = "";
-    this.feed = new RunFeed({
-      hear: (message) => this.hear(message),
-      drawn: () => this.picture(),
-      told: (sentence) => this.say(sentence ?? this.sentence),
-      lost: (sentence) => this.state({ state: "failed", sentence }),
-    });
     this.show = null; // the recorded run while it is in view
     this.few = false;
     this.refitted = false; // whether the lanes that come next are other ones only because a projector has less room
@@ -68,8 +61,8 @@ class Stage {
   }
 
   hear(message) {
-    const told = OF_A_LANE.has(message.kind) ? this.lanes.get(message.lane) : this;
-    told[message.kind]?.(message);
+    if (OF_A_LANE.has(message.kind)) this.lanes.get(message.lane)[message.kind]?.(message);
+    else super.hear(message);
   }
 
   follow({ id }) {
@@ -158,12 +151,8 @@ class Stage {
     if (run) this.ended(run);
   }
 
-  say(sentence) {
-    this.foot.status.textContent = sentence;
-  }
-
-  refusal({ sentence }) {
-    this.state({ state: "failed", sentence });
+  get status() {
+    return this.foot.status;
   }
 
   difference(message) {

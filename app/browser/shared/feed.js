@@ -44,6 +44,37 @@ export class RunFeed {
   }
 }
 
+// What draws a live run, message by message: each kind of message has a method of its name. The value of a component says
+// which run to follow, or why none starts. A view has `status`, the element of its sentence, and a method `state`.
+export class RunView {
+  constructor(root, { drawn } = {}) {
+    this.root = root;
+    this.sentence = ""; // of the state, which comes back once there is a connection again
+    this.feed = new RunFeed({
+      hear: (message) => this.hear(message),
+      drawn,
+      told: (sentence) => this.say(sentence ?? this.sentence),
+      lost: (sentence) => this.state({ state: "failed", sentence }),
+    });
+  }
+
+  read(value) {
+    hearLines(value, (message) => this.hear(message));
+  }
+
+  hear(message) {
+    this[message.kind]?.(message);
+  }
+
+  say(sentence) {
+    this.status.textContent = sentence;
+  }
+
+  refusal({ sentence }) {
+    this.state({ state: "failed", sentence });
+  }
+}
+
 // Draws at most four times a second, in an animation frame, and once more after the last wish.
 export class FrameTimer {
   constructor(draw) {

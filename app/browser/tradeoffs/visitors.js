@@ -1,8 +1,7 @@
 // Under load, live: a slider of visitors per second, and two lanes whose queue and speed are drawn as they change.
 
 import { button, clear, make, put, shape, status } from "../shared/dom.js";
-import { OVER, RunFeed } from "../shared/feed.js";
-import { hearLines } from "../shared/messages.js";
+import { OVER, RunView } from "../shared/feed.js";
 
 const LANES = { ar: "AR", mars: "MARS, adapting" };
 const PANELS = { waiting: "Visitors waiting", speed: "Tokens per second, all together" };
@@ -37,9 +36,10 @@ export function wordsOf(lane, spends) {
   );
 }
 
-class VisitorsView {
+class VisitorsView extends RunView {
   constructor(root, { rates, model }, send) {
-    Object.assign(this, { root, send, samples: { ar: [], mars: [] } });
+    super(root, { drawn: () => this.draw() });
+    Object.assign(this, { send, samples: { ar: [], mars: [] } });
     this.slider = make("input", "visitors-rate", "", { id: "visitors-rate" });
     Object.assign(this.slider, { type: "range", min: rates.least, max: rates.most, step: 0.1, value: rates.usual });
     this.reading = make("output", "visitors-reading");
@@ -49,15 +49,6 @@ class VisitorsView {
     this.status = status("visitors-state");
     this.panels = Object.keys(PANELS).map((name) => this.panel(name));
     this.rows = Object.fromEntries(Object.keys(LANES).map((key) => [key, make("span")]));
-    this.sentence = "";
-    this.feed = new RunFeed({
-      hear: (message) => this.hear(message),
-      drawn: () => this.draw(),
-      told: (sentence) => {
-        this.status.textContent = sentence ?? this.sentence;
-      },
-      lost: (sentence) => this.state({ state: "failed", sentence }),
-    });
     this.lay(model);
     this.showRate();
     this.show(false);
@@ -103,24 +94,11 @@ class VisitorsView {
     this.button.textContent = running ? "Stop" : "Start";
   }
 
-  // The value: which run to follow, or why none starts.
-  read(value) {
-    hearLines(value, (message) => this.hear(message));
-  }
-
-  hear(message) {
-    this[message.kind](message);
-  }
-
   follow({ id }) {
     if (this.followed === id) return;
     this.followed = id;
     this.samples = { ar: [], mars: [] };
     this.feed.follow(id);
-  }
-
-  refusal({ sentence }) {
-    this.state({ state: "failed", sentence });
   }
 
   state({ state, sentence }) {
