@@ -28,6 +28,8 @@ from mars.text import printable
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """Text is not a number, true is not 1, and there are no other fields."""
+OPEN: Final = ConfigDict({**STRICT, "extra": "ignore"})
+"""The same for documents of others, or of a newer version: further fields are left alone."""
 
 
 @with_config(STRICT)

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import Question
+from analysis.decoding.timed import run
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
-from mars.control import Control
 from mars.decoders import BASELINE, EXACT
-from mars.decoding import METHODS
 from mars.decoding.base import check
-from mars.decoding.method import Row
-from mars.decoding.pool import Pool
 from mars.metrics import COUNTED
 
 LAYOUT = "quadratic"
@@ -90,14 +87,8 @@ def walks(
         ValueError: as for `breakdown`.
     """
     check(checkpoint.engine, prompts, settings)
-    method = METHODS[decoder](checkpoint.engine, settings)
-    capacity = max(map(len, prompts)) + settings.max_new_tokens + method.lookahead
-    pool = Pool(checkpoint.engine, min(places, len(prompts)), capacity)
-    for number, prompt in enumerate(prompts):
-        control = Control(settings.threshold, settings.score)
-        pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
     found: list[tuple[list[int], list[int], list[float]]] = [([], [], []) for _ in prompts]
-    while (record := pool.step()) is not None:
+    for record in run(checkpoint.engine, decoder, settings, prompts, places):
         for part in record.rows:
             ids, ends, scores = found[part.row]
             if record.phase in COUNTED:

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import Field
 
-from analysis.benchmarks.questions import Question, read_each
+from analysis.benchmarks.questions import Question, Text, read_each
 from analysis.stats.intervals import Interval, share
 from analysis.stats.pairs import PairedDifference, contrast, paired_difference
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import FEWEST
 from analysis.text_table import Columns, aligned, lines_of
+from mars.schema import OPEN
 
 TASK = "ifeval"
 METRIC = "prompt_level_strict_acc"
@@ -40,10 +42,16 @@ BATCHES = 8
 class Prompt:
     """A prompt; `instructions` are names of checks, each with its arguments."""
 
-    key: int
-    text: str
-    instructions: tuple[str, ...]
-    arguments: tuple[Mapping[str, Any], ...]
+    __pydantic_config__ = OPEN
+
+    key: Annotated[int, Field(ge=0)]
+    text: Annotated[Text, Field(alias="prompt")]
+    instructions: Annotated[tuple[str, ...], Field(min_length=1, alias="instruction_id_list")]
+    arguments: Annotated[tuple[dict[str, Any], ...], Field(alias="kwargs")]
+
+    def __post_init__(self) -> None:
+        if len(self.arguments) != len(self.instructions):
+            raise ValueError(f"kwargs must have one object for each instruction, got {len(self.arguments)}")
 
     @property
     def question(self) -> Question:
@@ -68,7 +76,7 @@ def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]
     Raises:
         ValueError: one sentence that names the file, the line and the field at fault.
     """
-    return read_each(path, limit, _prompt, "key")[:limit]
+    return read_each(path, limit, Prompt, "key")[:limit]
 
 
 def load_checkers() -> Checkers:
@@ -93,7 +101,7 @@ def load_checkers() -> Checkers:
             key=prompt.key,
             instruction_id_list=list(prompt.instructions),
             prompt=prompt.text,
-            kwargs=[dict(each) for each in prompt.arguments],
+            kwargs=list(prompt.arguments),
         )
         with _seeded(prompt.key):
             return tuple(map(bool, utils.test_instruction_following_strict(example, text).follow_instruction_list))
@@ -133,21 +141,6 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         random.setstate(state)
-
-
-def _prompt(data: dict[str, Any], where: str) -> Prompt:
-    key, text, names, arguments = (data.get(name) for name in ("key", "prompt", "instruction_id_list", "kwargs"))
-    if not isinstance(key, int) or isinstance(key, bool) or key < 0:
-        raise ValueError(f"{where}: key must be a whole number >= 0, got {key!r}")
-    if not isinstance(text, str) or not text:
-        raise ValueError(f"{where}: prompt must be a text, got {text!r}")
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{where}: instruction_id_list must be a list of names, got {names!r}")
-    if not isinstance(arguments, list) or not all(isinstance(each, dict) for each in arguments):
-        raise ValueError(f"{where}: kwargs must be a list of objects, got {arguments!r}")
-    if len(arguments) != len(names):
-        raise ValueError(f"{where}: kwargs must have one object for each instruction, got {len(arguments)}")
-    return Prompt(key=key, text=text, instructions=tuple(names), arguments=tuple(arguments))
 
 
 def batches_of_a_turn(prompts: int, batch_size: int, *, timed: bool) -> int:

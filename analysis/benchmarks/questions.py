@@ -6,11 +6,14 @@ MT-bench's eight categories, whose questions have two turns, form one group; eac
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from mars.schema import OPEN, parse, shown
 
 QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
 MT_BENCH = "mt_bench"
@@ -19,16 +22,24 @@ OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
 CATEGORIES = (*MT_BENCH_CATEGORIES, *OTHERS)
 GROUPS = (MT_BENCH, *OTHERS)
 OVERALL = "overall"
-_T = TypeVar("_T")
+Text = Annotated[str, Field(min_length=1)]
+
+
+def _known(category: str) -> str:
+    if category not in CATEGORIES:
+        raise ValueError(f"must be one of {', '.join(CATEGORIES)}, got {shown(category)}")
+    return category
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A question, turn by turn; `number` is its question_id."""
 
-    number: int
-    category: str
-    turns: tuple[str, ...]
+    __pydantic_config__ = OPEN
+
+    number: Annotated[int, Field(ge=0, alias="question_id")]
+    category: Annotated[str, AfterValidator(_known)]
+    turns: Annotated[tuple[Text, ...], Field(min_length=1)]
 
     @property
     def group(self) -> str:
@@ -47,52 +58,33 @@ def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Que
     Raises:
         ValueError: one sentence that names the file, the line and the field at fault.
     """
-    found = read_each(path, limit, _question, "question_id")
     taken: dict[str, int] = {}
     kept = []
-    for question in found:
+    for question in read_each(path, limit, Question, "number"):
         taken[question.category] = taken.get(question.category, 0) + 1
         if limit is None or taken[question.category] <= limit:
             kept.append(question)
     return kept
 
 
-def read_each(path: Path, limit: int | None, read: Callable[[dict[str, Any], str], _T], key: str) -> list[_T]:
-    """The results of `read` for each object of a JSON Lines file and the words that name its line.
+def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
+    """The lines of a JSON Lines file as objects of this kind, each with another value in the field `key`.
 
     Raises:
-        ValueError: as of `read`, the file cannot be read, the limit is below 1, or two lines have one `key`.
+        ValueError: the file cannot be read or holds nothing, a line is no such object, or the limit is below 1.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be >= 1, got {limit}")
-    lines = list(_lines(path))
-    found = [read(data, where) for where, data in lines]
-    if len({data[key] for _, data in lines}) < len(found):
-        raise ValueError(f"{path}: {key} must be unique, and some lines share one")
-    return found
-
-
-def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSON Lines file, each with the words that name its line.
-
-    Raises:
-        ValueError: the file cannot be read, holds nothing, or a line is no object.
-    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    if not any(line.strip() for line in lines):
+    found = [parse(kind, line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
         raise ValueError(f"{path} must hold at least one line, got none")
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                data = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: is not JSON: {error}") from error
-            if not isinstance(data, dict):
-                raise ValueError(f"{path}, line {number}: must be an object, got {type(data).__name__}")
-            yield f"{path}, line {number}", data
+    if len({getattr(each, key) for each in found}) < len(found):
+        raise ValueError(f"{path}: each line needs a {key} of its own, and some share one")
+    return found
 
 
 def parts_of(questions: Sequence[Question]) -> dict[str, list[Question]]:
@@ -106,14 +98,3 @@ def parts_of(questions: Sequence[Question]) -> dict[str, list[Question]]:
 def fingerprint(questions: Sequence[Any]) -> str:
     """16 hex digits: the same for the same questions, wherever their file lies."""
     return hashlib.sha256("\n".join(map(repr, questions)).encode()).hexdigest()[:16]
-
-
-def _question(data: dict[str, Any], where: str) -> Question:
-    number, category, turns = (data.get(name) for name in ("question_id", "category", "turns"))
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ValueError(f"{where}: question_id must be a whole number >= 0, got {number!r}")
-    if category not in CATEGORIES:
-        raise ValueError(f"{where}: category must be one of {', '.join(CATEGORIES)}, got {category!r}")
-    if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn for turn in turns):
-        raise ValueError(f"{where}: turns must be a list of texts, got {turns!r}")
-    return Question(number=number, category=str(category), turns=tuple(turns))

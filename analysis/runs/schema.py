@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from mars.config import DecodingSettings
 from mars.decoders import Stage
-from mars.schema import STRICT, checked, shown
+from mars.schema import OPEN, checked, shown
 
 SCHEMA = 1
 DEFAULT_SETTINGS = asdict(DecodingSettings())
@@ -23,8 +23,6 @@ DEFAULT_SETTINGS = asdict(DecodingSettings())
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]{0,199}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._@+=-]")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-_OPEN: Final = ConfigDict({**STRICT, "extra": "ignore"})
-"""Further fields are left alone: a store of a newer version still opens."""
 
 
 def is_id(value: object) -> bool:
@@ -69,7 +67,7 @@ _Fingerprint = Annotated[str, AfterValidator(_digits)]
 class RunModel:
     """The checkpoint of a run. `base` is the fingerprint of the model under an adapter, as in that model's own runs."""
 
-    __pydantic_config__ = _OPEN
+    __pydantic_config__ = OPEN
 
     name: _Word
     fingerprint: _Fingerprint
@@ -90,7 +88,7 @@ class RunModel:
 class RunSetting:
     """The setting of a run; the run's id ends in its hash. Only some runs have `harness` and `judged`."""
 
-    __pydantic_config__ = _OPEN
+    __pydantic_config__ = OPEN
 
     model: RunModel
     draft: RunModel | None
@@ -116,7 +114,7 @@ class RunSetting:
 class RunProvenance:
     """The command, machine and versions that made a run, and when."""
 
-    __pydantic_config__ = _OPEN
+    __pydantic_config__ = OPEN
 
     command: _Word
     commit: _Word | None
@@ -134,7 +132,7 @@ class RunProvenance:
 class RunEntry(RunSetting, RunProvenance):
     """One run of the index. `training` is the training record of its model without the log, where a run keeps it."""
 
-    __pydantic_config__ = _OPEN
+    __pydantic_config__ = OPEN
 
     id: Annotated[str, AfterValidator(_plain_name)]
     training: dict[str, Any] | None = None

@@ -71,11 +71,12 @@ def test_the_shipped_file_is_the_benchmark() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"key": "1"}, "line 1: key must be a whole number >= 0, got '1'"),
-        ({"prompt": ""}, "line 1: prompt must be a text, got ''"),
-        ({"instruction_id_list": []}, r"line 1: instruction_id_list must be a list of names, got \[\]"),
+        ({"key": "1"}, "line 1: key must be a whole number, got '1'"),
+        ({"prompt": ""}, "line 1: prompt must have at least 1 character, got 0"),
+        ({"key": -1}, "line 1: key must be at least 0, got -1"),
+        ({"instruction_id_list": []}, "line 1: instruction_id_list must have at least 1 entry, got 0"),
         ({"kwargs": [{}]}, "line 1: kwargs must have one object for each instruction, got 1"),
-        ({"kwargs": [{}, None]}, "line 1: kwargs must be a list of objects"),
+        ({"kwargs": [{}, None]}, r"line 1: kwargs\[1\] must be an object, got None"),
     ],
 )
 def test_a_file_that_is_none_is_one_sentence(change: dict[str, Any], sentence: str, tmp_path: Path) -> None:
