@@ -61,13 +61,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _breakdown(folder: Path) -> dict[str, Any] | None:
     """The first file of `analysis breakdown` in the run store."""
-    for path in sorted(folder.glob("breakdown-*.json")):
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} must be a file that analysis breakdown wrote: {error}") from error
-        return found
-    return None
+    paths = sorted(folder.glob("breakdown-*.json"))
+    return _read(paths[0], "breakdown") if paths else None
 
 
 def _pass_times(given: Path | None) -> dict[str, Any] | None:
@@ -75,10 +70,15 @@ def _pass_times(given: Path | None) -> dict[str, Any] | None:
     path = given or PASS_TIMES
     if given is None and not path.is_file():
         return None
+    found = _read(path, "columns")
+    if not {"times", "checkpoint", "dtype", "hardware", "date"} <= set(found):
+        raise ValueError(f"{path} must be a file that analysis columns wrote")
+    return found
+
+
+def _read(path: Path, command: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"--pass-times must be a file that analysis columns wrote, got {path}: {error}") from error
-    if not {"times", "checkpoint", "dtype", "hardware", "date"} <= set(found):
-        raise ValueError(f"--pass-times must be a file that analysis columns wrote, got {path}")
+        raise ValueError(f"{path} must be a file that analysis {command} wrote: {error}") from error
     return found

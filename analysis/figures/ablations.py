@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from analysis.figures.curves import LEGEND_WIDTH, Axes, add_baseline, errors, panels
 from analysis.figures.points import ACCURACY, PER_FORWARD
-from analysis.figures.style import Look, empty, finish
+from analysis.figures.style import Look, drawn, empty, finish
 from analysis.figures.words import PUBLISHED, SOURCE, folded, threshold_words
 from mars.config import DEFAULT_THRESHOLD
 
@@ -98,10 +98,5 @@ def _trace(base: str, loss: bool, rows: pd.DataFrame, places: list[float], look:
         x=places,
         y=rows[ACCURACY].tolist(),
         error_y=errors(rows, ACCURACY, look.colour),
-        mode="lines+markers",
-        line={"color": look.colour, "width": 1.2 if base else 2, "dash": look.dash},
-        marker={"color": look.colour, "size": 9, "symbol": look.symbol},
-        customdata=rows["id"].tolist(),
-        hovertext=rows["hover"].tolist(),
-        hoverinfo="text",
+        **drawn(look, rows["hover"].tolist(), rows["id"].tolist(), size=9, width=1.2 if base else 2),
     )

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, Look, empty, finish, plain
+from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish, plain
 from analysis.runs import RunStore
 from analysis.stats.turns import time_gain
 from mars.decoders import BASELINE, EXACT
@@ -60,13 +60,8 @@ def batches(store: RunStore) -> go.Figure:
             name=plain(setting),
             x=part["batch_size"].tolist(),
             y=part[SPEEDUP].tolist(),
-            mode="lines+markers",
-            line={"color": look.colour, "dash": look.dash, "width": 2},
-            marker={"color": look.colour, "symbol": look.symbol, "size": 9},
             error_y=errors(part, SPEEDUP, look.colour),
-            customdata=part["id"].tolist(),
-            hovertext=[_hover(row) for row in part.to_dict("records")],
-            hoverinfo="text",
+            **drawn(look, [_hover(row) for row in part.to_dict("records")], part["id"].tolist(), size=9),
         )
     figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
     sizes = sorted(set(points["batch_size"]))

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, Look, empty, finish
+from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish
 from analysis.stats.resampling import ratio_of_sums
 
 NAME = "breakdown"
@@ -71,11 +71,7 @@ def breakdown(measured: Mapping[str, Any] | None) -> go.Figure:
                 x=rows["label"].tolist(),
                 y=rows[MEASURE].tolist(),
                 error_y=errors(rows, MEASURE, look.colour, alone=True) if rows["n"].notna().all() else None,
-                mode="lines+markers",
-                line={"color": look.colour, "width": 2, "dash": look.dash},
-                marker={"color": look.colour, "size": 8, "symbol": look.symbol},
-                hovertext=[_hover(row) for row in rows.to_dict("records")],
-                hoverinfo="text",
+                **drawn(look, [_hover(row) for row in rows.to_dict("records")]),
             ),
             row=number + 1,
             col=1,

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from analysis.figures.curves import Axes, add_diagonal, errors, panels
 from analysis.figures.points import PER_FORWARD
-from analysis.figures.style import NEUTRAL, Look, empty, finish, rows_height, translucent
+from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish, rows_height, translucent
 from analysis.figures.words import PUBLISHED, folded
 from analysis.runs import RunStore
 from analysis.stats.calibration import reliability as bins_of
@@ -72,6 +72,7 @@ def reliability(runs: RunStore, table: pd.DataFrame) -> go.Figure:
 
 
 def _line(run: str, bins: pd.DataFrame, look: Look, *, legend: bool) -> go.Scatter:
+    words = [f"{_agreement(row)}<br>{row['hover']}" for row in bins.to_dict("records")]
     return go.Scatter(
         name=folded(bins["series"].iloc[0], 36),
         legendgroup=run,
@@ -79,12 +80,7 @@ def _line(run: str, bins: pd.DataFrame, look: Look, *, legend: bool) -> go.Scatt
         x=bins["mean_score"].tolist(),
         y=bins["agreement"].tolist(),
         error_y=errors(bins, "agreement", look.colour),
-        mode="lines+markers",
-        line={"color": look.colour, "dash": look.dash},
-        marker={"color": look.colour, "symbol": look.symbol, "size": 7},
-        customdata=[run] * len(bins),
-        hovertext=[f"{_agreement(row)}<br>{row['hover']}" for row in bins.to_dict("records")],
-        hoverinfo="text",
+        **drawn(look, words, [run] * len(bins), size=7),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.points import ACCURACY, AR_ACCURACY, PER_FORWARD, PER_SECOND, SAME_TEXT, SPEEDUP
-from analysis.figures.style import BASELINE, NEUTRAL, TITLE_HEIGHT, Look, finish, plain, rows_height, translucent
+from analysis.figures.style import BASELINE, NEUTRAL, TITLE_HEIGHT, Look, drawn, finish, plain, rows_height, translucent
 from analysis.figures.words import PUBLISHED, cut, folded
 
 AXES = {
@@ -135,6 +135,9 @@ def _add_series(figure: go.Figure, table: pd.DataFrame, axes: Axes, where: dict[
 
 def _trace(name: str, rows: pd.DataFrame, axes: Axes, *, legend: bool) -> go.Scatter:
     look, theirs = Look.number(int(rows["rank"].iloc[0])), rows["source"].iloc[0] == PUBLISHED
+    if theirs:
+        look = replace(look, symbol=f"{look.symbol}-open", dash="dot")
+    marks = drawn(look, rows["hover"].tolist(), rows["id"].tolist(), width=1.2 if theirs else 2)
     return go.Scatter(
         name=folded(name, LEGEND_WIDTH),
         legendgroup=name,
@@ -143,13 +146,8 @@ def _trace(name: str, rows: pd.DataFrame, axes: Axes, *, legend: bool) -> go.Sca
         y=rows[axes.y].tolist(),
         error_x=errors(rows, axes.x, look.colour),
         error_y=errors(rows, axes.y, look.colour),
-        mode="lines+markers" if len(rows) > 1 else "markers",
-        line={"color": look.colour, "width": 1.2 if theirs else 2, "dash": "dot" if theirs else look.dash},
-        marker={"color": look.colour, "size": 8, "symbol": f"{look.symbol}-open" if theirs else look.symbol},
         opacity=0.9 if theirs else 1,
-        customdata=rows["id"].tolist(),
-        hovertext=rows["hover"].tolist(),
-        hoverinfo="text",
+        **marks | ({} if len(rows) > 1 else {"mode": "markers"}),
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, PANEL_HEIGHT, Look, empty, finish, plain
+from analysis.figures.style import NEUTRAL, PANEL_HEIGHT, Look, drawn, empty, finish, plain
 from analysis.runs import RunStore
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import tokens_per_forward
@@ -73,16 +73,13 @@ def kinds(store: RunStore, categories: Mapping[int, str]) -> go.Figure:
     figure = go.Figure()
     for column, label, number in _SERIES:
         look = Look.number(number)
+        words = [_hover(row, column, label) for row in points.to_dict("records")]
         figure.add_scatter(
             name=label,
             x=points[column].tolist(),
             y=names,
-            mode="markers",
-            marker={"color": look.colour, "size": 9, "symbol": look.symbol},
             error_x=errors(points, column, look.colour, alone=True),
-            customdata=points["id"].tolist(),
-            hovertext=[_hover(row, column, label) for row in points.to_dict("records")],
-            hoverinfo="text",
+            **drawn(look, words, points["id"].tolist(), size=9) | {"mode": "markers"},
         )
     figure.add_vline(x=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(title_text="× AR", rangemode="tozero")

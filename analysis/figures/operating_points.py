@@ -36,7 +36,7 @@ def equal_accuracy_points(table: pd.DataFrame, *, points: float = POINTS, agains
     found = drawable(table[(table["source"] != PUBLISHED) & table[LOSS].notna()], Axes(x=against), by)
     chosen = []
     for _, rows in found.groupby(["series", *by], sort=False):
-        corrected = [_p_value(row, points) for row in rows.to_dict("records")]
+        corrected = [PairedDifference.of(row).loss_p_value(points) for row in rows.to_dict("records")]
         if len(corrected) > 1:  # where there is nothing to correct, the call would be the slowest of the figure
             corrected, _ = holm(corrected, 1 - CONFIDENCE)
         judged = rows.assign(p_value=corrected, tried=len(rows), qualifies=np.asarray(corrected) <= 1 - CONFIDENCE)
@@ -88,11 +88,6 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
         )
     height = sum(max(_BAR * len(groups), _LINE * (label.count("<br>") + 1)) + _GAP for label in labels)
     return finish(figure, f"{NAME} {against}", plot_height=height)
-
-
-def _p_value(row: dict[str, float], points: float) -> float:
-    counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
-    return PairedDifference(**counts).loss_p_value(points)
 
 
 def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look) -> go.Bar:

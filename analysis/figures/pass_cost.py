@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, Look, empty, finish, plain
+from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish, plain
 
 NAME = "pass_cost"
 _ENDS = {"low": "milliseconds_low", "high": "milliseconds_high"}
@@ -50,21 +50,18 @@ def pass_cost(measured: Mapping[str, Any] | None) -> go.Figure:
     name = plain(f"{measured['checkpoint']}, {measured['dtype']}")
     columns = points["columns"].tolist()
     look = Look.number(0)
+    words = [
+        f"{row['columns']} column{'' if row['columns'] == 1 else 's'}<br>{row['milliseconds']:.1f} ms "
+        f"[{row['low']:.1f}, {row['high']:.1f}], {row['against_one']:.2f}× one column"
+        for row in points.to_dict("records")
+    ]
     figure = go.Figure(
         go.Scatter(
             name=name,
             x=columns,
             y=points["milliseconds"].tolist(),
             error_y=errors(points.rename(columns=_ENDS), "milliseconds", look.colour, alone=True),
-            mode="lines+markers",
-            line={"color": look.colour, "width": 2},
-            marker={"color": look.colour, "size": 8, "symbol": look.symbol},
-            hovertext=[
-                f"{row['columns']} column{'' if row['columns'] == 1 else 's'}<br>{row['milliseconds']:.1f} ms "
-                f"[{row['low']:.1f}, {row['high']:.1f}], {row['against_one']:.2f}× one column"
-                for row in points.to_dict("records")
-            ],
-            hoverinfo="text",
+            **drawn(look, words),
         )
     )
     for column, label, dash in (("reading", READING, "dash"), ("computing", COMPUTING, "dot")):

@@ -6,6 +6,7 @@ Only the template depends on the background, so a page changes between light and
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -58,6 +59,20 @@ class Look:
 
 BASELINE = Look(NEUTRAL, "x", "dash")
 BASELINE_RANK = -1
+
+
+def drawn(
+    look: Look, hover: Sequence[str], ids: Sequence[str] | None = None, *, size: int = 8, **line: Any
+) -> dict[str, Any]:
+    """A series for `go.Scatter`: its line, which `line` changes, its marks with their runs, and the text over them."""
+    return {
+        "mode": "lines+markers",
+        "line": {"color": look.colour, "width": 2, "dash": look.dash, **line},
+        "marker": {"color": look.colour, "size": size, "symbol": look.symbol},
+        "customdata": ids,
+        "hovertext": hover,
+        "hoverinfo": "text",
+    }
 
 
 def bar_marker(look: Look) -> dict[str, Any]:

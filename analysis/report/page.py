@@ -19,6 +19,7 @@ from analysis import plotly_script
 from analysis.figures import template
 from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
 from analysis.report.sections import Evidence, Section
+from analysis.text_table import to_csv
 
 PAGE = "index.html"
 """The file that a server of static files, such as GitHub Pages, shows for the folder."""
@@ -29,7 +30,6 @@ COLUMNS = (
 )
 _BROWSER = Path(__file__).parent / "browser"
 _ORDER = ["model", "series", "batch_size", "threshold", "id"]
-_NO_NUMBERS = ["hover", "rank"]
 _ORIGINS = {
     "timed groups": "group",
     "plans": "plan",
@@ -76,16 +76,6 @@ def page(evidence: Evidence, sections: Sequence[Section]) -> str:
         skipped=list(evidence.runs.problems),
         provenance=_provenance(measured),
     )
-
-
-def to_csv(points: pd.DataFrame) -> str:
-    """The numbers of a figure, one row a mark; columns without a value are left out."""
-    kept = points.drop(columns=_NO_NUMBERS, errors="ignore").dropna(axis="columns", how="all")
-    lists = [name for name in kept if kept[name].map(lambda value: isinstance(value, tuple)).any()]
-    joined = {
-        name: kept[name].map(lambda value: "; ".join(value) if isinstance(value, tuple) else value) for name in lists
-    }
-    return str(kept.assign(**joined).to_csv(index=False, lineterminator="\n"))
 
 
 def _shown(section: Section) -> dict[str, str | bool]:

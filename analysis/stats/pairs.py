@@ -7,9 +7,10 @@ Medicine 17, 1998), the paired counterpart of Wilson's, is valid there too; deci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,11 @@ class PairedDifference:
     n: int
     gained: int
     lost: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """The difference in the columns of these names of a table's row."""
+        return cls(n=int(row["n"]), gained=int(row["gained"]), lost=int(row["lost"]))
 
     @property
     def p_value(self) -> float:

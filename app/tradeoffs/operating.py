@@ -111,11 +111,8 @@ def _best(rows: pd.DataFrame, against: str) -> Row:
 
 def _point(tried: pd.DataFrame, points: float, against: str) -> OperatingPoint:
     """Choose the operating point from the measures in these rows."""
-    measured = {}
-    for row in tried.to_dict("records"):
-        interval = Interval(row[against], row[f"{against}_low"], row[f"{against}_high"])
-        counts = {name: int(row[name]) for name in ("n", "gained", "lost")}
-        measured[str(row["id"])] = (interval, PairedDifference(**counts))
+    rows = tried.to_dict("records")
+    measured = {str(row["id"]): (Interval.of(row, against), PairedDifference.of(row)) for row in rows}
     return chosen_among(measured, points=points)
 
 

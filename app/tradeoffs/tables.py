@@ -20,9 +20,9 @@ from analysis.figures.words import (
     task_words,
     threshold_words,
 )
+from analysis.text_table import listed, to_csv
 
 MOST_ROWS = 2_000
-_NO_NUMBERS = ["hover", "rank"]
 _FORMULA_SIGNS = ("=", "+", "-", "@")
 
 
@@ -126,13 +126,10 @@ def _cell(column: Column, row: Row) -> list[Any]:
 
 
 def csv(points: pd.DataFrame) -> str:
-    """The numbers drawn, one row a mark; columns without a value are left out."""
-    kept = points.drop(columns=_NO_NUMBERS, errors="ignore").dropna(axis="columns", how="all")
-    joined = {name: kept[name].map(_joined) for name in kept if not pd.api.types.is_numeric_dtype(kept[name])}
-    return str(kept.assign(**joined).to_csv(index=False, lineterminator="\n"))
+    """The numbers drawn, as in the report; text that a spreadsheet would take for a formula is escaped."""
+    return to_csv(points, _escaped)
 
 
-def _joined(value: Any) -> Any:
-    """A list as one cell; text that a spreadsheet would take for a formula is escaped."""
-    text = "; ".join(map(str, value)) if isinstance(value, tuple) else value
+def _escaped(value: Any) -> Any:
+    text = listed(value)
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA_SIGNS) else text

@@ -14,9 +14,10 @@ import pytest
 from analysis.__main__ import main
 from analysis.figures import measure
 from analysis.published import read_published
-from analysis.report.page import PAGE, page, to_csv, write_report
+from analysis.report.page import PAGE, page, write_report
 from analysis.report.sections import Evidence, Section, sections
 from analysis.runs import RunStore, write_run
+from analysis.text_table import to_csv
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
