@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from analysis.evaluations.evaluate import Plan as Problems
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD
+from mars.schema import STRICT, checked
 from mars.tasks import TASKS
 
 SCHEMA = 1
@@ -30,6 +33,16 @@ LISTS = {
 """The keys of a group that list values of a setting, and that setting; a decoder takes those that it reads."""
 DRAFTS = "drafts"
 
+# A value alone stands for a list of it.
+_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,))
+_SOME = Field(min_length=1)
+Word = Annotated[str, _SOME]
+Words = Annotated[tuple[Word, ...], _SOME, _LIST]
+Counts = Annotated[tuple[int, ...], _SOME, _LIST]
+Switches = Annotated[tuple[bool, ...], _SOME, _LIST]
+Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
+Families = Annotated[Words, BeforeValidator(lambda value: list(TASKS) if value == "all" else value)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -40,24 +53,26 @@ class Group:
     turns.
     """
 
-    name: str
-    checkpoints: tuple[str, ...]
-    decoders: tuple[str, ...]
+    __pydantic_config__ = STRICT
+
+    name: Word
+    checkpoints: Words
+    decoders: Words
     problems: int
     seed: int
-    drafts: tuple[str, ...] = ()
-    thresholds: tuple[float | None, ...] = (DEFAULT_THRESHOLD,)
-    scores: tuple[str, ...] = ("probability",)
-    block_sizes: tuple[int, ...] = ()
-    cache_block_sizes: tuple[int, ...] = (32,)
-    layouts: tuple[str, ...] = ("auto",)
-    draft_tokens: tuple[int, ...] = (4,)
-    continuation: tuple[bool, ...] = (False,)
-    extra_proposal: tuple[bool, ...] = (False,)
-    tasks: tuple[str, ...] = tuple(TASKS)
-    batch_sizes: tuple[int, ...] = (16,)
-    dtype: str = "auto"
-    device: str = "auto"
+    drafts: Words = ()
+    thresholds: Annotated[tuple[Threshold, ...], _SOME, _LIST] = (DEFAULT_THRESHOLD,)
+    scores: Words = ("probability",)
+    block_sizes: Counts = ()
+    cache_block_sizes: Counts = (32,)
+    layouts: Words = ("auto",)
+    draft_tokens: Counts = (4,)
+    continuation: Switches = (False,)
+    extra_proposal: Switches = (False,)
+    tasks: Families = tuple(TASKS)
+    batch_sizes: Counts = (16,)
+    dtype: Word = "auto"
+    device: Word = "auto"
     max_new_tokens: int = 192
     chunk: int = 96
     timed: bool = False
@@ -130,9 +145,8 @@ def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
     tables = data.get("group")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ValueError("a plan needs at least one [[group]]")
-    given = {key: value for key, value in data.items() if key not in ("schema", "group")}
-    _check_keys(given, DEFAULTS, "the plan")
-    defaults = _values(given)
+    defaults = {key: value for key, value in data.items() if key not in ("schema", "group")}
+    _check_keys(defaults, DEFAULTS, "the plan")
     groups = []
     for number, table in enumerate(tables):
         label = f"group {table.get('name', number + 1)}"
@@ -144,52 +158,14 @@ def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
 
 
 def _group(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Group:
-    _check_keys(table, _KINDS, "a group")
-    values = {**defaults, **_values(table)}
-    for key in ("name", "checkpoints", "decoders", "problems", "seed"):
-        if key not in values:
-            raise ValueError(f"{key} is missing")
-    group = Group(**values)
+    _check_keys(table, [field.name for field in fields(Group)], "a group")
+    group: Group = checked(Group, {**defaults, **table})
     for key in (*LISTS, DRAFTS):
         if key in table and not any(group.takes(decoder, key) for decoder in group.decoders):
             raise ValueError(f"{key} is not a setting of {', '.join(group.decoders)}")
     return group
 
 
-def _check_keys(table: Mapping[str, Any], known: Any, where: str) -> None:
+def _check_keys(table: Iterable[str], known: Iterable[str], where: str) -> None:
     if unknown := [key for key in table if key not in known]:
         raise ValueError(f"{unknown[0]} is not a key of {where}: choose from {', '.join(known)}")
-
-
-def _values(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _value(key, value) for key, value in table.items()}
-
-
-def _value(key: str, value: Any) -> Any:
-    kind, many = _KINDS[key]
-    fits, allowed = _WORDS[kind]
-    if key == "tasks" and value == "all":
-        return tuple(TASKS)
-    values = value if isinstance(value, list) and many else [value]
-    if not values or not all(map(fits, values)):
-        raise ValueError(f"{key} must be {'one or a list of: ' if many else ''}{allowed}, got {value!r}")
-    if not many:
-        return value
-    return tuple(None if key == "thresholds" and item == "none" else item for item in values)
-
-
-def _kind(annotation: str) -> tuple[str, bool]:
-    many = annotation.startswith("tuple[")
-    return annotation.removeprefix("tuple[").removesuffix(", ...]"), many
-
-
-_KINDS: dict[str, tuple[str, bool]] = {field.name: _kind(str(field.type)) for field in fields(Group)}
-_WORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "str": (lambda value: isinstance(value, str) and bool(value), "a word"),
-    "int": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
-    "bool": (lambda value: isinstance(value, bool), "true or false"),
-    "float | None": (
-        lambda value: value == "none" or (isinstance(value, int | float) and not isinstance(value, bool)),
-        'a number or "none"',
-    ),
-}
