@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import gradio as gr
 
@@ -16,8 +15,7 @@ from app.browser import bundle
 from app.compare import stream
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.models.sentences import complete
-from app.tabs.parts import QUIET, drawn
+from app.tabs.parts import QUIET, drawn, refusal
 from app.tabs.question import prompts
 from app.tradeoffs.answers import RequestHandler
 from app.tradeoffs.run_cache import RunCache
@@ -64,7 +62,7 @@ def handle(visitors: Visitors, message: object, session: str) -> Any:
         if ask == "start":
             return stream.line(stream.follow(visitors.start(session, rate)))
     except ValueError as error:
-        return stream.line(stream.refusal(uuid4().hex, complete(str(error))))
+        return refusal(error)
     if ask == "turn":
         visitors.set_rate(session, rate)
     elif ask == "stop":
