@@ -1,44 +1,45 @@
-from app.compare.difference import Differences, FirstDifference
+from app.compare.difference import Differences
 
 
 def test_texts_part_at_the_token_that_holds_the_first_other_character() -> None:
-    difference = FirstDifference(["ar", "mars"])
-    assert not difference.add("ar", ["one ", "two ", "three"])
-    assert not difference.add("mars", ["on", "e t"])
-    assert difference.add("mars", ["wo th", "irty"])
-    assert difference.tokens == {"ar": 2, "mars": 3}
+    differences = Differences("ar", ["mars"])
+    assert not differences.add("ar", ["one ", "two ", "three"])
+    assert not differences.add("mars", ["on", "e t"])
+    assert differences.add("mars", ["wo th", "irty"]) == [{"ar": 2, "mars": 3}]
 
 
 def test_the_same_text_in_other_tokens_does_not_differ() -> None:
-    difference = FirstDifference(["ar", "mars"])
-    difference.add("ar", ["a", "b", "c", ""])
-    assert not difference.add("mars", ["ab", "", "c"])
-    assert not difference.add("ar", ends=True)
-    assert not difference.add("mars", ends=True)
-    assert difference.tokens is None
+    differences = Differences("ar", ["mars"])
+    assert not differences.add("ar", ["a", "b", "c", ""])
+    assert not differences.add("mars", ["ab", "", "c"])
+    assert not differences.add("ar", ends=True)
+    assert not differences.add("mars", ends=True)
 
 
 def test_a_text_that_ended_parts_from_one_that_goes_on() -> None:
-    difference = FirstDifference(["ar", "mars"])
-    difference.add("ar", ["a", "b", ""])
-    difference.add("mars", ["a", "b", "c"])
-    assert difference.tokens is None
-    assert difference.add("ar", ends=True)
-    assert difference.tokens == {"ar": 2, "mars": 2}
+    differences = Differences("ar", ["mars"])
+    assert not differences.add("ar", ["a", "b", ""])
+    assert not differences.add("mars", ["a", "b", "c"])
+    assert differences.add("ar", ends=True) == [{"ar": 2, "mars": 2}]
+
+
+def test_a_text_may_end_before_it_has_a_token() -> None:
+    differences = Differences("ar", ["mars"])
+    assert not differences.add("ar", ends=True)
+    assert differences.add("mars", ["a"]) == [{"ar": 0, "mars": 0}]
 
 
 def test_only_the_first_difference_counts() -> None:
-    difference = FirstDifference(["ar", "mars"])
-    difference.add("ar", ["x"])
-    assert difference.add("mars", ["y"])
-    assert not difference.add("ar", ["z"])
-    assert difference.tokens == {"ar": 0, "mars": 0}
+    differences = Differences("ar", ["mars"])
+    assert not differences.add("ar", ["x"])
+    assert differences.add("mars", ["y"]) == [{"ar": 0, "mars": 0}]
+    assert not differences.add("ar", ["z"])
 
 
 def test_one_lane_alone_has_nothing_to_differ_from() -> None:
-    difference = FirstDifference(["ar"])
-    assert not difference.add("ar", ["a"])
-    assert not difference.add("ar", ends=True)
+    differences = Differences("ar", [])
+    assert not differences.add("ar", ["a"])
+    assert not differences.add("ar", ends=True)
 
 
 def test_each_other_lane_is_compared_with_the_baseline() -> None:
