@@ -93,10 +93,11 @@ def _ranks(table: pd.DataFrame) -> dict[str, int]:
     """The number of each series' look. Series with most runs get the first looks, which differ most."""
     counts = table["series"].value_counts()
     return {
-        name: rank for rank, name in enumerate(sorted(counts.index, key=lambda name: (-counts[name], _natural(name))))
+        name: rank for rank, name in enumerate(sorted(counts.index, key=lambda name: (-counts[name], natural(name))))
     }
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A sort key that puts b4 before b16."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
+def natural(text: str) -> list[tuple[int, float, str]]:
+    """A sort key that puts B = 4 before B = 16."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(0, float(part), "") if number % 2 else (1, 0.0, part) for number, part in enumerate(parts) if part]

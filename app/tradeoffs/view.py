@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import pandas as pd
 from pydantic import Field
 
 from analysis.figures import POOLED
+from analysis.figures.naming import natural
 from analysis.figures.words import PUBLISHED, Row, heeds_threshold, missing
 from mars.schema import STRICT, bounds, checked, one_of
 
@@ -113,12 +113,6 @@ def words(chosen: Chosen) -> str:
     """The chosen values in a line; empty without a filter."""
     labels = {each.name: each.label for each in FILTERS}
     return " · ".join(f"{labels[name]}: {', '.join(values)}" for name, values in chosen.items() if values)
-
-
-def natural(text: str) -> list[tuple[int, float, str]]:
-    """A sort key that puts B = 4 before B = 16."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", text)
-    return [(0, float(part), "") if number % 2 else (1, 0.0, part) for number, part in enumerate(parts) if part]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from analysis.figures.naming import natural
 from app.tradeoffs import view as filters
 from app.tradeoffs.run_cache import RunCache
 
@@ -57,5 +58,5 @@ def test_values_that_no_run_has_are_forgotten(found: pd.DataFrame) -> None:
 
 
 def test_numbers_sort_as_numbers() -> None:
-    assert sorted(["B = 16", "no blocks", "B = 4"], key=filters.natural) == ["B = 4", "B = 16", "no blocks"]
-    assert sorted(["16", "1", "4"], key=filters.natural) == ["1", "4", "16"]
+    assert sorted(["B = 16", "no blocks", "B = 4"], key=natural) == ["B = 4", "B = 16", "no blocks"]
+    assert sorted(["16", "1", "4"], key=natural) == ["1", "4", "16"]
