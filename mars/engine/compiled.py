@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from numba import carray, cfunc, types
+from numba import carray, cfunc, typeof, types
 from numba.np.unsafe.ndarray import to_fixed_tuple
 from torch.nn import functional
 
 from mars.engine import kernels
 from mars.engine.adapter import LowRank
-from mars.engine.heads import attend_of, place_of
+from mars.engine.heads import attend, head_kind, place
 from mars.engine.memory import Access
 from mars.engine.quantised import Rounded, Steps
 from mars.engine.window import Window
@@ -31,9 +30,18 @@ _PARTS = 4  # of the columns, for each thread, unless they are few
 _FEW = 8
 
 
-@lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
+_tasks: dict[tuple[Any, ...], Any] = {}
+
+
 def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
     """The address of a function that computes one thread's share of the columns."""
+    key = kernel, typeof(kind), length  # zeros of two types are equal
+    if key not in _tasks:
+        _tasks[key] = _task(kernel, kind, length)
+    return int(_tasks[key].address)
+
+
+def _task(kernel: Callable[..., None], kind: Any, length: int) -> Any:
 
     @cfunc(types.void(types.voidptr))
     def task(data):  # type: ignore[no-untyped-def]
@@ -45,7 +53,7 @@ def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
             begin, end = count * part // parts, count * (part + 1) // parts
             kernel(begin, end, kind, *arguments)
 
-    return int(task.address)
+    return task
 
 
 def _run(kernel: Callable[..., None], kind: Any, count: int, work: int, *arguments: int) -> None:
@@ -84,7 +92,7 @@ class Compiled:
     def __init__(self, heads: int, shared: int, size: int, dtype: torch.dtype, epsilon: float):
         self._heads, self._shared, self._size = heads, shared, size
         self._dtype, self._kind, self._epsilon = dtype, kernels.KINDS[dtype], np.float32(epsilon)
-        self._place, self._attend = place_of(size), attend_of(size)
+        self._head_kind = head_kind(size, dtype)
 
     @property
     def steps(self) -> Steps:
@@ -140,8 +148,8 @@ class Compiled:
         count, width = len(found_NO), self._heads * self._size
         queries_NO = torch.empty(count, width)
         _run(
-            self._place,
-            self._kind,
+            place,
+            self._head_kind,
             count,
             count * found_NO.shape[1],
             found_NO.data_ptr(),
@@ -158,8 +166,8 @@ class Compiled:
         count, extent = seen.mask_NK.shape
         found_NO = torch.empty(queries_NO.shape, dtype=self._dtype)
         _run(
-            self._attend,
-            self._kind,
+            attend,
+            self._head_kind,
             count * self._heads,
             count * queries_NO.shape[1] * extent,
             queries_NO.data_ptr(),

@@ -26,7 +26,7 @@ from mars.engine import kernels
 from mars.engine.adapter import Adapter, LowRank
 from mars.engine.compiled import Seen, task_of
 from mars.engine.gated import PRODUCTS
-from mars.engine.heads import attend_of, place_of
+from mars.engine.heads import attend, head_kind, place
 from mars.engine.tiles import BYTES, DEPTH, NO_LOW_RANK, TILE, Tiled, begin_tiles, end_tiles, pack, product
 from mars.engine.workers import Openmp, openmp
 
@@ -171,25 +171,25 @@ class Fused:
     ):
         self._layers = layers
         self._heads, self._shared, self._size = heads, shared, size
-        self._place = task_of(place_of(size), kernels.COARSE, 9)
-        self._attend = task_of(attend_of(size), kernels.COARSE, 11)
+        kind = head_kind(size, torch.bfloat16)
+        self._place, self._attend = task_of(place, kind, 9), task_of(attend, kind, 11)
         self._epsilon = np.array([epsilon], np.float32)
         self._table = np.full((len(layers), _LAYER), 0, np.int64)
         self._added: list[torch.Tensor] = []
         self._widest = 0
         for numbers, (norms, products) in zip(self._table, layers, strict=True):
             numbers[:2] = [norm.data_ptr() for norm in norms]
-            for place, tiled in enumerate(products):
+            for number, tiled in enumerate(products):
                 bias = 0 if tiled.wide_bias_O is None else tiled.wide_bias_O.data_ptr()
-                numbers[2 + place * _PRODUCT : 4 + place * _PRODUCT] = tiled.tiles.data_ptr(), bias
+                numbers[2 + number * _PRODUCT : 4 + number * _PRODUCT] = tiled.tiles.data_ptr(), bias
 
     def adapted(self, adapter: Adapter, outputs: Sequence[Sequence[int]]) -> Self:
         """The same layers with an adapter; `outputs` are those of the linear layers of each product."""
         other = copy.copy(self)
         other._table, other._added, other._widest = self._table.copy(), [], 0
         for numbers, pairs in zip(other._table, adapter.layers, strict=False):
-            for place, (names, sizes) in enumerate(zip(PRODUCTS, outputs, strict=True)):
-                start = 2 + place * _PRODUCT
+            for number, (names, sizes) in enumerate(zip(PRODUCTS, outputs, strict=True)):
+                start = 2 + number * _PRODUCT
                 numbers[start + 2 : start + _PRODUCT] = other._add([pairs.get(name) for name in names], sizes)
         return other
 
@@ -245,20 +245,20 @@ class Fused:
         stores = [store.data_ptr() for store in seen.stores]
         half = seen.stores[0].numel() // 2 * seen.stores[0].itemsize
         per_layer = np.empty((2, len(self._layers), 14), np.int64)
-        place, attend = per_layer
+        placing, attending = per_layer
         given = (
             *(found, seen.rotations_N2D.data_ptr(), 0, 0, seen.places_N.data_ptr(), queries_NO.data_ptr()),
             *(self._heads, self._shared, seen.slots),
         )
-        place[:, :12] = shared.number, threads, count, *given
-        place[:, 5], place[:, 6] = stores, stores
-        place[:, 6] += half
-        attend[:] = (
+        placing[:, :12] = shared.number, threads, count, *given
+        placing[:, 5], placing[:, 6] = stores, stores
+        placing[:, 6] += half
+        attending[:] = (
             *(shared.number, threads, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
             *(seen.starts_N.data_ptr(), attended, self._heads, self._shared, seen.slots, extent, count),
         )
-        attend[:, 4], attend[:, 5] = stores, stores
-        attend[:, 5] += half
+        attending[:, 4], attending[:, 5] = stores, stores
+        attending[:, 5] += half
         shared.run(
             _task(),
             threads,
@@ -266,6 +266,6 @@ class Fused:
             *(self._epsilon.ctypes.data, hidden_NE.data_ptr(), normed, found, attended, added, both, inner),
             *(0 if masks_N is None else masks_N.data_ptr(), low.data_ptr(), low.stride(0) * low.itemsize),
             *(self._table.ctypes.data, len(self._table)),
-            *(self._place, place.ctypes.data, self._attend, attend.ctypes.data, place.itemsize * per_layer.shape[2]),
+            *(self._place, placing.ctypes.data, self._attend, attending.ctypes.data, per_layer.strides[1]),
         )
         return room[3].view(count, hidden_size)

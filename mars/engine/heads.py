@@ -1,30 +1,32 @@
 """Functions that numba compiles for attention on a CPU: keys and values into the cache, and what columns see of them.
 
-They are of the kind of those in mars/engine/kernels.py. Shapes: N columns, H heads on G key-value heads of D numbers,
-S slots, K slots 1 to extent - 1, U heads of columns that are computed together, L lanes of a vector.
+They are like those in mars/engine/kernels.py, but `kind` is a tuple of such numbers, half as many as a head has: loops
+of a known length are faster. Shapes: N columns, H heads on G key-value heads of D numbers, S slots, K slots 1 to
+extent - 1, U heads of columns that are computed together, L lanes of a vector.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from mars.engine.attention import KEY_STEP
-from mars.engine.kernels import MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
+from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
 
-# A function that holds another compiled one is kept on no disk: numba would take it for a new one in each process.
-_HOLDING = {**OPTIONS, "cache": False}
 _BLOCK = KEY_STEP  # keys that stay in the first cache while several heads read them
 _LANES = 16
 _TOGETHER = 24  # heads of columns
+
+
+def head_kind(size: int, dtype: torch.dtype) -> tuple[Any, ...]:
+    """The `kind` of these functions for heads of so many numbers and weights of this type."""
+    return (KINDS[dtype],) * (size // 2)
 
 
 @njit(**OPTIONS)
@@ -78,41 +80,49 @@ def _together(first, end, count, readers, starts_N, mask_NK, units_U3):  # type:
     return units
 
 
-@cache
-def place_of(size: int) -> Callable[..., None]:
-    """A function for heads of so many numbers: loops of a known length are faster."""
-    half, scale = size // 2, np.float32(size**-0.5)
+@njit(**OPTIONS)
+def _rotate(found_D, turn_2D, factor, turned_D, kind):  # type: ignore[no-untyped-def]
+    half = len(kind)
+    for d in range(half):
+        x, y = load(found_D[d]), load(found_D[d + half])
+        turned_D[d] = (x * turn_2D[0, d] + y * turn_2D[1, d]) * factor
+        turned_D[d + half] = (y * turn_2D[0, d + half] + x * turn_2D[1, d + half]) * factor
 
-    @njit(**OPTIONS)
-    def rotate(found_D, turn_2D, factor, turned_D):  # type: ignore[no-untyped-def]
-        for d in range(half):
-            x, y = load(found_D[d]), load(found_D[d + half])
-            turned_D[d] = (x * turn_2D[0, d] + y * turn_2D[1, d]) * factor
-            turned_D[d + half] = (y * turn_2D[0, d + half] + x * turn_2D[1, d + half]) * factor
 
-    @njit(**_HOLDING)
-    def place(begin, end, kind, found, rotations, keys, values, places, queries, heads, shared, slots):  # type: ignore[no-untyped-def]
-        """Rotate queries and keys; put keys and values into the cache and the queries, scaled, where they are asked."""
-        found_NHD = at(found, (end, heads + 2 * shared, size), kind)
-        turn_N2D, places_N = at(rotations, (end, 2, size), WIDE), at(places, (end,), PLACE)
-        queries_NHD = at(queries, (end, heads, size), WIDE)
-        for n in range(begin, end):
-            offset = places_N[n] * size * 4
-            keys_GSD = at(keys + offset, (shared, slots, size), WIDE)
-            values_GSD = at(values + offset, (shared, slots, size), WIDE)
-            for h in range(heads):
-                rotate(found_NHD[n, h], turn_N2D[n], scale, queries_NHD[n, h])
-            for g in range(shared):
-                rotate(found_NHD[n, heads + g], turn_N2D[n], np.float32(1), keys_GSD[g, 0])
-                for d in range(size):
-                    values_GSD[g, 0, d] = load(found_NHD[n, heads + shared + g, d])
-
-    return place
+@njit(**OPTIONS)
+def place(begin, end, kind, found, rotations, keys, values, places, queries, heads, shared, slots):  # type: ignore[no-untyped-def]
+    """Rotate queries and keys; put keys and values into the cache and the queries, scaled, where they are asked."""
+    size = 2 * len(kind)
+    found_NHD = at(found, (end, heads + 2 * shared, size), kind[0])
+    turn_N2D, places_N = at(rotations, (end, 2, size), WIDE), at(places, (end,), PLACE)
+    queries_NHD = at(queries, (end, heads, size), WIDE)
+    scale = np.float32(1 / np.sqrt(size))
+    for n in range(begin, end):
+        offset = places_N[n] * size * 4
+        keys_GSD = at(keys + offset, (shared, slots, size), WIDE)
+        values_GSD = at(values + offset, (shared, slots, size), WIDE)
+        for h in range(heads):
+            _rotate(found_NHD[n, h], turn_N2D[n], scale, queries_NHD[n, h], kind)
+        for g in range(shared):
+            _rotate(found_NHD[n, heads + g], turn_N2D[n], np.float32(1), keys_GSD[g, 0], kind)
+            for d in range(size):
+                values_GSD[g, 0, d] = load(found_NHD[n, heads + shared + g, d])
 
 
 def _lanes(size: int) -> int:
     """The floats of a vector that a head's numbers fill without a rest."""
     return math.gcd(size, 16 if torch.cpu._is_avx512_supported() else 8)
+
+
+def _lanes_of(kind: Any) -> int:
+    """The same in a compiled function."""
+    return _lanes(2 * len(kind))
+
+
+@overload(_lanes_of, inline="always")
+def _(kind):  # type: ignore[no-untyped-def]
+    lanes = _lanes(2 * kind.count)
+    return lambda kind: lanes
 
 
 def _address(builder: Any, number: Any, offset: int, kind: Any) -> Any:
@@ -128,116 +138,113 @@ def _multiply_add(builder: Any, x: Any, y: Any, total: Any) -> Any:
     return builder.call(function, [x, y, total])
 
 
-@cache
-def _scores_of(size: int) -> Callable[..., Any]:
-    """A function for heads of so many numbers: the products of a query with as many keys as a vector has lanes.
+@intrinsic
+def _scores(context: Any, query: Any, keys: Any, found: Any, kind: Any) -> Any:
+    """The products of a query with as many keys as a vector has lanes.
 
     LLVM makes no such code of a loop: it sums up the lanes of each key by itself, in vectors of half the width.
     """
-    lanes = _lanes(size)
+    size, lanes = 2 * kind.count, _lanes(2 * kind.count)
     vector = ir.VectorType(ir.FloatType(), lanes)
 
-    @intrinsic
-    def scores(context: Any, query: Any, keys: Any, found: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            query, keys, found = arguments
-            parts = range(0, 4 * size, 4 * lanes)
-            query_parts = [builder.load(_address(builder, query, part, vector), align=4) for part in parts]
-            totals = []
-            for key in range(lanes):
-                total = ir.Constant(vector, [0.0] * lanes)
-                for query_part, part in zip(query_parts, parts, strict=True):
-                    own = builder.load(_address(builder, keys, 4 * size * key + part, vector), align=4)
-                    total = _multiply_add(builder, query_part, own, total)
-                totals.append(total)
-            # Half of the lanes of two keys are added to their other half, until a vector holds a sum of each key.
-            while len(totals) > 1:
-                low = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [2 * lane for lane in range(lanes)])
-                high = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [2 * lane + 1 for lane in range(lanes)])
-                totals = [
-                    builder.fadd(builder.shuffle_vector(one, two, low), builder.shuffle_vector(one, two, high))
-                    for one, two in zip(totals[::2], totals[1::2], strict=True)
-                ]
-            builder.store(totals[0], _address(builder, found, 0, vector), align=4)
-            return context.get_dummy_value()
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        query, keys, found, _ = arguments
+        parts = range(0, 4 * size, 4 * lanes)
+        query_parts = [builder.load(_address(builder, query, part, vector), align=4) for part in parts]
+        totals = []
+        for key in range(lanes):
+            total = ir.Constant(vector, [0.0] * lanes)
+            for query_part, part in zip(query_parts, parts, strict=True):
+                own = builder.load(_address(builder, keys, 4 * size * key + part, vector), align=4)
+                total = _multiply_add(builder, query_part, own, total)
+            totals.append(total)
+        # Half of the lanes of two keys are added to their other half, until a vector holds a sum of each key.
+        while len(totals) > 1:
+            low = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [2 * lane for lane in range(lanes)])
+            high = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [2 * lane + 1 for lane in range(lanes)])
+            totals = [
+                builder.fadd(builder.shuffle_vector(one, two, low), builder.shuffle_vector(one, two, high))
+                for one, two in zip(totals[::2], totals[1::2], strict=True)
+            ]
+        builder.store(totals[0], _address(builder, found, 0, vector), align=4)
+        return context.get_dummy_value()
 
-        return types.none(types.int64, types.int64, types.int64), generate
-
-    return scores
+    return types.none(types.int64, types.int64, types.int64, kind), generate
 
 
-@cache
-def _sum_of(size: int) -> Callable[..., Any]:
-    """A function for heads of so many numbers: add as many weighted values as a vector has lanes to a sum."""
-    lanes = _lanes(size)
+@intrinsic
+def _add_up(context: Any, weights: Any, values: Any, total: Any, kind: Any) -> Any:
+    """Add as many weighted values as a vector has lanes to a sum."""
+    size, lanes = 2 * kind.count, _lanes(2 * kind.count)
     vector = ir.VectorType(ir.FloatType(), lanes)
 
-    @intrinsic
-    def add_up(context: Any, weights: Any, values: Any, total: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            weights, values, total = arguments
-            parts = range(0, 4 * size, 4 * lanes)
-            nothing = ir.Constant(vector, [0.0] * lanes)
-            # Two sums of each part, of every other value: a processor adds to both at once.
-            first = [builder.load(_address(builder, total, part, vector), align=4) for part in parts]
-            sums = [first, [nothing for _ in parts]]
-            same = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            for value in range(lanes):
-                weight = builder.load(_address(builder, weights, 4 * value, ir.FloatType()), align=4)
-                one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
-                spread = builder.shuffle_vector(one, one, same)
-                for number, part in enumerate(parts):
-                    own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
-                    sums[value % 2][number] = _multiply_add(builder, spread, own, sums[value % 2][number])
-            for part, even, odd in zip(parts, *sums, strict=True):
-                builder.store(builder.fadd(even, odd), _address(builder, total, part, vector), align=4)
-            return context.get_dummy_value()
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        weights, values, total, _ = arguments
+        parts = range(0, 4 * size, 4 * lanes)
+        nothing = ir.Constant(vector, [0.0] * lanes)
+        # Two sums of each part, of every other value: a processor adds to both at once.
+        first = [builder.load(_address(builder, total, part, vector), align=4) for part in parts]
+        sums = [first, [nothing for _ in parts]]
+        same = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        for value in range(lanes):
+            weight = builder.load(_address(builder, weights, 4 * value, ir.FloatType()), align=4)
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
+            spread = builder.shuffle_vector(one, one, same)
+            for number, part in enumerate(parts):
+                own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
+                sums[value % 2][number] = _multiply_add(builder, spread, own, sums[value % 2][number])
+        for part, even, odd in zip(parts, *sums, strict=True):
+            builder.store(builder.fadd(even, odd), _address(builder, total, part, vector), align=4)
+        return context.get_dummy_value()
 
-        return types.none(types.int64, types.int64, types.int64), generate
-
-    return add_up
+    return types.none(types.int64, types.int64, types.int64, kind), generate
 
 
-@cache
-def attend_of(size: int) -> Callable[..., None]:  # noqa: C901 - two loops over blocks of keys
-    """A function for heads of so many numbers."""
-    scores, add_up, lanes = _scores_of(size), _sum_of(size), _lanes(size)
+@njit(**OPTIONS)
+def _score_units(units_U3, queries, keys, weights, heads, extent, kind):  # type: ignore[no-untyped-def]
+    """The scores [U, K] of these heads of columns: `weights` is where they go."""
+    size, lanes = 2 * len(kind), _lanes_of(kind)
+    for k in range(0, units_U3[:, 2].max(), _BLOCK):
+        for u in range(len(units_U3)):
+            query = queries + (units_U3[u, 0] * heads + units_U3[u, 1]) * size * 4
+            for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
+                _scores(query, keys + near * size * 4, weights + (u * extent + near) * 4, kind)
 
-    @njit(**_HOLDING)
-    def attend(begin, end, kind, queries, keys, values, mask, starts, found, heads, shared, slots, extent, count):  # type: ignore[no-untyped-def]  # noqa: C901
-        """softmax(q kᵀ) v over the keys that a column sees.
 
-        `begin` to `end` number heads of columns: first those of all `count` columns that read the first key-value head.
-        """
-        mask_NK, starts_N = at(mask, (count, extent), WIDE), at(starts, (count,), PLACE)
-        found_NHD = at(found, (count, heads, size), kind)
-        weights_UK, sums_UD = np.empty((_TOGETHER, extent), np.float32), np.empty((_TOGETHER, size), np.float32)
-        units_U3, most_L = np.empty((_TOGETHER, 3), np.int64), np.empty(_LANES, np.float32)
-        weights, sums = weights_UK.ctypes.data, sums_UD.ctypes.data
-        first = begin
-        while first < end:
-            units = _together(first, end, count, heads // shared, starts_N, mask_NK, units_U3)
-            group = first // (count * (heads // shared))
-            offset = (starts_N[units_U3[0, 0]] + group * slots + 1) * size * 4  # slot 0 is padding's
-            furthest = units_U3[:units, 2].max()
-            for k in range(0, furthest, _BLOCK):
-                for u in range(units):
-                    query = queries + (units_U3[u, 0] * heads + units_U3[u, 1]) * size * 4
-                    for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
-                        scores(query, keys + offset + near * size * 4, weights + (u * extent + near) * 4)
-            for u in range(units):
-                _weigh(weights_UK[u], mask_NK[units_U3[u, 0]], units_U3[u, 2], most_L)
-            sums_UD[:units] = np.float32(0)
-            for k in range(0, furthest, _BLOCK):
-                for u in range(units):
-                    for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
-                        add_up(
-                            weights + (u * extent + near) * 4, values + offset + near * size * 4, sums + u * size * 4
-                        )
-            for u in range(units):
-                for d in range(size):
-                    found_NHD[units_U3[u, 0], units_U3[u, 1], d] = store(sums_UD[u, d], kind)
-            first += units
-        weights_UK[0, 0] = sums_UD[0, 0] = 0  # numba frees an array after its last use, and knows nothing of addresses
+@njit(**OPTIONS)
+def _add_up_units(units_U3, weights, values, sums, extent, kind):  # type: ignore[no-untyped-def]
+    """Add the weighted values to the sums [U, D] of these heads of columns."""
+    size, lanes = 2 * len(kind), _lanes_of(kind)
+    for k in range(0, units_U3[:, 2].max(), _BLOCK):
+        for u in range(len(units_U3)):
+            for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
+                _add_up(weights + (u * extent + near) * 4, values + near * size * 4, sums + u * size * 4, kind)
 
-    return attend
+
+@njit(**OPTIONS)
+def attend(begin, end, kind, queries, keys, values, mask, starts, found, heads, shared, slots, extent, count):  # type: ignore[no-untyped-def]
+    """softmax(q kᵀ) v over the keys that a column sees.
+
+    `begin` to `end` number heads of columns: first those of all `count` columns that read the first key-value head.
+    """
+    size = 2 * len(kind)
+    mask_NK, starts_N = at(mask, (count, extent), WIDE), at(starts, (count,), PLACE)
+    found_NHD = at(found, (count, heads, size), kind[0])
+    weights_UK, sums_UD = np.empty((_TOGETHER, extent), np.float32), np.empty((_TOGETHER, size), np.float32)
+    units_U3, most_L = np.empty((_TOGETHER, 3), np.int64), np.empty(_LANES, np.float32)
+    weights, sums = weights_UK.ctypes.data, sums_UD.ctypes.data
+    first = begin
+    while first < end:
+        units = _together(first, end, count, heads // shared, starts_N, mask_NK, units_U3)
+        group = first // (count * (heads // shared))
+        offset = (starts_N[units_U3[0, 0]] + group * slots + 1) * size * 4  # slot 0 is padding's
+        _score_units(units_U3[:units], queries, keys + offset, weights, heads, extent, kind)
+        for u in range(units):
+            _weigh(weights_UK[u], mask_NK[units_U3[u, 0]], units_U3[u, 2], most_L)
+        sums_UD[:units] = np.float32(0)
+        _add_up_units(units_U3[:units], weights, values + offset, sums, extent, kind)
+        for u in range(units):
+            for d in range(size):
+                found_NHD[units_U3[u, 0], units_U3[u, 1], d] = store(sums_UD[u, d], kind[0])
+        first += units
+    weights_UK[0, 0] = sums_UD[0, 0] = 0  # numba frees an array after its last use, and knows nothing of addresses

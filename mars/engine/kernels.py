@@ -10,14 +10,39 @@ tensors, and `kind`, a number whose type is that of the weights.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, config, njit, types
 from numba.extending import intrinsic, overload
 
+_COMPILED = ("kernels", "heads", "tiles", "fused")  # modules whose functions numba keeps on disk
+
+
+def _keep_apart() -> None:
+    """Have numba keep what it compiled in a folder for this version of the sources.
+
+    It sees that the file of a function has changed, but not that of another which the function calls.
+    """
+    here = Path(__file__).parent
+    folder = here / "__pycache__"
+    if config.CACHE_DIR or not os.access(folder if folder.exists() else here, os.W_OK):
+        return
+    digest = hashlib.sha256(b"".join((here / f"{name}.py").read_bytes() for name in _COMPILED)).hexdigest()[:12]
+    kept = folder / f"numba-{digest}"
+    for other in folder.glob("numba-*"):
+        if other != kept:
+            shutil.rmtree(other, ignore_errors=True)
+    config.CACHE_DIR = str(kept)
+
+
+_keep_apart()
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Sums may be vectorised, in the one way that the compiler chose; infinities and NaN stay what they are.
