@@ -10,6 +10,7 @@ Functions compiled by numba take addresses of contiguous tensors.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -36,8 +37,12 @@ _ADDRESS = _BYTE.as_pointer()
 
 
 def available() -> bool:
-    """Whether this CPU has such tiles for bfloat16, and the system lets this process use them."""
-    return bool(torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()) and openmp() is not None
+    """Whether this CPU has such tiles for bfloat16, and the system lets this process use them.
+
+    Who forbids them to oneDNN (ONEDNN_MAX_CPU_ISA), to measure what a lesser CPU does, forbids them here too.
+    """
+    allowed = any(name in os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper() for name in ("AMX", "ALL", "DEFAULT"))
+    return allowed and bool(torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()) and openmp() is not None
 
 
 def fits(weight_OI: torch.Tensor) -> bool:

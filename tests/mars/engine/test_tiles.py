@@ -78,3 +78,10 @@ def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
     assert isinstance(projection(whole, pack=True, steady=False), Linear)
     assert isinstance(projection(ragged, pack=True, steady=True), Linear)
     assert isinstance(projection(whole.float(), pack=True, steady=True), Linear)
+
+
+def test_who_forbids_tiles_to_onednn_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight_OI = torch.randn(80, 96).bfloat16()
+    for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled}.items():
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", name)
+        assert isinstance(projection(weight_OI, pack=True, steady=True), kind), name
