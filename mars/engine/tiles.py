@@ -130,6 +130,19 @@ def _load(context: Any, tile: Any, address: Any, stride: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
+def _stream(context: Any, tile: Any, address: Any, stride: Any) -> Any:
+    """Load a tile of weights, which the nearest cache need not keep."""
+    number = tile.literal_value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        where = builder.inttoptr(arguments[1], _ADDRESS)
+        _emit(builder, "llvm.x86.tileloaddt164", [_BYTE(number), where, arguments[2]])
+        return context.get_dummy_value()
+
+    return types.none(tile, types.int64, types.int64), generate
+
+
+@intrinsic(prefer_literal=True)
 def _save(context: Any, tile: Any, address: Any) -> Any:
     number = tile.literal_value
 
@@ -150,6 +163,46 @@ def _add_product(context: Any, total: Any, rows: Any, weights: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(total, rows, weights), generate
+
+
+def _rounded(builder: Any, total: Any, target: Any) -> None:
+    """Store sixteen float32 numbers as bfloat16, rounded to the nearest as in `kernels.store`."""
+
+    def all_of(number: int) -> Any:
+        return ir.Constant(ir.VectorType(_WORD, TILE), [number] * TILE)
+
+    bits = builder.bitcast(total, ir.VectorType(_WORD, TILE))
+    odd = builder.and_(builder.lshr(bits, all_of(16)), all_of(1))
+    up = builder.add(builder.add(bits, all_of(0x7FFF)), odd)
+    coarse = builder.trunc(builder.lshr(up, all_of(16)), ir.VectorType(ir.IntType(16), TILE))
+    builder.store(coarse, builder.inttoptr(target, coarse.type.as_pointer()), align=2)
+
+
+def _sixteen(builder: Any, address: Any) -> Any:
+    return builder.load(builder.inttoptr(address, ir.VectorType(ir.FloatType(), TILE).as_pointer()), align=4)
+
+
+@intrinsic
+def _round(context: Any, source: Any, target: Any) -> Any:
+    """Sixteen float32 numbers as bfloat16."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _rounded(builder, _sixteen(builder, arguments[0]), arguments[1])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
+
+
+@intrinsic
+def _round_with(context: Any, source: Any, bias: Any, target: Any) -> Any:
+    """Sixteen sums of two float32 numbers as bfloat16."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        total = builder.fadd(_sixteen(builder, arguments[0]), _sixteen(builder, arguments[1]))
+        _rounded(builder, total, arguments[2])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
 
 
 @njit(**_OPTIONS)
@@ -189,7 +242,6 @@ def _write(totals, first, last, block, outputs, bias, masks, found):  # type: ig
     These sums are 0 but for masks. Rounded to bfloat16 with what the rounding lost beside it, they keep their bits.
     """
     totals_TO = at(totals, (TILE, TILE), kernels.WIDE)
-    bias_O = at(bias, (outputs,), kernels.WIDE)
     masks_T = at(masks, (last,), kernels.WHOLE)
     if masks:
         inner_TB2 = at(found, (last, outputs // TILE, 2, TILE), kernels.COARSE)
@@ -200,13 +252,12 @@ def _write(totals, first, last, block, outputs, bias, masks, found):  # type: ig
                 inner_TB2[t, block, 0, o] = coarse
                 inner_TB2[t, block, 1, o] = store(total - kernels.load(coarse), kernels.COARSE)
         return
-    found_TO = at(found, (last, outputs), kernels.COARSE)
     for t in range(first, last):
-        for o in range(TILE):
-            total = totals_TO[t - first, o]
-            if bias:
-                total += bias_O[block * TILE + o]
-            found_TO[t, block * TILE + o] = store(total, kernels.COARSE)
+        source, place = totals + (t - first) * _LINE, found + (t * outputs + block * TILE) * 2
+        if bias:
+            _round_with(source, bias + block * _LINE, place)
+        else:
+            _round(source, place)
 
 
 @njit(**_OPTIONS)
@@ -241,13 +292,13 @@ def _narrow(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low
                 _fetch_tile(n0 + 2 * step + offset)
                 _fetch_tile(n0 + 3 * step + offset)
             _load(4, x + k * _LINE, stride)
-            _load(5, w0 + k * BYTES, _LINE)
+            _stream(5, w0 + k * BYTES, _LINE)
             _add_product(0, 4, 5)
-            _load(6, w1 + k * BYTES, _LINE)
+            _stream(6, w1 + k * BYTES, _LINE)
             _add_product(1, 4, 6)
-            _load(7, w2 + k * BYTES, _LINE)
+            _stream(7, w2 + k * BYTES, _LINE)
             _add_product(2, 4, 7)
-            _load(5, w3 + k * BYTES, _LINE)
+            _stream(5, w3 + k * BYTES, _LINE)
             _add_product(3, 4, 5)
         if low:
             for r in range(ranks):
@@ -301,9 +352,9 @@ def _wide(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_r
                         _fetch_tile(n0 + (k + 2 * _AHEAD - depth) * BYTES)
                         _fetch_tile(n0 + step + (k + 2 * _AHEAD - depth) * BYTES)
                 _load(4, x + first * stride + k * _LINE, stride)
-                _load(6, w0 + k * BYTES, _LINE)
+                _stream(6, w0 + k * BYTES, _LINE)
                 _add_product(0, 4, 6)
-                _load(7, w1 + k * BYTES, _LINE)
+                _stream(7, w1 + k * BYTES, _LINE)
                 _add_product(1, 4, 7)
                 _load(5, x + then * stride + k * _LINE, stride)
                 _add_product(2, 5, 6)
