@@ -181,8 +181,8 @@ class Goodput:
 class Experience:
     """The times of an engine's passes, and the gain of rows by choice, load and number of drafts.
 
-    `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice since, and `patience` the
-    number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
+    `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice at each load, and `patience`
+    the number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
     meanwhile.
     """
 
@@ -190,7 +190,7 @@ class Experience:
     known: dict[tuple[Choice, int, int], Known] = field(default_factory=dict)
     now: int = 0
     tried: int = 0
-    settled: Choice = NOTHING
+    settled: dict[int, Choice] = field(default_factory=dict)
     patience: int = RETRY
     lock: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
@@ -346,9 +346,10 @@ class Controller:
             self._change(oldest)
             self._trying = oldest not in BASES
         elif most > found[self.choice].rate * (1 + MARGIN):
-            if best != self._seen.settled and not {best, self._seen.settled} <= set(BASES):
+            settled = self._seen.settled.get(self._load, best)  # of this load: at another one another choice is best
+            if best != settled and not {best, settled} <= set(BASES):
                 self._seen.patience = RETRY
-            self._seen.settled = best
+            self._seen.settled[self._load] = best
             self._change(best)
             self._trying = best not in BASES and self._of(best).new
 
