@@ -178,9 +178,9 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(found and found.gained == found.lost == 0 for found in changes), "the texts are the same"
     assert all(one.faster and one.faster.low <= one.faster.value for one in test.results if one.lane != "ar")
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])
-    assert [(one.load, one.lane, one.value) for one in test.comparisons] == [
-        (load, "exact", 1.0) for load in ("0.5", "0.5", "bursts", "bursts", "all", "all")
-    ]
+    assert {(one.load, one.lane, one.value) for one in test.comparisons} == {
+        (load, "exact", 1.0) for load in ("0.5", "bursts", "all")
+    }
     assert "goodput of exact / ar: 1.000" in capsys.readouterr().out
 
 

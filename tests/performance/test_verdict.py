@@ -9,7 +9,7 @@ import pytest
 from analysis.runs.loads import Comparison, InTime
 from tests.performance.asking import Asked
 from tests.performance.traces import Answers
-from tests.performance.verdict import GAIN, PART, best_of, compared, faster, judgement, points, sentences
+from tests.performance.verdict import GAIN, PART, best_of, compared, faster, judgement, points_gained, sentences
 
 LIMITS = InTime(ttft=1.0, tpot=0.1)
 
@@ -95,13 +95,13 @@ def test_a_user_gains_what_a_token_takes_less_than_ar_question_by_question() -> 
 
 
 def test_a_question_counts_once_however_often_it_came() -> None:
-    assert points([(0, True, True)] * 5) is None, "one question has no interval"
-    interval, n = points([(0, False, True), (0, True, True), (1, True, False), (2, True, True)]) or (None, 0)
+    assert points_gained([(0, True, True)] * 5) is None, "one question has no interval"
+    interval, n = points_gained([(0, False, True), (0, True, True), (1, True, False), (2, True, True)]) or (None, 0)
     assert n == 3
     assert interval is not None
     assert interval.value == pytest.approx(100 * (-0.5 + 1 + 0) / 3)
     assert interval.low < interval.value < interval.high
-    same, n = points([(number % 50, True, True) for number in range(500)]) or (None, 0)
+    same, n = points_gained([(number % 50, True, True) for number in range(500)]) or (None, 0)
     assert same is not None
     assert n == 50
     assert same.low == pytest.approx(-same.high)
@@ -111,9 +111,10 @@ def test_a_question_counts_once_however_often_it_came() -> None:
 def test_the_verdict_is_a_line_for_each_statement() -> None:
     best, ar = over([True] * 130, [True] * 130), over([True] * 20, [False] * 2 + [True] * 18)
     gain = faster(answers([True] * 24, 0.05), answers([True] * 24, 0.08))
-    lines = list(sentences([best, ar], gain, points([(0, True, True), (1, True, False)])))
+    lines = list(sentences([best, ar], gain, points_gained([(0, True, True), (1, True, False)]), 5.0))
     assert lines[0].startswith("0.9     goodput of exact / copy: 1.000 [0.97")
     assert lines[0].endswith("n 130 (+0 −0); at least 0.97: shown")
     assert "n 20 (+2 −0)" in lines[1]
     assert lines[2].endswith(f"24 questions; at least {GAIN:g}: shown")
-    assert lines[3].endswith("2 questions")
+    assert lines[3].startswith("from saturation on knob changes accuracy by +50.00 points")
+    assert lines[3].endswith("2 questions; at least -5: reached, not shown")

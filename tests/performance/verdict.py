@@ -56,7 +56,7 @@ def compared(names: tuple[str, str, str], ours: Turns, theirs: Turns, limits: In
     n = sum(map(len, runs))
     gained = sum(one and not other for found in runs for one, other in found)
     lost = gained - (mine - others)
-    points = score_interval(gained, lost, n).scaled(n / POINTS / others)
+    score = score_interval(gained, lost, n).scaled(n / POINTS / others)
     drawn = sums[np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))].sum(axis=1)
     drawn = drawn[drawn[:, 1] > 0]
     spread = percentiles(mine / others, drawn[:, 0] / drawn[:, 1])
@@ -69,8 +69,8 @@ def compared(names: tuple[str, str, str], ours: Turns, theirs: Turns, limits: In
         gained=gained,
         lost=lost,
         value=mine / others,
-        low=max(min(1 + points.low, spread.low), 0.0),
-        high=max(1 + points.high, spread.high),
+        low=max(min(1 + score.low, spread.low), 0.0),
+        high=max(1 + score.high, spread.high),
     )
 
 
@@ -100,7 +100,7 @@ def faster(found: Answers, base: Answers) -> Faster | None:
     return Faster(n=len(gains), value=value, low=low, high=high)
 
 
-def points(pairs: Sequence[tuple[int, bool, bool]]) -> tuple[Interval, int] | None:
+def points_gained(pairs: Sequence[tuple[int, bool, bool]]) -> tuple[Interval, int] | None:
     """The points of accuracy that a lane gains, and the number of questions; None with fewer than two.
 
     `pairs` are the number of a question, and whether the lane and the other one have it right. A question that came
@@ -125,9 +125,15 @@ def judgement(interval: Interval | Comparison | Faster, least: float) -> str:
 
 
 def sentences(
-    comparisons: Sequence[Comparison], gain: Faster | None, loss: tuple[Interval, int] | None
+    comparisons: Sequence[Comparison],
+    gain: Faster | None,
+    change: tuple[Interval, int] | None = None,
+    budget: float | None = None,
 ) -> Iterator[str]:
-    """The verdict, a line for each statement: goodput, the speed of a user at little load, the knob's accuracy."""
+    """The verdict, a line for each statement: goodput, the speed of a user at little load, the knob's accuracy.
+
+    `change` is that of accuracy in points with the number of questions, `budget` the points that may be lost.
+    """
     for one in comparisons:
         least = 1.0 if one.other == "ar" or one.lane != "exact" else PART
         yield (
@@ -139,9 +145,9 @@ def sentences(
             f"up to {LITTLE:g} a user of exact has {gain.value:.2f}x AR's speed [{gain.low:.2f}, {gain.high:.2f}], "
             f"{gain.n} questions; at least {GAIN:g}: {judgement(gain, GAIN)}"
         )
-    if loss is not None:
-        interval, n = loss
+    if change is not None and budget is not None:
+        points, n = change
         yield (
-            f"from saturation on knob has {interval.value:+.2f} points of AR's accuracy [{interval.low:+.2f}, "
-            f"{interval.high:+.2f}], {n} questions"
+            f"from saturation on knob changes accuracy by {points.value:+.2f} points [{points.low:+.2f}, "
+            f"{points.high:+.2f}], {n} questions; at least {-budget:g}: {judgement(points, -budget)}"
         )
