@@ -65,6 +65,27 @@ class Faster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The goodput of `lane` over that of `other` under the same arrivals, with a 95 % interval.
+
+    Of `n` requests, `gained` had an answer in time from this lane alone, `lost` from the other alone. `load` is that of
+    an outcome, or `all`.
+    """
+
+    __pydantic_config__ = STRICT
+
+    load: Annotated[str, Field(max_length=100)]
+    lane: Annotated[str, Field(max_length=100)]
+    other: Annotated[str, Field(max_length=100)]
+    n: Annotated[int, Field(ge=1)]
+    gained: Count
+    lost: Count
+    value: NotNegative
+    low: NotNegative
+    high: NotNegative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """A lane under one trace of arrivals.
 
@@ -140,6 +161,7 @@ class LoadTest:
     seed: int
     thresholds: tuple[float, ...]
     results: Annotated[tuple[Outcome, ...], Field(min_length=1)]
+    comparisons: Annotated[tuple[Comparison, ...], Field(exclude_if=lambda found: not found)] = ()
 
     @property
     def id(self) -> str:

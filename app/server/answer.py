@@ -32,6 +32,7 @@ from starlette.types import Message, Receive, Send
 
 from app.browser import bundle
 from app.server.rules import API, speaks_for_itself
+from mars.serve.guard import ApiError
 
 SECONDS = 5.0
 SLOWEST = 64 * 2**10
@@ -188,7 +189,7 @@ class Answer:
         found.update(self._common)
         if status in _CLOSING:
             found["connection"] = "close"
-        await self._whole(start, words(status), "application/json")
+        await self._whole(start, self._words(status), "application/json")
 
     async def end_stream(self) -> None:
         """End an answer that has begun."""
@@ -228,6 +229,12 @@ class Answer:
             return False
         return not (self._path.startswith("/login") and self._status == 400)
 
+    def _words(self, status: int) -> bytes:
+        """Our sentence for a status, in the form that the clients of the path read."""
+        if speaks_for_itself(self._path):
+            return json.dumps(ApiError(status, sentence(status)).body).encode()
+        return words(status)
+
     def _replacement(self) -> bytes:
         """Our sentence. If an event was refused, the error that Gradio passes on is our sentence already."""
         if self._path.startswith(f"{API}/run/") and self._status == 500:
@@ -239,9 +246,13 @@ class Answer:
 
 def words(status: int) -> bytes:
     """A sentence for a status, as the page and programs read it."""
-    sentence = _SENTENCES.get(status) or HTTPStatus(status).phrase
-    said: dict[str, Any] = {"detail": sentence, "error": sentence}
+    said: dict[str, Any] = {"detail": sentence(status), "error": sentence(status)}
     return json.dumps(said).encode()
+
+
+def sentence(status: int) -> str:
+    """Our sentence for a status."""
+    return _SENTENCES.get(status) or HTTPStatus(status).phrase
 
 
 def with_prelude(html: bytes) -> bytes:

@@ -29,7 +29,8 @@ class Endpoint:
         self._metrics = Metrics()
         self._lock = threading.Lock()
         self._served: dict[str, Served] = {}
-        app = build(self, Limits(new_tokens=runner.limits.new_tokens), keys, self._metrics)
+        self.limits = Limits(new_tokens=runner.limits.new_tokens)
+        app = build(self, self.limits, keys, self._metrics)
         self.routes: list[BaseRoute] = [Route(path, app) for path in PATHS]
 
     def get(self, name: str) -> Served:

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,10 +22,12 @@ from app.server.options import Options, Site
 
 if TYPE_CHECKING:
     import gradio as gr
-    from starlette.routing import BaseRoute
+    import uvicorn
 
     from app.compare.runner import Runner
+    from app.server.openai import Endpoint
     from mars.checkpoint import Checkpoint
+    from mars.serve.limits import Limits
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
@@ -82,7 +84,7 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
             from app.server.openai import Endpoint  # late: it reads torch
 
             endpoint = Endpoint(runner, list(dict.fromkeys(pinned)), chosen.site.keys)
-        url = launch(blocks, runner, chosen.site, page.looks(), endpoint.routes if endpoint else ())
+        url = launch(blocks, runner, chosen.site, page.looks(), endpoint)
     for name in pinned:  # only now: what the page imports is not read by two threads at once (app/models/placement.py)
         models.request(name)
     sys.stdout.write(f"MARS Lens is at {url}\n")
@@ -92,8 +94,10 @@ def host(chosen: Options, load: Callable[[str], Checkpoint] | None = None) -> No
         endpoint.close()
 
 
-def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], more: Sequence[BaseRoute] = ()) -> str:
-    """Serve `blocks` in a thread, with Gradio's `looks` and `more` routes; returns the address on this machine."""
+def launch(
+    blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], endpoint: Endpoint | None = None
+) -> str:
+    """Serve `blocks` in a thread, with Gradio's `looks`, and the endpoint; returns the address on this machine."""
     from starlette.middleware import Middleware
 
     from app.server.gate import Gate
@@ -111,12 +115,17 @@ def launch(blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any],
         max_threads=runner.queue.most_runs + SPARE_THREADS,
         max_file_size=LARGEST_BODY,
         state_session_capacity=SESSIONS_KEPT,
-        app_kwargs={"middleware": [Middleware(Gate, rules=_rules(blocks, site))], "routes": [*routes(runner), *more]},
+        app_kwargs={
+            "middleware": [Middleware(Gate, rules=_rules(blocks, site))],
+            "routes": [*routes(runner), *(endpoint.routes if endpoint else ())],
+        },
         prevent_thread_lock=True,
         **_CLOSED,
         **looks,
     )
     _notice_dead_peers(blocks.server)
+    if endpoint is not None:
+        limit_connections(blocks.server, endpoint.limits)
     return str(url)
 
 
@@ -163,6 +172,16 @@ def _rules(blocks: gr.Blocks, site: Site) -> Any:
         any_number=site.host in EVERY_ADDRESS,
         login=site.accounts is not None,
     )
+
+
+def limit_connections(server: uvicorn.Server, limits: Limits) -> None:
+    """Hold the connections that a running server accepts from now on to the limits of the endpoint.
+
+    Gradio makes the configuration and starts the server, which reads this part of it for each connection.
+    """
+    from mars.serve.guard import protocol
+
+    server.config.http_protocol_class = protocol(limits)
 
 
 def _notice_dead_peers(server: Any) -> None:

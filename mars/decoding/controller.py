@@ -4,12 +4,13 @@ A pass has one choice, such as a layout of exact decoding, and the rows that spe
 where that pays (`COPY`, without masks), or write one token if nothing can be copied. For each choice c the controller
 knows G, the tokens that a row gains in a pass, and q, its columns; for all choices T(Q), the seconds of a pass of Q
 columns. All are measured while text is written. T is different for passes with masks (`PassTimes`), in whose columns an
-adapter computes. A row that has gained f times as many further tokens as others so far is expected to go on so. Of n
-rows, let the k of largest f spend c, and the others the base b:
+adapter computes. A row that has gained f times as many further tokens as others so far is expected to go on so,
+whatever it spends: where a text repeats nothing, copies gain as little as trees with copies do. Of n rows, let the k of
+largest f spend c, and the others the base b:
 
-    goodput(c, k) = (n G_b + Σ (f (G_c - 1) - (G_b - 1))) / (s T(n q_b + k (q_c - q_b)))    tokens a second
+    goodput(c, k) = (n + Σ_n f (G_b - 1) + Σ_k f (G_c - G_b)) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
-with the sum over the k rows. The factor s says how much longer passes with masks have taken under this choice than T:
+The factor s says how much longer passes with masks have taken under this choice than T:
 it is small if plans often have no masks. Rows with plans of their own (`TREES`) share one window, whatever each spends.
 Other layouts are for all rows or none, except in trials: rows of two windows are judged separately, which takes time.
 With more rows the columns of plans cost more, and plans have fewer: so their G, q and s are kept for each load. Each
@@ -49,6 +50,7 @@ from mars.decoding.trees import (
 from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
+LEARNED = 18  # passes until which a choice is tried again at once: what a row gains varies much from pass to pass
 REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
 RETRY = 150  # passes after which another choice is tried again; twice as many each time that it comes to nothing
 LONGEST_RETRY = 1200
@@ -128,6 +130,11 @@ class Known:
         """Whether it has been seen in too few passes to judge it."""
         return self.passes < HOLD
 
+    @property
+    def unsure(self) -> bool:
+        """Whether it has been seen in too few passes to leave it for long."""
+        return self.passes < LEARNED
+
     def learn(self, tokens: int, weight: float, columns: float) -> None:
         """Learn from rows with a total `weight`: the tokens after their first, and their columns."""
         self.gain = 1 + (self.seen * (self.gain - 1) + tokens) / (self.seen + weight)
@@ -181,8 +188,8 @@ class Goodput:
 class Experience:
     """The times of an engine's passes, and the gain of rows by choice, load and number of drafts.
 
-    `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice since, and `patience` the
-    number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
+    `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice at each load, and `patience`
+    the number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
     meanwhile.
     """
 
@@ -190,7 +197,7 @@ class Experience:
     known: dict[tuple[Choice, int, int], Known] = field(default_factory=dict)
     now: int = 0
     tried: int = 0
-    settled: Choice = NOTHING
+    settled: dict[int, Choice] = field(default_factory=dict)
     patience: int = RETRY
     lock: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
@@ -332,23 +339,24 @@ class Controller:
         best = max(found, key=lambda choice: found[choice].rate)
         most = found[best].rate
         others = {choice: goodput.rate / most for choice, goodput in found.items() if choice != self.choice}
-        least = {choice: WORTH_A_TRY if self._of(choice).new else WORTH_ANOTHER for choice in others}
+        least = {choice: WORTH_A_TRY if self._of(choice).unsure else WORTH_ANOTHER for choice in others}
         worthy = [choice for choice, part in others.items() if part > least[choice]]
         oldest = min(worthy, key=lambda choice: self._of(choice).last, default=self.choice)
-        new = self._of(oldest).new
+        unsure = self._of(oldest).unsure
         since = self._seen.now - max(self._of(oldest).last, self._seen.tried)
         self._trying = False
         due = since > self._seen.patience * (HURRY if hurry else 1)
-        if oldest != self.choice and (due or (new and not hurry)):
+        if oldest != self.choice and (due or (unsure and not hurry)):
             self._seen.tried = self._seen.now
-            if not new:
+            if not unsure:
                 self._seen.patience = min(2 * self._seen.patience, LONGEST_RETRY)
             self._change(oldest)
             self._trying = oldest not in BASES
         elif most > found[self.choice].rate * (1 + MARGIN):
-            if best != self._seen.settled and not {best, self._seen.settled} <= set(BASES):
+            settled = self._seen.settled.get(self._load, best)  # of this load: at another one another choice is best
+            if best != settled and not {best, settled} <= set(BASES):
                 self._seen.patience = RETRY
-            self._seen.settled = best
+            self._seen.settled[self._load] = best
             self._change(best)
             self._trying = best not in BASES and self._of(best).new
 
@@ -359,15 +367,16 @@ class Controller:
         """The largest goodput of this choice for the ranked `rows`, while `others` write one token each."""
         known = self._expect(choice)
         base = known if choice in BASES else self._expect(self._base)
-        tokens = others + len(rows) * base.gain
+        most = most_gained(self._base.layout if choice not in BASES else choice.layout, self._drafts)
+        copied = [min(self._accounts[row.number].factor * (base.gain - 1), most) for row in rows]
+        tokens = others + len(rows) + sum(copied)
         columns = others + len(rows) * base.columns
         if choice in BASES:
             return Goodput(tokens / self._seconds(columns, 1.0, "plain"), columns, set())
         found: list[tuple[float, float]] = []
-        for row in rows:
+        for row, instead in zip(rows, copied, strict=True):
             account = self._accounts[row.number]
-            tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts))
-            tokens -= base.gain - 1
+            tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts)) - instead
             columns += known.columns - base.columns
             found.append((tokens / self._seconds(columns, known.slow, choice.kind), columns))
         count = len(found)

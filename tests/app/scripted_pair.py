@@ -127,7 +127,7 @@ def _serve(results: Path, arguments: Sequence[str]) -> None:
     shared = SharedRuns(chosen.keep_shared) if chosen.keep_shared else None
     blocks = page.build(runner, {"ar": "ar", "mars": "mars"}, shared=shared)
     endpoint = Endpoint(runner, ("ar", "mars"), chosen.site.keys) if chosen.site.openai else None
-    url = serving.launch(blocks, runner, chosen.site, page.looks(), endpoint.routes if endpoint else ())
+    url = serving.launch(blocks, runner, chosen.site, page.looks(), endpoint)
     sys.stdout.write(url + "\n")
     sys.stdout.flush()
     serving.stay(blocks)

@@ -5,15 +5,17 @@
 Lanes of one server, which share the engine (tests/performance/lanes.py): AR, each fixed layout of exact decoding,
 a table of layouts by the number of rows as vLLM has one, τ = 0.95, and the policies. First saturation is measured, what
 AR answers when all places are always taken. Then, for each rate from idle to 1.3 of that, and for bursts, a trace of
-arrivals is drawn for each turn, and each lane gets it, one after the other and in an order that moves on: several short
-turns, since a machine's speed drifts within minutes.
+arrivals is drawn for each turn (tests/performance/traces.py), and each lane gets it, one after the other, in an order
+that moves on: several turns, since a machine's speed drifts within minutes, but so long that a queue can grow.
 guidellm cannot do that: it knows one model and one profile a run.
 
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
 Texts of lanes that must write what AR writes are compared with AR's. Answers to the problems of mars/tasks are judged,
 and of every lane beside AR it is said how many points of accuracy it gains or loses: its answer to each arrival is
 compared with AR's to the same one, with the score interval of such pairs (analysis/stats/pairs.py). What a user gains
-is AR's seconds per further token over the lane's, arrival by arrival, with an interval over questions.
+is AR's seconds per further token over the lane's, arrival by arrival, with an interval over questions. Last comes the
+verdict (tests/performance/verdict.py): at each rate the goodput of the policies over that of the best fixed setting, AR
+and each other, with intervals.
 A pretrained model is better asked what its users would ask, `--prompts assets/benchmarks/own/question.jsonl`: no one
 judges that, and copies gain what they gain in such answers.
 """
@@ -22,18 +24,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import multiprocessing
 import os
-import random
 import shlex
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,225 +41,139 @@ from typing import Any
 
 import httpx
 
-from analysis.benchmarks.questions import read_questions
-from analysis.runs.loads import Changes, Faster, LoadTest, Outcome, write_load
-from analysis.stats.intervals import student
+from analysis.runs.loads import Comparison, Faster, InTime, LoadTest, Outcome, write_load
+from analysis.stats.intervals import Interval
 from analysis.stats.pairs import score_interval
 from mars.provenance import provenance
 from mars.schema import as_json, checked
-from mars.tasks import TASKS, sample
-from tests.performance.asking import Asked, ask, chat, quantile
-from tests.performance.lanes import SAME_TEXT
+from tests.performance.asking import Asked
+from tests.performance.lanes import FIXED_LANES, POLICIES, SAME_TEXT
+from tests.performance.questions import Load, Question, questions_of
+from tests.performance.traces import Answers, Draw, Trace, bursts, dealt, length, poisson, seconds_for
+from tests.performance.verdict import LITTLE, best_of, compared, faster, points_gained, sentences
 
 RATES = (0.05, 0.3, 0.6, 0.9, 1.1, 1.3)  # of saturation
-BURST_RATE, BURSTS_APART = 0.6, 4.0  # of saturation, seconds
-DRAIN = 2.5  # seconds that the end of a trace takes, about
-START = 75.0  # seconds before the first trace, about
+BURST_RATE, BURSTS = 0.6, "bursts"
+DRAIN = 1.5  # times the longest answer of AR alone: what the end of a trace takes, about
+FULL = 4  # times the same: how long saturation is measured at least, after as long as that answer takes
 
-Trace = list[tuple[float, int]]
-"""Seconds and the number of a question, one for each request."""
-Answers = Sequence[tuple[int, Asked]]
-"""What came back of a trace: the number of the question, and the outcome, in the order of arrival."""
-
-
-def poisson(rate: float, seconds: float, questions: int, seed: str) -> Trace:
-    """Arrivals at random, `rate` a second; at least one."""
-    dice = random.Random(seed)
-    found, now = [], dice.expovariate(rate) % seconds
-    while now < seconds:
-        found.append((now, dice.randrange(questions)))
-        now += dice.expovariate(rate)
-    return found
-
-
-def bursts(rate: float, seconds: float, questions: int, seed: str) -> Trace:
-    """The same number of arrivals, all of some seconds at once."""
-    dice = random.Random(seed)
-    size = max(1, round(rate * BURSTS_APART))
-    starts = [number * BURSTS_APART for number in range(math.ceil(seconds / BURSTS_APART))]
-    return [(start, dice.randrange(questions)) for start in starts for _ in range(size)]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A prompt, and whether an answer to it is right, where that can be said."""
-
-    prompt: str
-    is_right: Callable[[str], bool] | None = None
-
-
-def questions_of(count: int, seed: int, prompts: Path | None) -> list[Question]:
-    """Problems of all families in turn, or the first turns of questions of a file, drawn at random.
-
-    Raises:
-        ValueError: the file cannot be read, or has fewer.
-    """
-    if prompts is None:
-        kinds = list(TASKS)
-        problems = [sample(kinds[number % len(kinds)], seed + number) for number in range(count)]
-        return [Question(one.prompt, partial(TASKS[one.task].check, one)) for one in problems]
-    found = read_questions(prompts)
-    if count > len(found):
-        raise ValueError(f"--questions must be at most {len(found)}, as many as {prompts} has, got {count}")
-    return [Question(one.turns[0]) for one in random.Random(seed).sample(found, count)]
-
-
-class Load:
-    """Asks one server; texts by the number of the question."""
-
-    def __init__(self, client: httpx.AsyncClient, questions: Sequence[Question], tokens: int) -> None:
-        self._client = client
-        self._questions = questions
-        self._tokens = tokens
-        self._judged: dict[tuple[int, str], bool] = {}
-        self.texts: list[str] = []
-
-    async def ask(self, lane: str, question: int) -> Asked:
-        """One request to a lane."""
-        return await ask(self._client, chat(self._questions[question].prompt, self._tokens, model=lane))
-
-    async def alone(self) -> list[Asked]:
-        """Every question to AR, one after the other: what all must write."""
-        found = [await self.ask("ar", number) for number in range(len(self._questions))]
-        self.texts = [one.text for one in found]
-        return found
-
-    async def warm(self, lane: str, clients: int) -> None:
-        """Some questions one by one, some in pairs, and all by many at once."""
-        for size, count in ((1, 2), (2, 4), (clients, len(self._questions))):
-            for first in range(0, count, size):
-                numbers = range(first, min(first + size, count))
-                await asyncio.gather(*(self.ask(lane, number) for number in numbers))
-
-    async def saturation(self, clients: int, seconds: float) -> float:
-        """Requests a second that AR answers with so many clients that never wait."""
-        until, answered = time.perf_counter() + seconds, 0
-
-        async def client(number: int) -> None:
-            nonlocal answered
-            while time.perf_counter() < until:
-                await self.ask("ar", number % len(self._questions))
-                answered += 1
-                number += clients
-
-        began = time.perf_counter()
-        await asyncio.gather(*(client(number) for number in range(clients)))
-        return answered / (time.perf_counter() - began)
-
-    async def play(self, lane: str, trace: Trace) -> list[tuple[int, Asked]]:
-        """The requests of a trace at their times; returns when all are answered."""
-
-        async def one(when: float, question: int) -> tuple[int, Asked]:
-            await asyncio.sleep(when)
-            return question, await self.ask(lane, question)
-
-        return list(await asyncio.gather(*(one(*arrival) for arrival in trace)))
-
-    def outcome(
-        self,
-        lane: str,
-        load: str,
-        seconds: float,
-        found: Answers,
-        limits: Any,
-        base: Answers = (),
-    ) -> Outcome:
-        """The outcome of a trace on a lane; `base` are AR's answers to the same arrivals, if it is not AR's own."""
-        done = [(question, asked) for question, asked in found if asked.finish is not None]
-        first = [asked.first for _, asked in done if asked.first is not None]
-        each = [per_token for _, asked in done if (per_token := asked.per_token) is not None]
-        in_time = sum(
-            (asked.first or 0.0) <= limits.ttft and (asked.per_token or 0.0) <= limits.tpot for _, asked in done
-        )
-        judged = [right for answer in found if (right := self._is_right(answer)) is not None]
-        return Outcome(
-            lane=lane,
-            load=load,
-            offered=len(found) / seconds,
-            requests=len(found),
-            refused=len(found) - len(done),
-            goodput=in_time / seconds,
-            tokens_per_second=sum(asked.tokens for _, asked in done) / seconds,
-            ttft=(quantile(first, 0.5), quantile(first, 0.99)) if first else None,
-            tpot=(quantile(each, 0.5), quantile(each, 0.99)) if each else None,
-            wrong=sum(asked.text != self.texts[question] for question, asked in done) if lane in SAME_TEXT else 0,
-            right=sum(judged),
-            judged=len(judged),
-            against_ar=self._changes(found, base) if base else None,
-            faster=faster(found, base) if base else None,
-        )
-
-    def _is_right(self, answer: tuple[int, Asked]) -> bool | None:
-        """Whether an answer is right; None where there is none, or it cannot be judged."""
-        question, asked = answer
-        check, key = self._questions[question].is_right, (question, asked.text)
-        if check is None or asked.finish is None:
-            return None
-        if key not in self._judged:
-            self._judged[key] = check(asked.text)
-        return self._judged[key]
-
-    def _changes(self, found: Answers, base: Answers) -> Changes | None:
-        """How the answers differ from `base`, arrival by arrival; None where none is judged on both sides."""
-        judged = [(self._is_right(ours), self._is_right(theirs)) for ours, theirs in zip(found, base, strict=True)]
-        pairs = [(ours, theirs) for ours, theirs in judged if ours is not None and theirs is not None]
-        if not pairs:
-            return None
-        return Changes(
-            n=len(pairs),
-            gained=sum(ours and not theirs for ours, theirs in pairs),
-            lost=sum(theirs and not ours for ours, theirs in pairs),
-        )
-
-
-def faster(found: Answers, base: Answers) -> Faster | None:
-    """How much less a further token takes than in `base`, AR's answers; None with fewer than two questions."""
-    gains: dict[int, list[float]] = {}
-    for (question, ours), (_, theirs) in zip(found, base, strict=True):
-        if ours.per_token and theirs.per_token:
-            gains.setdefault(question, []).append(math.log(theirs.per_token / ours.per_token))
-    if len(gains) < 2:
-        return None
-    interval = student([statistics.fmean(of_one) for of_one in gains.values()])
-    value, low, high = (math.exp(end) for end in (interval.value, interval.low, interval.high))
-    return Faster(n=len(gains), value=value, low=low, high=high)
+Found = dict[str, list[Answers]]
+"""The answers to a load, by lane and turn."""
 
 
 async def measure(
     url: str, lanes: Sequence[str], questions: Sequence[Question], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """All lanes under all traces."""
-    any_number = httpx.Limits(max_connections=None)
+    """All lanes under all traces; the time to `options.minutes` is shared out among them."""
+    any_number, began = httpx.Limits(max_connections=None), time.perf_counter()
     async with httpx.AsyncClient(base_url=url, timeout=600, trust_env=False, limits=any_number) as client:
         load = Load(client, questions, options.tokens)
         alone = await load.alone()
         usual = statistics.median(one.per_token for one in alone if one.per_token is not None)
-        options.tpot = options.tpot or 2 * usual
+        limits = InTime(ttft=options.ttft, tpot=options.tpot or 2 * usual)
+        longest = max(one.seconds for one in alone)
         for lane in lanes:
             await load.warm(lane, options.places)
-        longest = 6 * max(one.seconds for one in alone)  # else most of the time is the end, when few still write
-        most = await load.saturation(options.places, max(min(10.0, options.seconds * 2), longest))
+        measured = max(FULL * longest, min(10.0, 6 * options.minutes))
+        full = {
+            lane: await load.saturation(lane, options.places, longest, measured)
+            for lane in ("ar", *POLICIES)
+            if lane in (*lanes, "ar")
+        }
+        rates = [*options.rates, BURST_RATE] if options.bursts else options.rates
+        left = 60 * options.minutes - (time.perf_counter() - began)
+        seconds = seconds_for(left, len(lanes), rates, options.turns, DRAIN * longest)
+        _write(f"requests a second at saturation: {_named(full)}; traces of {seconds:.0f} s, tpot {limits.tpot:.4f} s")
         results: list[Outcome] = []
-        loads: list[tuple[str, float, Callable[..., Trace]]] = [(f"{rate:g}", rate, poisson) for rate in options.rates]
-        loads.append(("bursts", BURST_RATE, bursts))
-        for number, (name, rate, draw) in enumerate(loads):
-            found: dict[str, list[tuple[int, Asked]]] = {lane: [] for lane in lanes}
-            for turn in range(options.turns):
-                seed = f"{options.seed} {name} {turn}"
-                trace = draw(rate * most, options.seconds / options.turns, len(questions), seed)
-                first = (number + turn) % len(lanes)
-                for lane in [*lanes[first:], *lanes[:first]]:
-                    found[lane] += await load.play(lane, trace)
+        loads: dict[str, Found] = {}
+        for number, rate in enumerate(rates):
+            name = BURSTS if number == len(options.rates) else f"{rate:g}"
+            draw: Draw = bursts if name == BURSTS else poisson
+            whole = seconds * length(rate)
+            loads[name] = await _played(load, name, partial(draw, rate * full["ar"]), whole, lanes, number, options)
+            flat = {lane: [one for turn in turns for one in turn] for lane, turns in loads[name].items()}
             for lane in lanes:
-                base = () if lane == "ar" else found.get("ar", ())
-                results.append(load.outcome(lane, name, options.seconds, found[lane], options, base))
+                base = () if lane == "ar" else flat.get("ar", ())
+                results.append(load.outcome(lane, name, whole, flat[lane], limits, base))
                 _say(results[-1])
+    comparisons = list(_comparisons(loads, limits, options.places))
+    for sentence in sentences(comparisons, _gain(loads), _accuracy(load, loads), options.accuracy_budget):
+        _write(sentence)
     return {
-        "saturation": most,
+        "saturation": full["ar"],
+        "seconds": seconds,
         "tpot_alone": usual,
-        "limits": {"ttft": options.ttft, "tpot": options.tpot},
+        "limits": asdict(limits),
         "results": [asdict(one) for one in results],
+        "comparisons": [asdict(one) for one in comparisons],
     }
+
+
+async def _played(
+    load: Load,
+    name: str,
+    draw: Callable[[float, Iterator[int], str], Trace],
+    seconds: float,
+    lanes: Sequence[str],
+    first: int,
+    options: argparse.Namespace,
+) -> Found:
+    """Every lane's answers to a trace for each turn, all of them `seconds` long; lane number `first` begins."""
+    numbers = dealt(options.questions, f"{options.seed} {name}")
+    found: Found = {lane: [] for lane in lanes}
+    for turn in range(options.turns):
+        trace = draw(seconds / options.turns, numbers, f"{options.seed} {name} {turn}")
+        start = (first + turn) % len(lanes)
+        for lane in [*lanes[start:], *lanes[:start]]:
+            found[lane].append(await load.play(lane, trace))
+    return found
+
+
+def _comparisons(loads: Mapping[str, Found], limits: InTime, run: int) -> Iterator[Comparison]:
+    """Each policy with the best fixed setting, AR and the other policy; at each load, and over all of them."""
+    whole: dict[tuple[str, str], tuple[list[Answers], list[Answers]]] = {}
+    for name, found in loads.items():
+        best = best_of(found, FIXED_LANES, limits)
+        for lane, role in (("exact", "best"), ("exact", "ar"), ("knob", "exact"), ("knob", "ar")):
+            other = best if role == "best" else role
+            if lane not in found or other not in found:
+                continue
+            ours, theirs = whole.setdefault((lane, role), ([], []))
+            ours += found[lane]
+            theirs += found[other]
+            one = compared((name, lane, other), found[lane], found[other], limits, run)
+            if one is None:
+                _write(f"{name:7} goodput of {lane} / {other}: {other} has none")
+            elif role != best:  # once is enough where AR is best
+                yield one
+    for (lane, role), (ours, theirs) in whole.items():
+        if one := compared(("all", lane, role), ours, theirs, limits, run):
+            yield one
+
+
+def _flat(loads: Mapping[str, Found], lane: str, wanted: Callable[[float], bool]) -> list[tuple[int, Asked]]:
+    """A lane's answers to all Poisson loads whose rate is wanted."""
+    chosen = [found for name, found in loads.items() if name != BURSTS and wanted(float(name))]
+    return [one for found in chosen for turn in found.get(lane, ()) for one in turn]
+
+
+def _gain(loads: Mapping[str, Found]) -> Faster | None:
+    little = [_flat(loads, lane, lambda rate: rate <= LITTLE) for lane in ("exact", "ar")]
+    return faster(*little) if all(little) else None
+
+
+def _accuracy(load: Load, loads: Mapping[str, Found]) -> tuple[Interval, int] | None:
+    heavy = [_flat(loads, lane, lambda rate: rate >= 1) for lane in ("knob", "ar")]
+    return points_gained(load.pairs(*heavy)) if all(heavy) else None
+
+
+def _named(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _say(one: Outcome) -> None:
@@ -272,12 +186,11 @@ def _say(one: Outcome) -> None:
         against = f", {points.value:+.1f} points [{points.low:+.1f}, {points.high:+.1f}] n {found.n}"
     if gain := one.faster:
         against += f", {gain.value:.2f}x AR for a user [{gain.low:.2f}, {gain.high:.2f}] n {gain.n}"
-    sys.stdout.write(
+    _write(
         f"{one.load:7} {one.lane:10} {one.requests:4} at {one.offered:5.2f}/s: goodput {one.goodput:5.2f}/s, "
         f"{one.tokens_per_second:6.1f} tok/s, first {both(one.ttft)}, each {both(one.tpot)}, refused {one.refused}, "
-        f"wrong {one.wrong}, right {one.right}/{one.judged}{against}\n"
+        f"wrong {one.wrong}, right {one.right}/{one.judged}{against}"
     )
-    sys.stdout.flush()
 
 
 def serve(options: argparse.Namespace, told: Connection) -> None:
@@ -337,14 +250,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         url, known, origin = ours.recv()
         lanes = [lane for lane in known if lane in (options.lanes or known)]
-        loads = len(lanes) * (len(options.rates) + 1)
-        options.seconds = max(0.3, (60 * options.minutes - START) / loads - options.turns * DRAIN)
         found = asyncio.run(measure(url, lanes, questions, options))
     except EOFError:
         raise SystemExit("the server did not start") from None
     finally:
         server.terminate()
-    given = {name: getattr(options, name) for name in ("places", "seconds", "tokens", "questions", "seed")}
+    given = {name: getattr(options, name) for name in ("places", "tokens", "questions", "seed")}
     test: LoadTest = checked(LoadTest, {"schema": 1, **origin, **given, **found}, "the load test")
     if options.json is not None:
         options.json.write_text(as_json(test) + "\n", encoding="utf-8")
@@ -361,6 +272,7 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, metavar="SOURCE", help="one with trained masks")
     add("--minutes", type=float, default=9.0, metavar="M", help="how long it takes, about (9)")
     add("--rates", type=float, nargs="+", default=RATES, metavar="R", help="of saturation (0.05 0.3 0.6 0.9 1.1 1.3)")
+    add("--no-bursts", dest="bursts", action="store_false", help="only requests at random")
     add("--lanes", nargs="+", metavar="NAME", help=f"only these of {', '.join(SAME_TEXT)}, tau, knob")
     add("--turns", type=int, default=3, metavar="N", help="in which every lane gets each load (3)")
     add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")

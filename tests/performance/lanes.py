@@ -30,7 +30,9 @@ has up to 15 a row and narrow up to 7. Above 4 rows the table of vLLM's issue 49
 """
 LAYOUTS: tuple[Layout, ...] = ("narrow", "linear", "quadratic", "tree", "lookup", "copy")
 FIXED = {name: ((ANY, Choice(name)),) for name in LAYOUTS} | {"table": TABLE}
-SAME_TEXT = ("ar", *FIXED, "exact")
+FIXED_LANES = ("ar", *FIXED)
+POLICIES = ("exact", "knob")
+SAME_TEXT = (*FIXED_LANES, "exact")
 """Lanes whose texts are those of AR."""
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import multiprocessing
+import statistics
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -18,22 +23,65 @@ from mars.decoding import DECODERS
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from tests.performance.arrivals import Load, Question, bursts, end_without, faster, main, poisson, questions_of
+from tests.performance import questions
+from tests.performance.arrivals import end_without, main
 from tests.performance.asking import Asked, quantile
 from tests.performance.lanes import TABLE, Fixed
+from tests.performance.questions import Load, Question, questions_of
+from tests.performance.traces import bursts, dealt, length, poisson, seconds_for
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
 PROMPTS = Path(__file__).parents[2] / "assets" / "benchmarks" / "own" / "question.jsonl"
 
 
-def test_traces_are_random_and_the_same_each_time() -> None:
-    trace = poisson(5.0, 100.0, 8, "1")
-    assert trace == poisson(5.0, 100.0, 8, "1") != poisson(5.0, 100.0, 8, "2")
-    assert 400 < len(trace) < 600
+def test_traces_are_random_the_same_each_time_and_as_long_as_their_rate_says() -> None:
+    def drawn(seed: str, count: int = 8) -> list[tuple[float, int]]:
+        return poisson(5.0, 100.0, dealt(count, "1"), seed)
+
+    trace = drawn("1")
+    assert trace == drawn("1") != drawn("2")
+    assert len(trace) == 500
     assert sorted(trace) == trace
     assert all(0 <= when < 100 and question in range(8) for when, question in trace)
-    assert len(poisson(0.001, 1.0, 8, "1")) == 1, "at least one"
-    assert [when for when, _ in bursts(0.5, 10.0, 8, "1")] == [0, 0, 4, 4, 8, 8]
+    gaps = [later - former for (former, _), (later, _) in pairwise(trace)]
+    assert 0.85 < statistics.pstdev(gaps) / statistics.fmean(gaps) < 1.15, "as those of a Poisson process"
+    assert len(poisson(0.001, 1.0, dealt(8, "1"), "1")) == 1, "at least one"
+    assert [when for when, _ in bursts(0.5, 10.0, dealt(8, "1"), "1")] == [0, 0, 4, 4, 8, 8]
+
+
+def test_each_question_comes_as_often_as_the_others_over_the_turns_too() -> None:
+    numbers = dealt(8, "1")
+    asked = [question for turn in "ab" for _, question in poisson(1.2, 10.0, numbers, turn)]
+    assert set(Counter(asked).values()) == {3}
+    assert asked[:8] != asked[8:16]
+
+
+def test_the_time_is_shared_out_and_low_rates_get_more_of_it() -> None:
+    rates, lanes, turns, drain = [0.05, 0.1, 0.3, 1.3, 0.6], 4, 2, 3.0
+    seconds = seconds_for(1200.0, lanes, rates, turns, drain)
+    wholes = [seconds * length(rate) for rate in rates]
+    assert wholes == pytest.approx([3 * seconds, 3 * seconds, seconds, seconds, seconds])
+    taken = sum(whole * max(rate, 1.0) + turns * drain for whole, rate in zip(wholes, rates, strict=True))
+    assert lanes * taken == pytest.approx(1200.0)
+    assert seconds_for(1.0, lanes, rates, turns, drain) == 0.3
+
+
+def test_saturation_counts_the_tokens_of_its_time_and_no_start_or_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of 2 seconds and 8 tokens, measured from 1 to 7: half of the first and of the last are outside."""
+    load, clock = Load(httpx.AsyncClient(), [Question("a"), Question("b")], 8), [0.0]
+    asked: list[int] = []
+
+    async def answered(lane: str, question: int) -> Asked:
+        assert lane == "exact"
+        asked.append(question)
+        clock[0] += 2.0
+        return Asked(status=200, tokens=8, first=1.0, seconds=2.0, finish="stop")
+
+    monkeypatch.setattr(load, "ask", answered)
+    monkeypatch.setattr(load, "_usual_tokens", 6.0)
+    monkeypatch.setattr(questions, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    assert asyncio.run(load.saturation("exact", 1, 1.0, 6.0)) == pytest.approx(24 / 6 / 6)
+    assert asked == [0, 1, 0, 1]
 
 
 def test_seconds_per_token_leave_the_first_out() -> None:
@@ -65,30 +113,14 @@ def test_answers_are_compared_with_ar_arrival_by_arrival() -> None:
         asked = [Asked(status=200, text=text or "", first=0.1, finish=text and "stop") for text in texts]
         return list(zip((0, 1, 0, 2, 0), asked, strict=True))
 
-    questions = [Question("a", "a".__eq__), Question("b", "b".__eq__), Question("c")]
-    load = Load(httpx.AsyncClient(), questions, 4)
+    asked = [Question("a", "a".__eq__), Question("b", "b".__eq__), Question("c")]
+    load = Load(httpx.AsyncClient(), asked, 4)
     load.texts = ["a", "b", "c"]
     base, found = answers("a", "b", "a", "c", "x"), answers("x", "b", None, "d", "a")
     outcome = load.outcome("knob", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0), base)
     assert outcome.against_ar == Changes(n=3, gained=1, lost=1)
     assert (outcome.right, outcome.judged, outcome.refused, outcome.in_time) == (2, 3, 1, 4)
     assert load.outcome("ar", "0.9", 10.0, found, InTime(ttft=1.0, tpot=1.0)).against_ar is None
-
-
-def test_a_user_gains_what_a_token_takes_less_than_ar_question_by_question() -> None:
-    """Question 0 arrives twice and counts once; question 2 has no second token."""
-
-    def answers(*seconds: float) -> list[tuple[int, Asked]]:
-        asked = [Asked(status=200, tokens=11, first=1.0, seconds=1.0 + each) for each in seconds]
-        return [*zip((0, 0, 1), asked, strict=True), (2, Asked(status=200, tokens=1, first=1.0, seconds=1.0))]
-
-    base, found = answers(4.0, 4.0, 8.0), answers(1.0, 4.0, 2.0)
-    gain = faster(found, base)
-    assert gain is not None
-    assert gain.n == 2
-    assert gain.value == pytest.approx((2 * 4) ** 0.5), "2 for question 0, 4 for question 1"
-    assert gain.low < gain.value < gain.high
-    assert faster(found[:2], base[:2]) is None, "one question has no interval"
 
 
 def test_the_table_goes_by_the_number_of_rows_and_changes_no_text(one_thread: None) -> None:
@@ -146,6 +178,10 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(found and found.gained == found.lost == 0 for found in changes), "the texts are the same"
     assert all(one.faster and one.faster.low <= one.faster.value for one in test.results if one.lane != "ar")
     assert all(one["goodput"] > 0 and one["refused"] == one["wrong"] == 0 for one in found["results"])
+    assert {(one.load, one.lane, one.value) for one in test.comparisons} == {
+        (load, "exact", 1.0) for load in ("0.5", "bursts", "all")
+    }
+    assert "goodput of exact / ar: 1.000" in capsys.readouterr().out
 
 
 def test_the_server_ends_with_the_process_that_asked_for_it() -> None:
