@@ -98,7 +98,7 @@ def read_bytes_per_second(device: torch.device) -> float:
 
 
 def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
-    """Additions and multiplications a second in one large product, with the kernels that passes use."""
+    """Additions and multiplications a second in one large product, of `Linear`."""
     rows, size = PRODUCT
     product = Linear(torch.ones(size, size, dtype=dtype, device=device), pack=True)
     x_TI = torch.ones(rows, size, dtype=dtype, device=device)

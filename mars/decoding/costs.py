@@ -28,7 +28,7 @@ TRIALS = 3  # passes after which a time counts as known
 KEPT = 9  # passes that a time is the lower quartile of
 MANY = 4  # columns from which on a pass says what wider ones take
 CHEAPEST = 0.01  # price of a column, in tokens
-FEW = 32  # columns of passes that take about as long as one of a single column, on most devices
+FEW = 32  # columns beyond which time is taken to grow at least a quarter as fast as they do
 
 
 class Profile:
@@ -59,7 +59,7 @@ class Profile:
 class PassTimes:
     """T: seconds of a pass by its columns, separately for each kind.
 
-    At the same number of columns a pass with masks takes longer, on a CPU by a third, and a tree longer than a line. A
+    At the same number of columns a pass with masks takes longer, and a tree longer than a line. A
     kind not seen yet is estimated from the others, rather too low than too high, so that it is tried.
     """
 

@@ -2,7 +2,8 @@
 
 PyTorch takes some forty operations a layer for it, and the weights that stream through the caches in between make each
 of them slow. The kernels (mars/engine/kernels.py, which defines the shapes) give a column the same bits whatever shares
-its pass. Wide passes are shared among torch's own threads.
+its pass. Wide passes are shared among torch's own threads. Where all products are tiles, mars/engine/fused.py goes
+through all layers in one call, and this is its slow twin.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _bounds: dict[tuple[object, ...], tuple[int, int]] = {}
 
 
 class Projection(Protocol):
-    """The product with a linear layer's weights: `Linear`, or `Quantised`."""
+    """The product with a linear layer's weights: `Linear`, `Quantised`, or `Tiled` (mars/engine/tiles.py)."""
 
     packed: bool
 
@@ -283,11 +283,12 @@ def most_probable(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch
 
 @cache
 def bfloat16_is_faster(threads: int) -> bool:
-    """Whether packed products take less time in bfloat16 than in float32 here, for one row and for nine.
+    """Whether products packed for oneDNN take less time in bfloat16 than in float32 here, for one row and for nine.
 
     Measured once for each number of threads, which is torch's own: on eight matrices in turn, so that they are read
-    from memory. CPUs without instructions for bfloat16 compute it in float32, after a conversion. Where oneDNN refuses
-    it, many rows take several times as long, which nobody needs to measure on a busy machine.
+    from memory. Tiles (mars/engine/tiles.py), which are faster still in bfloat16, are not timed. CPUs without
+    instructions for bfloat16 compute it in float32, after a conversion. Where oneDNN refuses it, many rows take several
+    times as long, which nobody needs to measure on a busy machine.
     """
     if not _onednn_knows_bfloat16():
         return False

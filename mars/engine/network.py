@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mars.engine.compiled import Compiled, Seen
     from mars.engine.fused import Fused
 
-# A model of up to so many weights is worth a second copy of them that is laid out for oneDNN, and a float32 copy of its
-# vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
+# A model of up to so many weights is worth a second copy of them that is laid out for its products, and a float32 copy
+# of its vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
 _COPIED_WEIGHTS = 2**26
 _laid_out: weakref.WeakKeyDictionary[PreTrainedModel, tuple[tuple[int, bool, bool], Any]] = weakref.WeakKeyDictionary()
 _laying_out = threading.RLock()
@@ -96,9 +96,9 @@ class Network:
     and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`.
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
-    products were compared (`steady_rows`) with the number of threads that torch has now and all else is compiled
-    (mars/engine/compiled.py). `compact` packs all layers and sheds the plain weights. `quantised` rounds weights, and
-    what is multiplied with them, to 8 bits (mars/engine/quantised.py).
+    products are tiles, or were compared (`steady_rows`) with the number of threads that torch has now, and all else is
+    compiled (mars/engine/compiled.py; fused.py where all products are tiles). `compact` packs all layers and sheds the
+    plain weights. `quantised` rounds weights, and what is multiplied with them, to 8 bits (mars/engine/quantised.py).
     """
 
     lean = True
