@@ -53,8 +53,8 @@ DESCRIPTIONS = {
         question="How much longer does a pass take when it reads more columns?",
         reading="A column is one position that the pass reads: a token, a draft or a mask. The two "
         "limits are those of the same machine on large tensors: the time to read all weights once, as fast as a sum "
-        "reads, and to compute the products of its columns. While reading is the limit, further columns are nearly free, "
-        "and several tokens per pass save time.",
+        "reads, and to compute the products of its columns. While reading is the limit, further columns are nearly "
+        "free, and several tokens per pass save time.",
         recipes=("columns",),
         in_tradeoffs=False,
     ),

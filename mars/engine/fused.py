@@ -1,8 +1,9 @@
-"""All layers of a pass in one call, on CPUs with tiles for bfloat16 (mars/engine/tiles.py).
+"""All layers of a pass in one call, on CPUs with tiles (mars/engine/tiles.py).
 
 Torch's own threads go through the layers together, each with its share of every step, and wait for each other between
 two steps. Its slow twin, mars/engine/compiled.py, makes thirteen calls a layer, which took a third of the time of a
-pass. Weights are asked for ahead of their product, those of the next one while the last is finished.
+pass. Weights are asked for ahead of their product, those of the next one while the last is finished. In 8 bits the
+rows are rounded before each product; what the adapter adds is multiplied with the rows as they were.
 
 Half a layer ends with keys and values in the cache; the other one goes on from the queries, which may be fewer then.
 Shapes: N columns, E hidden size, F inner size, I and O input and output features, L layers, H heads of D numbers, S
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -27,10 +28,12 @@ from mars.engine.adapter import Adapter, LowRank
 from mars.engine.compiled import Seen, task_of
 from mars.engine.gated import PRODUCTS
 from mars.engine.heads import attend, head_kind, place
-from mars.engine.tiles import BYTES, DEPTH, NO_LOW_RANK, TILE, Tiled, begin_tiles, end_tiles, pack, product
+from mars.engine.tiles import BYTES, DEPTH, NO_LOW_RANK, NO_SCALES, TILE, Tiled, begin_tiles, end_tiles, pack, product
 from mars.engine.workers import Openmp, openmp
 
-_PRODUCT = 7  # numbers of a product in the table: weights, bias, A, B, tiles of a rank, where the next parts begin
+# Numbers of a product in the table: weights, scales, bias, A, B, tiles of a rank, where the next parts begin.
+_PRODUCT = 8
+_OWN = 3  # of them without an adapter
 _LAYER = 2 + 4 * _PRODUCT  # the two norms come first
 _NOWHERE = 2**40
 _OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
@@ -50,19 +53,29 @@ def _call(context: Any, address: Any, data: Any) -> Any:
 
 
 @njit(**_OPTIONS)
-def _multiply(begin, end, rows, depth, outputs, x, parameters, masks, inner, found, totals, following, size):  # type: ignore[no-untyped-def]
-    """Blocks `begin` to `end` of a product, with what the adapter adds at masks."""
-    weight, bias, a, b, ranks = parameters[0], parameters[1], parameters[2], parameters[3], parameters[4]
-    second, third = parameters[5], parameters[6]
+def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, inner, found, totals, following, size):  # type: ignore[no-untyped-def]
+    """Blocks `begin` to `end` of a product, with what the adapter adds at masks.
+
+    `whole` are the addresses of x in 8 bits and of its scales, or 0 and 0; `weights` are numbers of the table.
+    """
+    weight, bias, a, b = weights[0], weights[2], weights[3], weights[4]
+    ranks, second, third = weights[5], weights[6], weights[7]
     low_rank = NO_LOW_RANK
     if masks and b:
         # Each thread computes all of A x: that takes less time than to wait for the others.
         parts = 1 + (1 if second < _NOWHERE else 0) + (1 if third < _NOWHERE else 0)
         blocks, span = parts * ranks, depth * BYTES
-        ahead = (weight + begin * span, span)
-        product(0, blocks, rows, depth, TILE * blocks, x, a, 0, masks, inner, low_rank, totals, ahead)
+        coarse_depth, ahead = 2 * depth if whole[0] else depth, (weight + begin * span, span)
+        product(
+            *(kernels.COARSE, 0, blocks, rows, coarse_depth, TILE * blocks, x, a, NO_SCALES, 0),
+            *(masks, inner, low_rank, totals, ahead),
+        )
         low_rank = b, inner, ranks, second, third, parts
-    product(begin, end, rows, depth, outputs, x, weight, bias, 0, found, low_rank, totals, (following, size))
+    read, scales = (whole[0], (whole[1], weights[1])) if whole[0] else (x, NO_SCALES)
+    product(
+        *(kind, begin, end, rows, depth, outputs, read, weight, scales, bias, 0, found, low_rank, totals),
+        (following, size),
+    )
 
 
 @njit(**_OPTIONS)
@@ -73,7 +86,7 @@ def _blocks(outputs, thread, threads):  # type: ignore[no-untyped-def]
 
 
 @njit(**_OPTIONS)
-def _share(given):  # type: ignore[no-untyped-def]
+def _share(kind, given):  # type: ignore[no-untyped-def]
     """One thread's share of some steps; the numbers are those that `Fused._run` gives."""
     thread, threads, barrier = kernels.call(given[0]), given[1], given[2]
     step, end, rows = given[3], given[4], given[5]
@@ -83,10 +96,12 @@ def _share(given):  # type: ignore[no-untyped-def]
     masks, low = given[18], given[19] + given[20] * thread
     table = kernels.at(given[21], (given[22], _LAYER), kernels.PLACE)
     place, place_data, attend, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
+    whole, scales = given[28], given[29]
+    rounded, depth = (whole, scales), 2 * DEPTH if whole else DEPTH
     notes, room = np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
     totals = room.ctypes.data
     first, last = rows * thread // threads, rows * (thread + 1) // threads
-    hidden_depth, inner_depth, attended_depth = hidden_size // DEPTH, inner_size // DEPTH, attended_size // DEPTH
+    hidden_depth, inner_depth, attended_depth = hidden_size // depth, inner_size // depth, attended_size // depth
     hidden_span, inner_span, attended_span = hidden_depth * BYTES, inner_depth * BYTES, attended_depth * BYTES
     q0, q1 = _blocks(width, thread, threads)
     o0, o1 = _blocks(hidden_size, thread, threads)
@@ -102,41 +117,51 @@ def _share(given):  # type: ignore[no-untyped-def]
             kernels.norm(
                 first, last, kernels.COARSE, hidden, added if layer else 0, weights[0], normed, hidden_size, epsilon
             )
+            if whole:
+                kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
             _call(barrier, 0)
             following = out[0] + o0 * attended_span
             _multiply(
-                *(q0, q1, rows, hidden_depth, width, normed, into, masks, low, found, totals),
-                *(following, attended_span),
+                *(kind, q0, q1, rows, hidden_depth, width, normed, rounded, into),
+                *(masks, low, found, totals, following, attended_span),
             )
             _call(barrier, 0)
             _call(place, place_data + stride * layer)
         else:
             _call(attend, attend_data + stride * layer)
             _call(barrier, 0)
+            if whole:
+                kernels.rounded(first, last, kernels.COARSE, attended, whole, scales, attended_size)
+                _call(barrier, 0)
             following = gate_up[0] + f0 * hidden_span
             _multiply(
-                *(o0, o1, rows, attended_depth, hidden_size, attended, out, masks, low, added, totals),
-                *(following, hidden_span),
+                *(kind, o0, o1, rows, attended_depth, hidden_size, attended, rounded, out),
+                *(masks, low, added, totals, following, hidden_span),
             )
             _call(barrier, 0)
             kernels.norm(first, last, kernels.COARSE, hidden, added, weights[1], normed, hidden_size, epsilon)
+            if whole:
+                kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
             _call(barrier, 0)
             following = gate_up[0] + (ups + f0) * hidden_span
             _multiply(
-                *(f0, f1, rows, hidden_depth, 2 * inner_size, normed, gate_up, masks, low, both, totals),
-                *(following, hidden_span),
+                *(kind, f0, f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
+                *(masks, low, both, totals, following, hidden_span),
             )
             following = down[0] + o0 * inner_span
             _multiply(
-                *(ups + f0, ups + f1, rows, hidden_depth, 2 * inner_size, normed, gate_up, masks, low, both, totals),
-                *(following, inner_span),
+                *(kind, ups + f0, ups + f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
+                *(masks, low, both, totals, following, inner_span),
             )
             kernels.silu(0, rows, kernels.COARSE, both, inner, inner_size, TILE * f0, TILE * f1)
             _call(barrier, 0)
+            if whole:
+                kernels.rounded(first, last, kernels.COARSE, inner, whole, scales, inner_size)
+                _call(barrier, 0)
             following = table[layer + 1][2] + q0 * hidden_span if step + 1 < end else 0
             _multiply(
-                *(o0, o1, rows, inner_depth, hidden_size, inner, down, masks, low, added, totals),
-                *(following, hidden_span),
+                *(kind, o0, o1, rows, inner_depth, hidden_size, inner, rounded, down),
+                *(masks, low, added, totals, following, hidden_span),
             )
         step += 1
         _call(barrier, 0)
@@ -144,13 +169,13 @@ def _share(given):  # type: ignore[no-untyped-def]
     room[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
 
 
-@cache
-def _task() -> int:
+@lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
+def _task(kind: Any) -> int:
     """The address of a function that computes one thread's share."""
 
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
-        _share(carray(data, (28,), np.int64))
+        _share(kind, carray(data, (30,), np.int64))
 
     return int(task.address)
 
@@ -158,7 +183,7 @@ def _task() -> int:
 class Fused:
     """The layers of a model whose weights are tiles; `layers` are the norms' weights and products of each in order.
 
-    Those of a product are those of `gated.PRODUCTS`.
+    The products are those of `gated.PRODUCTS`, and all of one kind.
     """
 
     def __init__(
@@ -180,8 +205,8 @@ class Fused:
         for numbers, (norms, products) in zip(self._table, layers, strict=True):
             numbers[:2] = [norm.data_ptr() for norm in norms]
             for number, tiled in enumerate(products):
-                bias = 0 if tiled.wide_bias_O is None else tiled.wide_bias_O.data_ptr()
-                numbers[2 + number * _PRODUCT : 4 + number * _PRODUCT] = tiled.tiles.data_ptr(), bias
+                start, tensors = 2 + number * _PRODUCT, (tiled.tiles, tiled.scales_O, tiled.wide_bias_O)
+                numbers[start : start + _OWN] = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
 
     def adapted(self, adapter: Adapter, outputs: Sequence[Sequence[int]]) -> Self:
         """The same layers with an adapter; `outputs` are those of the linear layers of each product."""
@@ -190,7 +215,7 @@ class Fused:
         for numbers, pairs in zip(other._table, adapter.layers, strict=False):
             for number, (names, sizes) in enumerate(zip(PRODUCTS, outputs, strict=True)):
                 start = 2 + number * _PRODUCT
-                numbers[start + 2 : start + _PRODUCT] = other._add([pairs.get(name) for name in names], sizes)
+                numbers[start + _OWN : start + _PRODUCT] = other._add([pairs.get(name) for name in names], sizes)
         return other
 
     def _add(self, pairs: Sequence[LowRank | None], outputs: Sequence[int]) -> tuple[int, int, int, int, int]:
@@ -235,12 +260,17 @@ class Fused:
     ) -> torch.Tensor:
         count, hidden_size = hidden_NE.shape
         width, attended_size = (self._heads + 2 * self._shared) * self._size, self._heads * self._size
-        inner_size = self._layers[0][1][3].tiles.shape[1] * DEPTH
+        down = self._layers[0][1][3]
+        inner_size = down.inputs
         threads, extent = torch.get_num_threads(), seen.mask_NK.shape[1]
         shared: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
         sizes = hidden_size, width, attended_size, hidden_size, 2 * inner_size, inner_size
         room = torch.empty(count * sum(sizes), dtype=torch.bfloat16).split([count * size for size in sizes])
         normed, found, attended, added, both, inner = (part.data_ptr() for part in room)
+        whole = scales = torch.empty(0)
+        if down.scales_O is not None:
+            whole = torch.empty(count, max(hidden_size, attended_size, inner_size), dtype=torch.int8)
+            scales = torch.empty(count)
         low = torch.empty(threads, count * self._widest * 2 * TILE, dtype=torch.bfloat16)
         stores = [store.data_ptr() for store in seen.stores]
         half = seen.stores[0].numel() // 2 * seen.stores[0].itemsize
@@ -260,12 +290,13 @@ class Fused:
         attending[:, 4], attending[:, 5] = stores, stores
         attending[:, 5] += half
         shared.run(
-            _task(),
+            _task(down.kind),
             threads,
             *(shared.barrier, steps.start, steps.stop, count, hidden_size, inner_size, width, attended_size),
             *(self._epsilon.ctypes.data, hidden_NE.data_ptr(), normed, found, attended, added, both, inner),
             *(0 if masks_N is None else masks_N.data_ptr(), low.data_ptr(), low.stride(0) * low.itemsize),
             *(self._table.ctypes.data, len(self._table)),
             *(self._place, placing.ctypes.data, self._attend, attending.ctypes.data, per_layer.strides[1]),
+            *(whole.data_ptr(), scales.data_ptr()),
         )
         return room[3].view(count, hidden_size)

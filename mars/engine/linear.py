@@ -142,13 +142,25 @@ class Linear:
         return product
 
 
-def projection(weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, *, pack: bool, steady: bool) -> Projection:
-    """The fastest product of these kinds: a steady one of bfloat16 by tiles, where the CPU has them, else `Linear`."""
+def projection(
+    weight_OI: torch.Tensor,
+    bias_O: torch.Tensor | None = None,
+    *,
+    pack: bool,
+    steady: bool,
+    steps: Steps | None = None,
+) -> Projection:
+    """The fastest product of these kinds: a steady one of bfloat16 by tiles, where the CPU has them, else `Linear`.
+
+    With `steps`, those of `Quantised`, it is in 8 bits.
+    """
     if steady and weight_OI.dtype == torch.bfloat16 and weight_OI.device.type == "cpu":
         from mars.engine.tiles import Tiled, available, fits  # numba takes half a second to import
 
-        if fits(weight_OI) and available():
-            return Tiled(weight_OI, bias_O)
+        if fits(weight_OI, quantised=steps is not None) and available():
+            return Tiled(weight_OI, bias_O, steps)
+    if steps is not None:
+        return Quantised(weight_OI, bias_O, steps)
     return Linear(weight_OI, bias_O, pack=pack, steady=steady)
 
 
@@ -229,10 +241,8 @@ class Head:
         self._plain_OI = weight_OI
         self._bias = bias_O.float() if coarse and bias_O is not None else bias_O
         self._product: Projection | None = None
-        if self._refines and steps is not None:
-            self._product = Quantised(weight_OI, steps=steps)
-        elif self._refines:
-            self._product = projection(weight_OI, None, pack=True, steady=steady)
+        if self._refines:
+            self._product = projection(weight_OI, None, pack=True, steady=steady, steps=steps)
         elif not coarse or on_cpu:
             self._plain_OI = weight_OI.float() if coarse else weight_OI
             self._product = Linear(self._plain_OI, self._bias, pack=pack, steady=steady)

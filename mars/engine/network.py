@@ -25,7 +25,7 @@ from mars.engine.attention import attend, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, Projection, projection
 from mars.engine.memory import Access
-from mars.engine.quantised import Quantised, Steps, rounded, scaled
+from mars.engine.quantised import Steps, rounded, scaled
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
@@ -350,11 +350,7 @@ class Network:
         weight, bias = fuse(modules, "weight"), fuse(modules, "bias")
         if weight is None:
             raise ValueError("a linear layer must have weights")
-        linear: Projection
-        if self._steps is None:
-            linear = projection(weight, bias, pack=self._pack, steady=self.steady)
-        else:
-            linear = Quantised(weight, bias, self._steps)
+        linear = projection(weight, bias, pack=self._pack, steady=self.steady, steps=self._steps)
         self._held.append((modules, linear))
         if self._compact and linear.packed:
             linear.shed()

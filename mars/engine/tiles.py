@@ -1,35 +1,41 @@
-"""Products in bfloat16 by AMX, the tile registers of newer Xeons: weights are read in one stream a block of outputs.
+"""Products by AMX, the tile registers of newer Xeons, in bfloat16 or 8 bits: weights are read as one stream a block.
 
 oneDNN reads weights that lie in no cache at some 20 GB/s on two cores, these kernels at 27 to 35: four blocks of
 outputs are read side by side, each some way ahead of its products, up to those of the next matrix. Every sum is taken
 in the order of its inputs, so a row gets the same bits whatever other rows share the call.
 
-Shapes: T rows, I and O input and output features, S summed ranks. A tile holds 16 rows or outputs times 32 inputs.
-Functions compiled by numba take addresses of contiguous tensors.
+In 8 bits they are those of mars/engine/quantised.py, bit for bit.
+
+Shapes: T rows, I and O input and output features, S summed ranks. A tile holds 16 rows or outputs times 32 inputs, or
+64 of 8 bits. Functions compiled by numba take addresses of contiguous tensors, and `kind`, a number whose type is that
+of the weights (mars/engine/kernels.py).
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 
 from mars.engine import kernels
-from mars.engine.kernels import at, store
+from mars.engine.kernels import at, load, store
+from mars.engine.quantised import Steps, rounded
 from mars.engine.workers import Openmp, openmp
 
 TILE = 16  # rows, and outputs
-DEPTH = 32  # inputs
+DEPTH = 32  # inputs in bfloat16, half of those in 8 bits
 BYTES = 1024  # of a tile
 _LINE = 64
 _AHEAD = 4  # tiles that are asked for before they are needed
+NO_SCALES = 0, 0
 NO_LOW_RANK = 0, 0, 1, 0, 0, 1
+_FEATURES = "amx-tile", "amx-bf16", "amx-int8"  # which LLVM asks for; CPUs have all three
 _OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 _BYTE, _WORD, _LONG, _NOTHING = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
@@ -37,30 +43,35 @@ _ADDRESS = _BYTE.as_pointer()
 
 
 def available() -> bool:
-    """Whether this CPU has such tiles for bfloat16, and the system lets this process use them.
+    """Whether this CPU has such tiles, and the system lets this process use them.
 
     Who forbids them to oneDNN (ONEDNN_MAX_CPU_ISA), to measure what a lesser CPU does, forbids them here too.
     """
     allowed = any(name in os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper() for name in ("AMX", "ALL", "DEFAULT"))
-    return allowed and bool(torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()) and openmp() is not None
+    features = binding.get_host_cpu_features()
+    has_tiles = all(features.get(name) for name in _FEATURES) and torch.cpu._is_amx_tile_supported()
+    return allowed and bool(has_tiles and torch.cpu._init_amx()) and openmp() is not None
 
 
-def fits(weight_OI: torch.Tensor) -> bool:
-    """Whether the weights fill whole tiles."""
+def fits(weight_OI: torch.Tensor, *, quantised: bool = False) -> bool:
+    """Whether weights of bfloat16 fill whole tiles, as they are or as 8 bits."""
     outputs, inputs = weight_OI.shape
-    return weight_OI.dtype == torch.bfloat16 and outputs % TILE == 0 and inputs % DEPTH == 0
+    depth = 2 * DEPTH if quantised else DEPTH
+    return weight_OI.dtype == torch.bfloat16 and outputs % TILE == 0 and inputs % depth == 0
 
 
 def pack(weight_OI: torch.Tensor) -> torch.Tensor:
-    """The weights in the order in which they are read [O / 16, I / 32, 16 pairs of inputs, 16 outputs, 2]."""
-    outputs, inputs = weight_OI.shape
-    return weight_OI.reshape(outputs // TILE, TILE, inputs // DEPTH, DEPTH // 2, 2).permute(0, 2, 3, 1, 4).contiguous()
+    """The weights in the order in which they are read [O / 16, tiles, 16 groups of inputs, 16 outputs, inputs].
+
+    A group has four bytes: two inputs of bfloat16, or four of 8 bits.
+    """
+    group = 4 // weight_OI.itemsize
+    return weight_OI.reshape(len(weight_OI) // TILE, TILE, -1, TILE, group).permute(0, 2, 3, 1, 4).contiguous()
 
 
 def unpack(tiles: torch.Tensor) -> torch.Tensor:
     """The weights [O, I] that `pack` packed."""
-    blocks, depth = tiles.shape[:2]
-    return tiles.permute(0, 3, 1, 2, 4).reshape(blocks * TILE, depth * DEPTH)
+    return tiles.permute(0, 3, 1, 2, 4).reshape(len(tiles) * TILE, -1)
 
 
 def _emit(builder: Any, name: str, arguments: list[Any]) -> None:
@@ -155,14 +166,15 @@ def _save(context: Any, tile: Any, address: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
-def _add_product(context: Any, total: Any, rows: Any, weights: Any) -> Any:
+def _add_product(context: Any, kind: Any, total: Any, rows: Any, weights: Any) -> Any:
     numbers = [tile.literal_value for tile in (total, rows, weights)]
+    name = "llvm.x86.tdpbssd" if kind == types.int8 else "llvm.x86.tdpbf16ps"
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _emit(builder, "llvm.x86.tdpbf16ps", [_BYTE(number) for number in numbers])
+        _emit(builder, name, [_BYTE(number) for number in numbers])
         return context.get_dummy_value()
 
-    return types.none(total, rows, weights), generate
+    return types.none(kind, total, rows, weights), generate
 
 
 def _rounded(builder: Any, total: Any, target: Any) -> None:
@@ -205,6 +217,23 @@ def _round_with(context: Any, source: Any, bias: Any, target: Any) -> Any:
     return types.none(types.int64, types.int64, types.int64), generate
 
 
+@intrinsic
+def _scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
+    """Make sixteen int32 numbers float32, times the scale of each and that of all, in place."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = builder.bitcast(_sixteen(builder, arguments[0]), ir.VectorType(_WORD, TILE))
+        scales = _sixteen(builder, arguments[1])
+        scale = builder.load(builder.inttoptr(arguments[2], ir.FloatType().as_pointer()), align=4)
+        one = builder.insert_element(ir.Constant(scales.type, ir.Undefined), scale, _WORD(0))
+        spread = builder.shuffle_vector(one, one, ir.Constant(whole.type, [0] * TILE))
+        scaled = builder.fmul(builder.fmul(builder.sitofp(whole, scales.type), scales), spread)
+        builder.store(scaled, builder.inttoptr(arguments[0], scaled.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
+
+
 @njit(**_OPTIONS)
 def begin_tiles(rows, notes):  # type: ignore[no-untyped-def]
     """Lay the tiles out for passes of so many rows; `notes`, 128 bytes, keeps how another library had them."""
@@ -225,6 +254,30 @@ def end_tiles(notes):  # type: ignore[no-untyped-def]
 
 
 @njit(**_OPTIONS)
+def _clear_sums():  # type: ignore[no-untyped-def]
+    _clear(0)
+    _clear(1)
+    _clear(2)
+    _clear(3)
+
+
+@njit(**_OPTIONS)
+def _load_sums(totals):  # type: ignore[no-untyped-def]
+    _load(0, totals, _LINE)
+    _load(1, totals + BYTES, _LINE)
+    _load(2, totals + 2 * BYTES, _LINE)
+    _load(3, totals + 3 * BYTES, _LINE)
+
+
+@njit(**_OPTIONS)
+def _save_sums(totals):  # type: ignore[no-untyped-def]
+    _save(0, totals)
+    _save(1, totals + BYTES)
+    _save(2, totals + 2 * BYTES)
+    _save(3, totals + 3 * BYTES)
+
+
+@njit(**_OPTIONS)
 def _fetch_tile(address):  # type: ignore[no-untyped-def]
     for line in range(BYTES // _LINE):
         _fetch(address + line * _LINE)
@@ -236,7 +289,25 @@ def _part(block, second, third):  # type: ignore[no-untyped-def]
 
 
 @njit(**_OPTIONS)
-def _write(totals, first, last, block, outputs, bias, masks, found):  # type: ignore[no-untyped-def]
+def _scale(totals, places, rows, scales, low):  # type: ignore[no-untyped-def]
+    """Save sums of whole numbers as float32, times the scales of rows and outputs; with `low`, more is added to them.
+
+    `places` are the first row and the block of outputs of each tile.
+    """
+    if not scales[1]:
+        return
+    _save_sums(totals)
+    for number in range(4):
+        first, block = places[number]
+        for t in range(rows):
+            place = totals + number * BYTES + t * _LINE
+            _scale_sixteen(place, scales[1] + block * _LINE, scales[0] + (first + t) * 4)
+    if low:
+        _load_sums(totals)
+
+
+@njit(**_OPTIONS)
+def _write(totals, first, last, block, outputs, scales, bias, masks, found):  # type: ignore[no-untyped-def]
     """Put the sums of rows `first` to `last` where they are asked; those for a second product in two parts.
 
     These sums are 0 but for masks. Rounded to bfloat16 with what the rounding lost beside it, they keep their bits.
@@ -250,22 +321,25 @@ def _write(totals, first, last, block, outputs, bias, masks, found):  # type: ig
                 total = totals_TO[t - first, o] if masks_T[t] else np.float32(0)
                 coarse = store(total, kernels.COARSE)
                 inner_TB2[t, block, 0, o] = coarse
-                inner_TB2[t, block, 1, o] = store(total - kernels.load(coarse), kernels.COARSE)
+                inner_TB2[t, block, 1, o] = store(total - load(coarse), kernels.COARSE)
         return
     for t in range(first, last):
         source, place = totals + (t - first) * _LINE, found + (t * outputs + block * TILE) * 2
         if bias:
+            for o in range(TILE if scales[1] else 0):  # `Quantised` rounds before it adds the bias
+                totals_TO[t - first, o] = load(store(totals_TO[t - first, o], kernels.COARSE))
             _round_with(source, bias + block * _LINE, place)
         else:
             _round(source, place)
 
 
 @njit(**_OPTIONS)
-def _narrow(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
+def _narrow(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Up to 16 rows: one tile of them, and four blocks of outputs side by side."""
     stride, span = depth * _LINE, depth * BYTES
     low, inner, ranks, second, third, parts = low_rank
     following, size = ahead
+    where = outputs, scales, bias, masks, found
     own = parts * ranks * _LINE
     for block in range(begin, end, 4):
         one, two, three = min(block + 1, end - 1), min(block + 2, end - 1), min(block + 3, end - 1)
@@ -274,10 +348,7 @@ def _narrow(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low
             n0, step = weight + (block + 4) * span, span
         else:
             n0, step = following, size
-        _clear(0)
-        _clear(1)
-        _clear(2)
-        _clear(3)
+        _clear_sums()
         for k in range(depth):
             if k + _AHEAD < depth:
                 offset = (k + _AHEAD) * BYTES
@@ -293,41 +364,41 @@ def _narrow(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low
                 _fetch_tile(n0 + 3 * step + offset)
             _load(4, x + k * _LINE, stride)
             _stream(5, w0 + k * BYTES, _LINE)
-            _add_product(0, 4, 5)
+            _add_product(kind, 0, 4, 5)
             _stream(6, w1 + k * BYTES, _LINE)
-            _add_product(1, 4, 6)
+            _add_product(kind, 1, 4, 6)
             _stream(7, w2 + k * BYTES, _LINE)
-            _add_product(2, 4, 7)
+            _add_product(kind, 2, 4, 7)
             _stream(5, w3 + k * BYTES, _LINE)
-            _add_product(3, 4, 5)
+            _add_product(kind, 3, 4, 5)
+        _scale(totals, ((0, block), (0, one), (0, two), (0, three)), rows, scales, low)
         if low:
             for r in range(ranks):
                 _load(4, inner + (_part(block, second, third) * ranks + r) * _LINE, own)
                 _load(5, low + (block * ranks + r) * BYTES, _LINE)
-                _add_product(0, 4, 5)
+                _add_product(kernels.COARSE, 0, 4, 5)
                 _load(4, inner + (_part(one, second, third) * ranks + r) * _LINE, own)
                 _load(6, low + (one * ranks + r) * BYTES, _LINE)
-                _add_product(1, 4, 6)
+                _add_product(kernels.COARSE, 1, 4, 6)
                 _load(4, inner + (_part(two, second, third) * ranks + r) * _LINE, own)
                 _load(7, low + (two * ranks + r) * BYTES, _LINE)
-                _add_product(2, 4, 7)
+                _add_product(kernels.COARSE, 2, 4, 7)
                 _load(4, inner + (_part(three, second, third) * ranks + r) * _LINE, own)
                 _load(5, low + (three * ranks + r) * BYTES, _LINE)
-                _add_product(3, 4, 5)
-        _save(0, totals)
-        _save(1, totals + BYTES)
-        _save(2, totals + 2 * BYTES)
-        _save(3, totals + 3 * BYTES)
+                _add_product(kernels.COARSE, 3, 4, 5)
+        if low or not scales[1]:
+            _save_sums(totals)
         for number in range(min(4, end - block)):
-            _write(totals + number * BYTES, 0, rows, block + number, outputs, bias, masks, found)
+            _write(totals + number * BYTES, 0, rows, block + number, *where)
 
 
 @njit(**_OPTIONS)
-def _wide(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
+def _wide(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """More than 16 rows: two tiles of them at a time, which may overlap, and two blocks of outputs."""
     stride, span = depth * _LINE, depth * BYTES
     low, inner, ranks, second, third, parts = low_rank
     following, size = ahead
+    where = outputs, scales, bias, masks, found
     own = parts * ranks * _LINE
     for block in range(begin, end, 2):
         one = min(block + 1, end - 1)
@@ -339,10 +410,7 @@ def _wide(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_r
         for start in range(0, rows, 2 * TILE):
             first = min(start, max(rows - 2 * TILE, 0))
             then = min(first + TILE, rows - TILE)
-            _clear(0)
-            _clear(1)
-            _clear(2)
-            _clear(3)
+            _clear_sums()
             for k in range(depth):
                 if start == 0:
                     if k + 2 * _AHEAD < depth:
@@ -353,75 +421,66 @@ def _wide(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_r
                         _fetch_tile(n0 + step + (k + 2 * _AHEAD - depth) * BYTES)
                 _load(4, x + first * stride + k * _LINE, stride)
                 _stream(6, w0 + k * BYTES, _LINE)
-                _add_product(0, 4, 6)
+                _add_product(kind, 0, 4, 6)
                 _stream(7, w1 + k * BYTES, _LINE)
-                _add_product(1, 4, 7)
+                _add_product(kind, 1, 4, 7)
                 _load(5, x + then * stride + k * _LINE, stride)
-                _add_product(2, 5, 6)
-                _add_product(3, 5, 7)
+                _add_product(kind, 2, 5, 6)
+                _add_product(kind, 3, 5, 7)
+            _scale(totals, ((first, block), (first, one), (then, block), (then, one)), TILE, scales, low)
             if low:
                 for r in range(ranks):
                     _load(6, low + (block * ranks + r) * BYTES, _LINE)
                     place = inner + (_part(block, second, third) * ranks + r) * _LINE
                     _load(4, place + first * own, own)
                     _load(5, place + then * own, own)
-                    _add_product(0, 4, 6)
-                    _add_product(2, 5, 6)
+                    _add_product(kernels.COARSE, 0, 4, 6)
+                    _add_product(kernels.COARSE, 2, 5, 6)
                     _load(7, low + (one * ranks + r) * BYTES, _LINE)
                     place = inner + (_part(one, second, third) * ranks + r) * _LINE
                     _load(4, place + first * own, own)
                     _load(5, place + then * own, own)
-                    _add_product(1, 4, 7)
-                    _add_product(3, 5, 7)
-            _save(0, totals)
-            _save(1, totals + BYTES)
-            _save(2, totals + 2 * BYTES)
-            _save(3, totals + 3 * BYTES)
+                    _add_product(kernels.COARSE, 1, 4, 7)
+                    _add_product(kernels.COARSE, 3, 5, 7)
+            if low or not scales[1]:
+                _save_sums(totals)
             for number in range(min(2, end - block)):
-                _write(totals + number * BYTES, first, first + TILE, block + number, outputs, bias, masks, found)
-                _write(totals + (2 + number) * BYTES, then, then + TILE, block + number, outputs, bias, masks, found)
+                _write(totals + number * BYTES, first, first + TILE, block + number, *where)
+                _write(totals + (2 + number) * BYTES, then, then + TILE, block + number, *where)
 
 
 @njit(**_OPTIONS)
-def product(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
-    """Products of rows [T, I] with the blocks `begin` to `end` of weights that `pack` packed, I = 32 `depth`.
+def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
+    """Products of rows [T, I] with the blocks `begin` to `end` of weights that `pack` packed in `depth` tiles.
 
     They are bfloat16 [T, O], with a float32 `bias` [O] unless it is 0; with `masks`, int8 [T], they are what a second,
     low-rank product reads (`_write`). That one is `low_rank`: its weights, for each block of outputs so many `ranks`
     tiles, whose inputs stand twice, or 0; its inputs [T, parts, ranks, 32]; `ranks`; the blocks with which the second
-    and the third part begin; `parts`. `totals` has room for four tiles. `ahead` are the weights that will be read next,
-    or 0, and how many bytes their blocks are apart.
+    and the third part begin; `parts`. It is of bfloat16. For whole numbers `scales` are those of rows [T] and outputs
+    [O], else 0 and 0. `totals` has room for four tiles. `ahead` are the weights that will be read next, or 0, and how
+    many bytes their blocks are apart.
     """
+    given = begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead
     if rows <= TILE:
-        _narrow(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_rank, totals, ahead)
+        _narrow(kind, *given)
     else:
-        _wide(begin, end, rows, depth, outputs, x, weight, bias, masks, found, low_rank, totals, ahead)
+        _wide(kind, *given)
 
 
-@cache
-def _task() -> int:
+@lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
+def _task(kind: Any) -> int:
     """The address of a function that computes one thread's share of a product."""
 
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
-        given = carray(data, (9,), np.int64)
+        given = carray(data, (11,), np.int64)
         thread, threads, rows, outputs = kernels.call(given[0]), given[1], given[2], given[4]
         blocks, notes, totals = outputs // TILE, np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
         begin_tiles(rows, notes)
         product(
-            blocks * thread // threads,
-            blocks * (thread + 1) // threads,
-            rows,
-            given[3],
-            outputs,
-            given[5],
-            given[6],
-            given[7],
-            0,
-            given[8],
-            NO_LOW_RANK,
-            totals.ctypes.data,
-            (0, 0),
+            *(kind, blocks * thread // threads, blocks * (thread + 1) // threads, rows, given[3], outputs),
+            *(given[5], given[6], (given[7], given[8]), given[9], 0, given[10]),
+            *(NO_LOW_RANK, totals.ctypes.data, (0, 0)),
         )
         end_tiles(notes)
         totals[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
@@ -432,28 +491,37 @@ def _task() -> int:
 class Tiled:
     """y = x Wᵀ + b like `linear.Linear`, always packed, and the same bits for any number of rows.
 
-    For bfloat16 weights that `fits` says fill whole tiles.
+    For bfloat16 weights that `fits` says fill whole tiles. With `steps` it is `Quantised`, bit for bit.
     """
 
     packed = True
 
-    def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None):
+    def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None):
+        self.kind: Any = kernels.COARSE
+        self.scales_O: torch.Tensor | None = None
+        self._rounded = None if steps is None else steps[0]
+        self._plain: torch.Tensor | None = weight_OI
+        if steps is not None:
+            self.kind = kernels.WHOLE
+            weight_OI, self.scales_O = rounded(weight_OI)
+        self.inputs = weight_OI.shape[1]
         self.tiles = pack(weight_OI)
         self.wide_bias_O = None if bias_O is None else bias_O.float()
         self.bias = bias_O
-        self._plain: torch.Tensor | None = weight_OI
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         """The product [T, O]."""
-        rows, inputs = x_TI.shape
-        outputs = len(self.tiles) * TILE
+        rows, outputs = len(x_TI), len(self.tiles) * TILE
         found_TO = torch.empty(rows, outputs, dtype=torch.bfloat16)
         if rows == 0:
             return found_TO
-        tensors = x_TI.contiguous(), self.tiles, self.wide_bias_O, found_TO
+        inputs_TI, scales_T = x_TI.contiguous(), None
+        if self._rounded is not None:
+            inputs_TI, scales_T = self._rounded(inputs_TI)
+        tensors = inputs_TI, self.tiles, scales_T, self.scales_O, self.wide_bias_O, found_TO
         addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
         threads: Openmp = openmp()  # type: ignore[assignment]  # see `available`
-        threads.run(_task(), torch.get_num_threads(), rows, inputs // DEPTH, outputs, *addresses)
+        threads.run(_task(self.kind), torch.get_num_threads(), rows, self.tiles.shape[1], outputs, *addresses)
         return found_TO
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
@@ -465,5 +533,8 @@ class Tiled:
         self._plain = None
 
     def plain_weight(self) -> torch.Tensor:
-        """The weights [O, I], unpacked, in new memory, if they were shed."""
-        return unpack(self.tiles) if self._plain is None else self._plain
+        """The weights [O, I], unpacked, in new memory, if they were shed; those in 8 bits are rounded then."""
+        if self._plain is not None:
+            return self._plain
+        weight_OI = unpack(self.tiles)
+        return weight_OI if self.scales_O is None else (weight_OI * self.scales_O[:, None]).bfloat16()

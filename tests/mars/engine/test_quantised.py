@@ -11,6 +11,7 @@ from mars.checkpoint import CheckpointError, load_checkpoint
 from mars.checkpoint.checkpoint import choose_dtype
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
+from mars.engine import tiles
 from mars.engine.compiled import Compiled
 from mars.engine.linear import Head
 from mars.engine.quantised import MOST, Quantised, Steps, missing, rounded, scaled
@@ -66,16 +67,23 @@ def test_shed_weights_come_back_rounded() -> None:
     assert (off_OI <= steps_O1 * 0.5 + weight_OI.float().abs() * 2**-8).all()
 
 
-def test_candidates_of_a_vocabulary_get_their_real_logits() -> None:
+@pytest.mark.parametrize("steady", [False, True])  # by tiles, where the CPU has them
+def test_candidates_of_a_vocabulary_get_their_real_logits(steady: bool) -> None:
     weight_VI, x_TI = torch.randn(4096, 64).to(BFLOAT16), torch.randn(5, 64).to(BFLOAT16)
-    logits_TV = Head(weight_VI, None, copy=False, steps=(rounded, scaled))(x_TI)
+    logits_TV = Head(weight_VI, None, copy=False, steady=steady, steps=(rounded, scaled))(x_TI)
     real_TV = x_TI.float() @ weight_VI.float().t()
     assert torch.equal(logits_TV.argmax(1), real_TV.argmax(1))
     torch.testing.assert_close(logits_TV.amax(1), real_TV.amax(1))
 
 
-def test_exact_decoding_writes_the_text_of_its_own_ar() -> None:
+@pytest.mark.parametrize("by_tiles", [False, True])
+def test_exact_decoding_writes_the_text_of_its_own_ar(by_tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not by_tiles:
+        monkeypatch.setattr(tiles, "available", lambda: False)
     checkpoint = load_checkpoint(CHECKPOINT, dtype="int8")
+    network = checkpoint.engine._network
+    assert network is not None
+    assert (network._fused is not None) == tiles.available()
     assert checkpoint.dtype == "int8"
     assert checkpoint.engine.invariant
     prompts = [checkpoint.encode(f"Repeat the word pear {count} times.") for count in (2, 5, 9)]

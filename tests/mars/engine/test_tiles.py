@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from mars.engine.linear import Linear, projection
+from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.tiles import Tiled, available, fits, pack, unpack
 
 pytestmark = [
-    pytest.mark.skipif(not available(), reason="this CPU has no tiles for bfloat16 (AMX)"),
+    pytest.mark.skipif(not available(), reason="this CPU has no tiles (AMX)"),
     pytest.mark.usefixtures("one_thread"),
 ]
 ROWS = 70
+STEPS: Steps = rounded, scaled
 
 
 def weights(outputs: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,9 +42,24 @@ def test_a_product_is_the_real_one_for_any_number_of_rows(
         assert torch.equal(product(x_TI[:rows]), expected_TO[:rows]), rows
 
 
-def test_a_row_has_the_same_bits_whoever_shares_the_call() -> None:
-    weight_OI, x_TI = torch.randn(80, 96).bfloat16(), torch.randn(ROWS, 96).bfloat16()
-    product = Tiled(weight_OI)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("outputs", "inputs"), [(16, 64), (80, 192), (272, 1536)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_product_in_8_bits_has_the_bits_of_its_twin(threads: int, outputs: int, inputs: int, biased: bool) -> None:
+    weight_OI, x_TI = torch.randn(outputs, inputs).bfloat16(), torch.randn(ROWS, inputs).bfloat16()
+    x_TI[3] = 0
+    bias_O = torch.randn(outputs).bfloat16() if biased else None
+    torch.set_num_threads(threads)
+    tiled, twin = Tiled(weight_OI, bias_O, STEPS), Quantised(weight_OI, bias_O, STEPS)
+    for rows in (1, 2, 15, 16, 17, 31, 32, 33, 48, 65, ROWS):
+        assert torch.equal(tiled(x_TI[:rows]), twin(x_TI[:rows])), rows
+    assert tiled(x_TI[:0]).shape == (0, outputs)
+
+
+@pytest.mark.parametrize("steps", [None, STEPS], ids=["bfloat16", "int8"])
+def test_a_row_has_the_same_bits_whoever_shares_the_call(steps: Steps | None) -> None:
+    weight_OI, x_TI = torch.randn(80, 128).bfloat16(), torch.randn(ROWS, 128).bfloat16()
+    product = Tiled(weight_OI, None, steps)
     whole_TO = product(x_TI)
     for rows in (1, 5, 16, 17, 40):
         assert torch.equal(torch.cat([product(part_TI) for part_TI in x_TI.split(rows)]), whole_TO), rows
@@ -59,15 +76,28 @@ def test_shed_weights_come_back() -> None:
     assert torch.equal(product.plain_weight(), weight_OI)
 
 
+def test_shed_weights_of_8_bits_come_back_rounded() -> None:
+    weight_OI = torch.randn(80, 128).bfloat16()
+    tiled, twin = Tiled(weight_OI, None, STEPS), Quantised(weight_OI, None, STEPS)
+    assert torch.equal(tiled.plain_weight(), weight_OI)
+    tiled.shed()
+    twin.shed()
+    torch.testing.assert_close(tiled.plain_weight(), twin.plain_weight(), atol=0, rtol=2**-7)
+
+
 def test_it_leaves_the_tiles_of_onednn_as_they_were() -> None:
     """oneDNN lays its tiles out once, and goes by them in its next call."""
-    weight_OI, x_TI = weights(80, 96)
+    weight_OI, x_TI = weights(80, 128)
     tiled, other = Tiled(weight_OI), Linear(weight_OI, pack=True)
-    expected_TO = other(x_TI[:5])
+    tiled_8, other_8 = Tiled(weight_OI, None, STEPS), Quantised(weight_OI)
+    expected_TO, expected_8_TO = other(x_TI[:5]), other_8(x_TI[:5])
     for rows in (1, 20, 5):
         tiled(x_TI[:rows])
         assert torch.equal(other(x_TI[:5]), expected_TO), rows
+        tiled_8(x_TI[:rows])
+        assert torch.equal(other_8(x_TI[:5]), expected_8_TO), rows
         assert torch.equal(tiled(x_TI[:5]), expected_TO), rows
+        assert torch.equal(tiled_8(x_TI[:5]), expected_8_TO), rows
 
 
 def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
@@ -85,3 +115,12 @@ def test_who_forbids_tiles_to_onednn_gets_none(monkeypatch: pytest.MonkeyPatch) 
     for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled}.items():
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", name)
         assert isinstance(projection(weight_OI, pack=True, steady=True), kind), name
+
+
+def test_in_8_bits_a_tile_has_twice_as_many_inputs() -> None:
+    whole, half = torch.randn(80, 128).bfloat16(), torch.randn(80, 96).bfloat16()
+    assert fits(whole, quantised=True)
+    assert not fits(half, quantised=True)
+    assert isinstance(projection(whole, pack=True, steady=True, steps=STEPS), Tiled)
+    assert isinstance(projection(whole, pack=True, steady=False, steps=STEPS), Quantised)
+    assert isinstance(projection(half, pack=True, steady=True, steps=STEPS), Quantised)
