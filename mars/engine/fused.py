@@ -88,7 +88,7 @@ def _blocks(outputs, thread, threads):  # type: ignore[no-untyped-def]
 @njit(**_OPTIONS)
 def _share(kind, given):  # type: ignore[no-untyped-def]
     """One thread's share of some steps; the numbers are those that `Fused._run` gives."""
-    thread, threads, barrier = kernels.call(given[0]), given[1], given[2]
+    thread, threads, barrier = kernels.call(given[0]), kernels.call(given[1]), given[2]
     step, end, rows = given[3], given[4], given[5]
     hidden_size, inner_size, width, attended_size = given[6], given[7], given[8], given[9]
     epsilon = kernels.at(given[10], (1,), kernels.WIDE)[0]
@@ -280,11 +280,11 @@ class Fused:
             *(found, seen.rotations_N2D.data_ptr(), 0, 0, seen.places_N.data_ptr(), queries_NO.data_ptr()),
             *(self._heads, self._shared, seen.slots),
         )
-        placing[:, :12] = shared.number, threads, count, *given
+        placing[:, :12] = shared.number, shared.count, count, *given
         placing[:, 5], placing[:, 6] = stores, stores
         placing[:, 6] += half
         attending[:] = (
-            *(shared.number, threads, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
+            *(shared.number, shared.count, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
             *(seen.starts_N.data_ptr(), attended, self._heads, self._shared, seen.slots, extent, count),
         )
         attending[:, 4], attending[:, 5] = stores, stores

@@ -474,7 +474,7 @@ def _task(kind: Any) -> int:
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
         given = carray(data, (11,), np.int64)
-        thread, threads, rows, outputs = kernels.call(given[0]), given[1], given[2], given[4]
+        thread, threads, rows, outputs = kernels.call(given[0]), kernels.call(given[1]), given[2], given[4]
         blocks, notes, totals = outputs // TILE, np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
         begin_tiles(rows, notes)
         product(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -152,9 +153,20 @@ def test_torch_of_another_build_has_one_thread_do_it(threads: int, monkeypatch: 
     assert torch.equal(steps(torch.float32).silu(both), expected)
 
 
+@pytest.mark.skipif(openmp() is None, reason="torch brings another library here, and one thread does it")
+def test_fewer_threads_than_asked_for_compute_all(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, both = openmp(), torch.randn(7, 96)
+    assert library is not None
+    expected, parallel = steps(torch.float32).silu(both), library.parallel
+    fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
+    monkeypatch.setattr(compiled, "openmp", lambda: fewer)
+    assert torch.equal(steps(torch.float32).silu(both), expected)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch brings another library, and one thread does it")
 def test_torch_has_threads_to_share() -> None:
     found = openmp()
     assert found is not None
     assert found.number
+    assert found.count
     assert found.barrier

@@ -5,16 +5,19 @@ In 8 bits the twin multiplies by oneDNN, as it does on CPUs without tiles.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from mars.engine import tiles
+from mars.engine import fused, tiles
 from mars.engine.adapter import LINEARS, Adapter, LowRank, linear_of
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.network import Network
 from mars.engine.tiles import available
 from mars.engine.window import Window, merge
+from mars.engine.workers import openmp
 
 pytestmark = [
     pytest.mark.skipif(not available(), reason="this CPU has no tiles (AMX)"),
@@ -166,3 +169,17 @@ def test_masks_have_the_same_bits_alone_and_beside_others(
     others = [([row], masked(0, 1 + row, row, keep=1 + 2 * row)) for row in range(1, 5)]
     found_RQV = crowd.forward(merge([([0], window), *others]))
     assert torch.equal(found_RQV[0, -6:], expected_RQV[0])
+
+
+def test_fewer_threads_than_asked_for_compute_all(
+    model: PreTrainedModel, quantised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenMP grants fewer under OMP_THREAD_LIMIT, OMP_DYNAMIC or inside another parallel region."""
+    adapter, window, library = adapter_for(model), masked(70, 2, 15), openmp()
+    assert library is not None
+    expected_RQV = opened(model, adapter, quantised=quantised).forward(window).clone()
+    parallel = library.parallel
+    fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
+    monkeypatch.setattr(fused, "openmp", lambda: fewer)
+    torch.set_num_threads(3)
+    assert torch.equal(opened(model, adapter, quantised=quantised).forward(window), expected_RQV)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from mars.engine import tiles
 from mars.engine.linear import Linear, projection
 from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.tiles import Tiled, available, fits, pack, unpack
+from mars.engine.workers import openmp
 
 pytestmark = [
     pytest.mark.skipif(not available(), reason="this CPU has no tiles (AMX)"),
@@ -66,6 +70,17 @@ def test_a_row_has_the_same_bits_whoever_shares_the_call(steps: Steps | None) ->
     sum_TO = torch.ones(ROWS, 80)
     product.add_to(sum_TO, x_TI)
     assert torch.equal(sum_TO, 1 + whole_TO.float())
+
+
+@pytest.mark.parametrize("steps", [None, STEPS], ids=["bfloat16", "int8"])
+def test_fewer_threads_than_asked_for_compute_all(steps: Steps | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    product, x_TI, library = Tiled(torch.randn(80, 128).bfloat16(), None, steps), torch.randn(20, 128), openmp()
+    assert library is not None
+    expected_TO, parallel = product(x_TI.bfloat16()), library.parallel
+    fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
+    monkeypatch.setattr(tiles, "openmp", lambda: fewer)
+    torch.set_num_threads(3)
+    assert torch.equal(product(x_TI.bfloat16()), expected_TO)
 
 
 def test_shed_weights_come_back() -> None:
