@@ -332,10 +332,12 @@ class Network:
         )
 
     def _fuse(self) -> Fused | None:
-        """All layers in one call, where all products are tiles."""
+        """All layers in one call, where all products are tiles, and keys and values begin with one."""
         from mars.engine.fused import Fused
-        from mars.engine.tiles import Tiled
+        from mars.engine.tiles import TILE, Tiled
 
+        if self.key_value_heads * self.head_size % TILE:
+            return None
         found = []
         for layer in self._layers:
             all_four = layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down

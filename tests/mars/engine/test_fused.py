@@ -183,3 +183,16 @@ def test_fewer_threads_than_asked_for_compute_all(
     monkeypatch.setattr(fused, "openmp", lambda: fewer)
     torch.set_num_threads(3)
     assert torch.equal(opened(model, adapter, quantised=quantised).forward(window), expected_RQV)
+
+
+def test_keys_and_values_that_begin_within_a_tile_are_not_fused() -> None:
+    """The adapter's parts would be added to outputs of their neighbours."""
+    torch.manual_seed(0)
+    sizes = {**SIZES, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 1}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, head_dim=8)).bfloat16().eval()
+    adapter = replace(adapter_for(model), mask_embeddings=torch.randn(4, 64).bfloat16())
+    window, found = masked(70, 2, 4), opened(model, adapter, quantised=False).forward(masked(70, 2, 4)).clone()
+    plain = ModelEngine(copy_of(model), stop_token_ids=frozenset(), adapter=adapter).open(1, 200)
+    plain.forward(chain(0, IDS[:70], 0))
+    expected = plain.forward(window)
+    assert (found - expected).norm() < 0.05 * expected.norm()
