@@ -510,7 +510,10 @@ class Tiled:
         self.bias = bias_O
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """The product [T, O]."""
+        """The product [T, O]; ValueError unless the rows are bfloat16 and as wide as the weights."""
+        if x_TI.dtype != torch.bfloat16 or x_TI.shape[1:] != (self.inputs,):  # addresses tell nothing of either
+            wanted, found = f"bfloat16 rows of {self.inputs} numbers", f"{x_TI.dtype} of shape {list(x_TI.shape)}"
+            raise ValueError(f"a product by tiles takes {wanted}, got {found}")
         rows, outputs = len(x_TI), len(self.tiles) * TILE
         found_TO = torch.empty(rows, outputs, dtype=torch.bfloat16)
         if rows == 0:

@@ -83,6 +83,12 @@ def test_fewer_threads_than_asked_for_compute_all(steps: Steps | None, monkeypat
     assert torch.equal(product(x_TI.bfloat16()), expected_TO)
 
 
+@pytest.mark.parametrize("wrong_TI", [torch.zeros(3, 96), torch.zeros(3, 64).bfloat16(), torch.zeros(96).bfloat16()])
+def test_rows_of_another_type_or_width_are_refused(wrong_TI: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"takes bfloat16 rows of 96 numbers, got torch\.\w+ of shape \["):
+        Tiled(torch.zeros(80, 96).bfloat16())(wrong_TI)
+
+
 def test_shed_weights_come_back() -> None:
     weight_OI, _ = weights(80, 96)
     assert torch.equal(unpack(pack(weight_OI)), weight_OI)
