@@ -270,6 +270,8 @@ class Fused:
         whole = scales = torch.empty(0)
         if down.scales_O is not None:
             whole = torch.empty(count, max(hidden_size, attended_size, inner_size), dtype=torch.int8)
+        if count == 0:  # tiles have at least one row
+            return torch.empty(0, hidden_size, dtype=torch.bfloat16)
             scales = torch.empty(count)
         low = torch.empty(threads, count * self._widest * 2 * TILE, dtype=torch.bfloat16)
         stores = [store.data_ptr() for store in seen.stores]

@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Co
 
 from mars.engine import fused, tiles
 from mars.engine.adapter import LINEARS, Adapter, LowRank, linear_of
+from mars.engine.compiled import Seen
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.network import Network
 from mars.engine.tiles import available
@@ -183,6 +184,25 @@ def test_fewer_threads_than_asked_for_compute_all(
     monkeypatch.setattr(fused, "openmp", lambda: fewer)
     torch.set_num_threads(3)
     assert torch.equal(opened(model, adapter, quantised=quantised).forward(window), expected_RQV)
+
+
+def test_a_pass_of_no_columns_gives_no_logits(model: PreTrainedModel, quantised: bool) -> None:
+    rows = opened(model, adapter_for(model), quantised=quantised)
+    nothing = Window(ids_RQ=IDS[None, :0], slots_RQ=torch.zeros(1, 0, dtype=torch.int64), extent=71, keep=0)
+    assert rows.forward(nothing).shape == (1, 0, 304)
+    fused = Network.on(model, steady=True, quantised=quantised)._fused
+    assert fused is not None
+    seen = Seen(
+        stores=[torch.zeros(2 * 2 * 129, 32) for _ in range(3)],
+        slots=129,
+        places_N=torch.zeros(0, dtype=torch.int64),
+        starts_N=torch.zeros(0, dtype=torch.int64),
+        mask_NK=torch.zeros(0, 64),
+        rotations_N2D=torch.zeros(0, 2, 32),
+    )
+    queries_NO = fused.first(torch.zeros(0, 192), None, seen)
+    assert queries_NO.shape == (0, 192)
+    assert fused.rest(torch.zeros(0, 192), queries_NO, None, seen).shape == (0, 192)
 
 
 def test_keys_and_values_that_begin_within_a_tile_are_not_fused() -> None:
