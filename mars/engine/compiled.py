@@ -31,7 +31,7 @@ _PARTS = 4  # of the columns, for each thread, unless they are few
 _FEW = 8
 
 
-_tasks: dict[tuple[Any, ...], Any] = {}
+_tasks: dict[tuple[Any, ...], int] = {}
 
 
 def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
@@ -39,10 +39,10 @@ def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
     key = kernel, typeof(kind), length  # zeros of two types are equal
     if key not in _tasks:
         _tasks[key] = _task(kernel, kind, length)
-    return int(_tasks[key].address)
+    return _tasks[key]
 
 
-def _task(kernel: Callable[..., None], kind: Any, length: int) -> Any:
+def _task(kernel: Callable[..., None], kind: Any, length: int) -> int:
 
     @cfunc(types.void(types.voidptr))
     def task(data):  # type: ignore[no-untyped-def]
@@ -54,17 +54,17 @@ def _task(kernel: Callable[..., None], kind: Any, length: int) -> Any:
             begin, end = count * part // parts, count * (part + 1) // parts
             kernel(begin, end, kind, *arguments)
 
-    return task
+    return int(task.address)  # numba never frees code: addresses stay valid
 
 
 def _run(kernel: Callable[..., None], kind: Any, count: int, work: int, *arguments: int) -> None:
     """Have the columns 0 to `count` computed, by all of torch's threads if it is much work."""
     threads = min(torch.get_num_threads(), count)
-    shared = openmp() if threads > 1 and work >= _WORTH_SHARING else None
-    if shared is None:
+    library = openmp() if threads > 1 and work >= _WORTH_SHARING else None
+    if library is None:
         kernel(0, count, kind, *arguments)
     else:
-        shared.run(task_of(kernel, kind, len(arguments)), threads, count, *arguments)
+        library.run(task_of(kernel, kind, len(arguments)), threads, count, *arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
