@@ -28,7 +28,20 @@ from mars.engine.adapter import Adapter, LowRank
 from mars.engine.compiled import Seen, task_of
 from mars.engine.gated import PRODUCTS
 from mars.engine.heads import attend, head_kind, place
-from mars.engine.tiles import BYTES, DEPTH, NO_LOW_RANK, NO_SCALES, TILE, Tiled, begin_tiles, end_tiles, pack, product
+from mars.engine.tiles import (
+    BYTES,
+    DEPTH,
+    NO_LOW_RANK,
+    NO_SCALES,
+    SCRATCH,
+    TILE,
+    Tiled,
+    begin_tiles,
+    end_tiles,
+    pack,
+    product,
+    scratch,
+)
 from mars.engine.workers import Openmp, openmp
 
 # Numbers of a product in the table: weights, scales, bias, A, B, tiles of a rank, where the next parts begin.
@@ -98,8 +111,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
     place, place_data, attend, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
     whole, scales = given[28], given[29]
     rounded, depth = (whole, scales), 2 * DEPTH if whole else DEPTH
-    notes, room = np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
-    totals = room.ctypes.data
+    totals = given[30] + SCRATCH * thread
     first, last = rows * thread // threads, rows * (thread + 1) // threads
     hidden_depth, inner_depth, attended_depth = hidden_size // depth, inner_size // depth, attended_size // depth
     hidden_span, inner_span, attended_span = hidden_depth * BYTES, inner_depth * BYTES, attended_depth * BYTES
@@ -107,7 +119,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
     o0, o1 = _blocks(hidden_size, thread, threads)
     f0, f1 = _blocks(inner_size, thread, threads)
     ups = inner_size // TILE
-    begin_tiles(rows, notes)
+    begin_tiles(rows, totals)
     while step < end:
         layer = step // 2
         weights = table[layer]
@@ -165,8 +177,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
             )
         step += 1
         _call(barrier, 0)
-    end_tiles(notes)
-    room[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
+    end_tiles(totals)
 
 
 @lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
@@ -175,7 +186,7 @@ def _task(kind: Any) -> int:
 
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
-        _share(kind, carray(data, (30,), np.int64))
+        _share(kind, carray(data, (31,), np.int64))
 
     return int(task.address)
 
@@ -259,19 +270,20 @@ class Fused:
         self, steps: range, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, masks_N: torch.Tensor | None, seen: Seen
     ) -> torch.Tensor:
         count, hidden_size = hidden_NE.shape
+        if count == 0:  # tiles have at least one row
+            return torch.empty(0, hidden_size, dtype=torch.bfloat16)
         width, attended_size = (self._heads + 2 * self._shared) * self._size, self._heads * self._size
         down = self._layers[0][1][3]
         inner_size = down.inputs
         threads, extent = torch.get_num_threads(), seen.mask_NK.shape[1]
-        shared: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
+        library: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
+        totals = scratch(threads)
         sizes = hidden_size, width, attended_size, hidden_size, 2 * inner_size, inner_size
         room = torch.empty(count * sum(sizes), dtype=torch.bfloat16).split([count * size for size in sizes])
         normed, found, attended, added, both, inner = (part.data_ptr() for part in room)
         whole = scales = torch.empty(0)
         if down.scales_O is not None:
             whole = torch.empty(count, max(hidden_size, attended_size, inner_size), dtype=torch.int8)
-        if count == 0:  # tiles have at least one row
-            return torch.empty(0, hidden_size, dtype=torch.bfloat16)
             scales = torch.empty(count)
         low = torch.empty(threads, count * self._widest * 2 * TILE, dtype=torch.bfloat16)
         stores = [store.data_ptr() for store in seen.stores]
@@ -282,23 +294,23 @@ class Fused:
             *(found, seen.rotations_N2D.data_ptr(), 0, 0, seen.places_N.data_ptr(), queries_NO.data_ptr()),
             *(self._heads, self._shared, seen.slots),
         )
-        placing[:, :12] = shared.number, shared.count, count, *given
+        placing[:, :12] = library.number, library.count, count, *given
         placing[:, 5], placing[:, 6] = stores, stores
         placing[:, 6] += half
         attending[:] = (
-            *(shared.number, shared.count, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
+            *(library.number, library.count, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
             *(seen.starts_N.data_ptr(), attended, self._heads, self._shared, seen.slots, extent, count),
         )
         attending[:, 4], attending[:, 5] = stores, stores
         attending[:, 5] += half
-        shared.run(
+        library.run(
             _task(down.kind),
             threads,
-            *(shared.barrier, steps.start, steps.stop, count, hidden_size, inner_size, width, attended_size),
+            *(library.barrier, steps.start, steps.stop, count, hidden_size, inner_size, width, attended_size),
             *(self._epsilon.ctypes.data, hidden_NE.data_ptr(), normed, found, attended, added, both, inner),
             *(0 if masks_N is None else masks_N.data_ptr(), low.data_ptr(), low.stride(0) * low.itemsize),
             *(self._table.ctypes.data, len(self._table)),
             *(self._place, placing.ctypes.data, self._attend, attending.ctypes.data, per_layer.strides[1]),
-            *(whole.data_ptr(), scales.data_ptr()),
+            *(whole.data_ptr(), scales.data_ptr(), totals.data_ptr()),
         )
         return room[3].view(count, hidden_size)

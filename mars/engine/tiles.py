@@ -32,6 +32,8 @@ TILE = 16  # rows, and outputs
 DEPTH = 32  # inputs in bfloat16, half of those in 8 bits
 BYTES = 1024  # of a tile
 _LINE = 64
+_NOTES = 128  # bytes: how the tiles were configured, and how they are
+SCRATCH = 4 * BYTES + _NOTES  # of a thread: four tiles of sums, then its notes
 _AHEAD = 4  # tiles that are asked for before they are needed
 NO_SCALES = 0, 0
 NO_LOW_RANK = 0, 0, 1, 0, 0, 1
@@ -234,23 +236,32 @@ def _scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
     return types.none(types.int64, types.int64, types.int64), generate
 
 
+def scratch(threads: int) -> torch.Tensor:
+    """The memory of so many threads [threads, SCRATCH], at a multiple of 64 bytes like all of torch's.
+
+    What a thread of a parallel region allocates itself may fail, and then it misses the barriers of the others.
+    """
+    return torch.empty(threads, SCRATCH, dtype=torch.int8)
+
+
 @njit(**_OPTIONS)
-def begin_tiles(rows, notes):  # type: ignore[no-untyped-def]
-    """Lay the tiles out for passes of so many rows; `notes`, 128 bytes, keeps how another library had them."""
-    layout = notes[64:]
+def begin_tiles(rows, scratch):  # type: ignore[no-untyped-def]
+    """Configure the tiles for passes of 1 or more rows; a thread's `scratch` keeps how another library had them."""
+    notes = scratch + 4 * BYTES
+    layout = at(notes + _LINE, (_LINE,), kernels.WHOLE)
     layout[:] = 0
     layout[0] = 1
     for tile in range(8):
         layout[16 + 2 * tile] = _LINE
         layout[48 + tile] = TILE if tile > 4 else min(rows, TILE)  # weights are in the last three, or two
-    _configured(notes.ctypes.data)
-    _configure(layout.ctypes.data)
+    _configured(notes)
+    _configure(notes + _LINE)
 
 
 @njit(**_OPTIONS)
-def end_tiles(notes):  # type: ignore[no-untyped-def]
+def end_tiles(scratch):  # type: ignore[no-untyped-def]
     """Give the tiles back as they were."""
-    _configure(notes.ctypes.data)
+    _configure(scratch + 4 * BYTES)
 
 
 @njit(**_OPTIONS)
@@ -473,17 +484,16 @@ def _task(kind: Any) -> int:
 
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
-        given = carray(data, (11,), np.int64)
+        given = carray(data, (12,), np.int64)
         thread, threads, rows, outputs = kernels.call(given[0]), kernels.call(given[1]), given[2], given[4]
-        blocks, notes, totals = outputs // TILE, np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
-        begin_tiles(rows, notes)
+        blocks, totals = outputs // TILE, given[11] + SCRATCH * thread
+        begin_tiles(rows, totals)
         product(
             *(kind, blocks * thread // threads, blocks * (thread + 1) // threads, rows, given[3], outputs),
             *(given[5], given[6], (given[7], given[8]), given[9], 0, given[10]),
-            *(NO_LOW_RANK, totals.ctypes.data, (0, 0)),
+            *(NO_LOW_RANK, totals, (0, 0)),
         )
-        end_tiles(notes)
-        totals[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
+        end_tiles(totals)
 
     return int(task.address)
 
@@ -523,8 +533,11 @@ class Tiled:
             inputs_TI, scales_T = self._rounded(inputs_TI)
         tensors = inputs_TI, self.tiles, scales_T, self.scales_O, self.wide_bias_O, found_TO
         addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
-        threads: Openmp = openmp()  # type: ignore[assignment]  # see `available`
-        threads.run(_task(self.kind), torch.get_num_threads(), rows, self.tiles.shape[1], outputs, *addresses)
+        library: Openmp = openmp()  # type: ignore[assignment]  # see `available`
+        threads = torch.get_num_threads()
+        room = scratch(threads)
+        sizes = rows, self.tiles.shape[1], outputs
+        library.run(_task(self.kind), threads, *sizes, *addresses, room.data_ptr())
         return found_TO
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
