@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from mars.engine.attention import KEY_STEP
-from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
+from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, compiles_for, exp, load, store
 
 _BLOCK = KEY_STEP  # keys that stay in the first cache while several heads read them
 _LANES = 16
@@ -111,7 +111,7 @@ def place(begin, end, kind, found, rotations, keys, values, places, queries, hea
 
 def _lanes(size: int) -> int:
     """The floats of a vector that a head's numbers fill without a rest."""
-    return math.gcd(size, 16 if torch.cpu._is_avx512_supported() else 8)
+    return math.gcd(size, 16 if compiles_for("avx512f") else 8)
 
 
 def _lanes_of(kind: Any) -> int:

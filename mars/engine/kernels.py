@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from llvmlite import ir
 from numba import carray, config, njit, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
 _UNUSED = 30 * 24 * 3600  # seconds after which a folder of another version is removed
@@ -77,6 +78,14 @@ MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)
 _UNSIGNED = np.int32(0x7FFFFFFF)
 AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
+
+
+def compiles_for(*features: str) -> bool:
+    """Whether LLVM compiles for CPUs with these features: it does for those of this one, unless NUMBA_CPU_NAME or
+    NUMBA_CPU_FEATURES say otherwise.
+    """
+    _, _, known = cpu_target.target_context.codegen().magic_tuple()
+    return {f"+{name}" for name in features} <= set(known.split(","))
 
 
 @intrinsic

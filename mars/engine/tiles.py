@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 
 from mars.engine import kernels
-from mars.engine.kernels import at, load, store
+from mars.engine.kernels import at, compiles_for, load, store
 from mars.engine.quantised import Steps, rounded
 from mars.engine.workers import Openmp, openmp
 
@@ -37,7 +37,7 @@ SCRATCH = 4 * BYTES + _NOTES  # of a thread: four tiles of sums, then its notes
 _AHEAD = 4  # tiles that are asked for before they are needed
 NO_SCALES = 0, 0
 NO_LOW_RANK = 0, 0, 1, 0, 0, 1
-_FEATURES = "amx-tile", "amx-bf16", "amx-int8"  # which LLVM asks for; CPUs have all three
+_FEATURES = "amx-tile", "amx-bf16", "amx-int8"  # LLVM's names; CPUs have all three
 _OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 _BYTE, _WORD, _LONG, _NOTHING = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
@@ -45,14 +45,20 @@ _ADDRESS = _BYTE.as_pointer()
 
 
 def available() -> bool:
-    """Whether this CPU has such tiles, and the system lets this process use them.
+    """Whether this CPU has such tiles, LLVM compiles for them, and the system lets this process use them.
 
-    Who forbids them to oneDNN (ONEDNN_MAX_CPU_ISA), to measure what a lesser CPU does, forbids them here too.
+    Forbidden to oneDNN (ONEDNN_MAX_CPU_ISA, formerly DNNL_MAX_CPU_ISA), tiles are forbidden here too, so that a lesser
+    CPU can be measured.
     """
-    allowed = any(name in os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper() for name in ("AMX", "ALL", "DEFAULT"))
-    features = binding.get_host_cpu_features()
-    has_tiles = all(features.get(name) for name in _FEATURES) and torch.cpu._is_amx_tile_supported()
-    return allowed and bool(has_tiles and torch.cpu._init_amx()) and openmp() is not None
+    most = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "ALL"
+    allowed = any(name in most.upper() for name in ("AMX", "ALL", "DEFAULT"))
+    return allowed and compiles_for(*_FEATURES) and _initialised() and openmp() is not None
+
+
+def _initialised() -> bool:
+    """Whether the system lets this process use the tiles; older versions of torch do not ask it."""
+    supported, initialise = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_init_amx"))
+    return bool(supported and initialise and supported() and initialise())
 
 
 def fits(weight_OI: torch.Tensor, *, quantised: bool = False) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -131,11 +134,28 @@ def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
     assert isinstance(projection(whole.float(), pack=True, steady=True), Linear)
 
 
-def test_who_forbids_tiles_to_onednn_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+def test_tiles_that_are_forbidden_to_onednn_are_not_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     weight_OI = torch.randn(80, 96).bfloat16()
-    for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled}.items():
-        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", name)
+    for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled, "": Tiled}.items():
+        monkeypatch.setenv(variable, name)
         assert isinstance(projection(weight_OI, pack=True, steady=True), kind), name
+
+
+@pytest.mark.parametrize("name", ["_is_amx_tile_supported", "_init_amx"])
+def test_older_versions_of_torch_have_no_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, name)
+    assert not available()
+
+
+def test_tiles_are_not_used_where_llvm_does_not_compile_for_them() -> None:
+    """LLVM would end the process."""
+    code = "from mars.engine.tiles import available; print(available())"
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stdout.strip() == "False"
 
 
 def test_in_8_bits_a_tile_has_twice_as_many_inputs() -> None:
