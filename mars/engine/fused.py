@@ -19,9 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from llvmlite import ir
 from numba import carray, cfunc, njit, types
-from numba.extending import intrinsic
 
 from mars.engine import kernels
 from mars.engine.adapter import Adapter, LowRank
@@ -49,24 +47,10 @@ _PRODUCT = 8
 _OWN = 3  # of them without an adapter
 _LAYER = 2 + 4 * _PRODUCT  # the two norms come first
 _NOWHERE = 2**40
-_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
-@intrinsic
-def _call(context: Any, address: Any, data: Any) -> Any:
-    """Call a task of `compiled.task_of`, or a barrier, which reads nothing."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
-        builder.call(builder.inttoptr(arguments[0], function), [builder.inttoptr(arguments[1], pointer)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
-
-
-@njit(**_OPTIONS)
-def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, inner, found, totals, following, size):  # type: ignore[no-untyped-def]
+@njit(**kernels.EXACT)
+def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, inner, found, totals, ahead):  # type: ignore[no-untyped-def]
     """Blocks `begin` to `end` of a product, with what the adapter adds at masks.
 
     `whole` are the addresses of x in 8 bits and of its scales, or 0 and 0; `weights` are numbers of the table.
@@ -78,27 +62,24 @@ def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, 
         # Each thread computes all of A x: that takes less time than to wait for the others.
         parts = 1 + (1 if second < _NOWHERE else 0) + (1 if third < _NOWHERE else 0)
         blocks, span = parts * ranks, depth * BYTES
-        coarse_depth, ahead = 2 * depth if whole[0] else depth, (weight + begin * span, span)
+        coarse_depth, own = 2 * depth if whole[0] else depth, (weight + begin * span, span)
         product(
             *(kernels.COARSE, 0, blocks, rows, coarse_depth, TILE * blocks, x, a, NO_SCALES, 0),
-            *(masks, inner, low_rank, totals, ahead),
+            *(masks, inner, low_rank, totals, own),
         )
         low_rank = b, inner, ranks, second, third, parts
     read, scales = (whole[0], (whole[1], weights[1])) if whole[0] else (x, NO_SCALES)
-    product(
-        *(kind, begin, end, rows, depth, outputs, read, weight, scales, bias, 0, found, low_rank, totals),
-        (following, size),
-    )
+    product(*(kind, begin, end, rows, depth, outputs, read, weight, scales, bias, 0, found, low_rank, totals, ahead))
 
 
-@njit(**_OPTIONS)
+@njit(**kernels.EXACT)
 def _blocks(outputs, thread, threads):  # type: ignore[no-untyped-def]
     """One thread's share of the blocks of outputs."""
     blocks = outputs // TILE
     return blocks * thread // threads, blocks * (thread + 1) // threads
 
 
-@njit(**_OPTIONS)
+@njit(**kernels.EXACT)
 def _share(kind, given):  # type: ignore[no-untyped-def]
     """One thread's share of some steps; the numbers are those that `Fused._run` gives."""
     thread, threads, barrier = kernels.call(given[0]), kernels.call(given[1]), given[2]
@@ -108,7 +89,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
     hidden, normed, found, attended, added, both, inner = given[11:18]
     masks, low = given[18], given[19] + given[20] * thread
     table = kernels.at(given[21], (given[22], _LAYER), kernels.PLACE)
-    place, place_data, attend, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
+    place_task, place_data, attend_task, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
     whole, scales = given[28], given[29]
     rounded, depth = (whole, scales), 2 * DEPTH if whole else DEPTH
     totals = given[30] + SCRATCH * thread
@@ -131,52 +112,52 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
             )
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
-            _call(barrier, 0)
-            following = out[0] + o0 * attended_span
+            kernels.call_with(barrier, 0)
+            next_weights = out[0] + o0 * attended_span
             _multiply(
                 *(kind, q0, q1, rows, hidden_depth, width, normed, rounded, into),
-                *(masks, low, found, totals, following, attended_span),
+                *(masks, low, found, totals, (next_weights, attended_span)),
             )
-            _call(barrier, 0)
-            _call(place, place_data + stride * layer)
+            kernels.call_with(barrier, 0)
+            kernels.call_with(place_task, place_data + stride * layer)
         else:
-            _call(attend, attend_data + stride * layer)
-            _call(barrier, 0)
+            kernels.call_with(attend_task, attend_data + stride * layer)
+            kernels.call_with(barrier, 0)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, attended, whole, scales, attended_size)
-                _call(barrier, 0)
-            following = gate_up[0] + f0 * hidden_span
+                kernels.call_with(barrier, 0)
+            next_weights = gate_up[0] + f0 * hidden_span
             _multiply(
                 *(kind, o0, o1, rows, attended_depth, hidden_size, attended, rounded, out),
-                *(masks, low, added, totals, following, hidden_span),
+                *(masks, low, added, totals, (next_weights, hidden_span)),
             )
-            _call(barrier, 0)
+            kernels.call_with(barrier, 0)
             kernels.norm(first, last, kernels.COARSE, hidden, added, weights[1], normed, hidden_size, epsilon)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
-            _call(barrier, 0)
-            following = gate_up[0] + (ups + f0) * hidden_span
+            kernels.call_with(barrier, 0)
+            next_weights = gate_up[0] + (ups + f0) * hidden_span
             _multiply(
                 *(kind, f0, f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
-                *(masks, low, both, totals, following, hidden_span),
+                *(masks, low, both, totals, (next_weights, hidden_span)),
             )
-            following = down[0] + o0 * inner_span
+            next_weights = down[0] + o0 * inner_span
             _multiply(
                 *(kind, ups + f0, ups + f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
-                *(masks, low, both, totals, following, inner_span),
+                *(masks, low, both, totals, (next_weights, inner_span)),
             )
             kernels.silu(0, rows, kernels.COARSE, both, inner, inner_size, TILE * f0, TILE * f1)
-            _call(barrier, 0)
+            kernels.call_with(barrier, 0)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, inner, whole, scales, inner_size)
-                _call(barrier, 0)
-            following = table[layer + 1][2] + q0 * hidden_span if step + 1 < end else 0
+                kernels.call_with(barrier, 0)
+            next_weights = table[layer + 1][2] + q0 * hidden_span if step + 1 < end else 0
             _multiply(
                 *(kind, o0, o1, rows, inner_depth, hidden_size, inner, rounded, down),
-                *(masks, low, added, totals, following, hidden_span),
+                *(masks, low, added, totals, (next_weights, hidden_span)),
             )
         step += 1
-        _call(barrier, 0)
+        kernels.call_with(barrier, 0)
     end_tiles(totals)
 
 
@@ -210,7 +191,7 @@ class Fused:
         kind = head_kind(size, torch.bfloat16)
         self._place, self._attend = task_of(place, kind, 9), task_of(attend, kind, 11)
         self._epsilon = np.array([epsilon], np.float32)
-        self._table = np.full((len(layers), _LAYER), 0, np.int64)
+        self._table = np.zeros((len(layers), _LAYER), np.int64)
         self._added: list[torch.Tensor] = []
         self._widest = 0
         for numbers, (norms, products) in zip(self._table, layers, strict=True):

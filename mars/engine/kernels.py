@@ -73,7 +73,8 @@ WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Sums may be vectorised, in the one way that the compiler chose; infinities and NaN stay what they are.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
-OPTIONS = {"fastmath": _FAST, "nogil": True, "cache": True, "error_model": "numpy"}
+EXACT = {"nogil": True, "cache": True, "error_model": "numpy"}  # sums in the order in which they are written
+OPTIONS = {"fastmath": _FAST, **EXACT}
 MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)
 _UNSIGNED = np.int32(0x7FFFFFFF)
@@ -105,6 +106,19 @@ def call(context: Any, address: Any) -> Any:
         return builder.call(builder.inttoptr(arguments[0], function), [])
 
     return types.int32(types.int64), generate
+
+
+@intrinsic
+def call_with(context: Any, address: Any, data: Any) -> Any:
+    """Call a function that reads numbers at an address (`compiled.task_of`), or a barrier, which reads none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
+        builder.call(builder.inttoptr(arguments[0], function), [builder.inttoptr(arguments[1], pointer)])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
 
 
 @intrinsic
