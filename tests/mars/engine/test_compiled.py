@@ -108,6 +108,30 @@ def test_place_and_attend(dtype: torch.dtype, columns: int, threads: int) -> Non
     close(attended_NO, expected.flatten(1))
 
 
+@pytest.mark.parametrize("size", [24, 64, 128])
+def test_attention_of_columns_row_by_row(size: int, threads: int) -> None:
+    """Columns of one row lie side by side, and more of their heads than are computed together."""
+    columns = 40
+    rows_N, slots_N = torch.arange(columns) * ROWS // columns, 41 + torch.arange(columns)
+    store = torch.randn(2 * ROWS * SHARED * SLOTS, size)
+    seen = Seen(
+        stores=[store],
+        slots=SLOTS,
+        places_N=rows_N * SHARED * SLOTS + slots_N,
+        starts_N=rows_N * SHARED * SLOTS,
+        mask_NK=(torch.arange(1, SLOTS) > slots_N[:, None]).float() * HIDDEN,
+        rotations_N2D=torch.zeros(columns, 2, size),
+    )
+    queries_NO = torch.randn(columns, HEADS * size) * size**-0.5
+    found_NO = Compiled(HEADS, SHARED, size, torch.bfloat16, 1e-5).attend(queries_NO, seen, 0)
+    stored = store.view(2, ROWS, SHARED, SLOTS, size)
+    keys, values = (part[rows_N, :, 1:].repeat_interleave(HEADS // SHARED, 1) for part in stored)
+    expected = functional.scaled_dot_product_attention(
+        queries_NO.view(columns, HEADS, 1, size), keys, values, seen.mask_NK[:, None, None], scale=1.0
+    )
+    close(found_NO, expected.flatten(1))
+
+
 def test_a_longer_extent_and_other_columns_change_no_bit(threads: int) -> None:
     seen, step = seen_of(9), steps(torch.float32)
     queries_NO = step.place(torch.randn(9, (HEADS + 2 * SHARED) * SIZE), seen, 0)
