@@ -1,4 +1,4 @@
-"""What numba has no functions for, in LLVM: instructions of tiles (AMX), and steps by whole vectors.
+"""Instructions of LLVM that numba has no functions for: those of tiles (AMX), and steps by whole vectors.
 
 All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of mars/engine/heads.py.
 """

@@ -82,8 +82,9 @@ AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
 
 
 def compiles_for(*features: str) -> bool:
-    """Whether LLVM compiles for CPUs with these features: it does for those of this one, unless NUMBA_CPU_NAME or
-    NUMBA_CPU_FEATURES say otherwise.
+    """Whether LLVM compiles for CPUs with these features.
+
+    It does for those of this CPU, unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES say otherwise.
     """
     _, _, known = cpu_target.target_context.codegen().magic_tuple()
     return {f"+{name}" for name in features} <= set(known.split(","))

@@ -63,7 +63,7 @@ def available() -> bool:
 
 
 def _initialised() -> bool:
-    """Whether the system lets this process use the tiles; older versions of torch do not ask it."""
+    """Whether the system lets this process use the tiles; older versions of torch cannot ask."""
     supported, initialise = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_init_amx"))
     return bool(supported and initialise and supported() and initialise())
 
