@@ -8,7 +8,7 @@ the conditional head.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,10 +89,23 @@ class Adapter:
         head = None if self.head is None else HeadWeights(moved(self.head.up), moved(self.head.down))
         return replace(self, layers=layers, mask_embeddings=moved(self.mask_embeddings), head=head)
 
+    def _weights(self) -> Iterator[torch.Tensor]:
+        yield self.mask_embeddings
+        for layer in self.layers:
+            for pair in layer.values():
+                yield from (pair.a_SI, pair.b_OS, torch.tensor(pair.scale))
+        if self.head is not None:
+            yield from (self.head.up, self.head.down)
+
     def check(self, model: PreTrainedModel) -> None:
-        """Raise ValueError, one sentence, unless it is gated and its shapes fit those of `model`."""
+        """Raise ValueError, one sentence, unless it is gated, finite, and its shapes fit those of `model`.
+
+        An infinite weight would change real tokens too, which get 0 times what masks get.
+        """
         if not self.gated:
             raise ValueError(f"the adapter {self.name} is a merged one: add it to the base's weights, then load those")
+        if not all(bool(weight.isfinite().all()) for weight in self._weights()):
+            raise ValueError(f"the adapter {self.name} has weights that are infinite or NaN: train it anew")
         size, layers = model.config.hidden_size, model.base_model.layers
         if self.mask_embeddings.shape[1] != size:
             raise ValueError(

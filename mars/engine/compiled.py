@@ -31,7 +31,7 @@ _PARTS = 4  # of the columns, for each thread, unless they are few
 _FEW = 8
 
 
-_tasks: dict[tuple[Any, ...], Any] = {}
+_tasks: dict[tuple[Any, ...], int] = {}
 
 
 def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
@@ -39,32 +39,32 @@ def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
     key = kernel, typeof(kind), length  # zeros of two types are equal
     if key not in _tasks:
         _tasks[key] = _task(kernel, kind, length)
-    return int(_tasks[key].address)
+    return _tasks[key]
 
 
-def _task(kernel: Callable[..., None], kind: Any, length: int) -> Any:
+def _task(kernel: Callable[..., None], kind: Any, length: int) -> int:
 
     @cfunc(types.void(types.voidptr))
     def task(data):  # type: ignore[no-untyped-def]
         given = carray(data, (3 + length,), np.int64)
-        thread, threads, count = kernels.call(given[0]), given[1], given[2]
+        thread, threads, count = kernels.call(given[0]), kernels.call(given[1]), given[2]
         arguments = to_fixed_tuple(given[3:], length)
         parts = threads * max(1, min(_PARTS, count // (_FEW * threads)))
         for part in range(thread, parts, threads):  # later columns see more keys: some of all for each
             begin, end = count * part // parts, count * (part + 1) // parts
             kernel(begin, end, kind, *arguments)
 
-    return task
+    return int(task.address)  # numba never frees code: addresses stay valid
 
 
 def _run(kernel: Callable[..., None], kind: Any, count: int, work: int, *arguments: int) -> None:
     """Have the columns 0 to `count` computed, by all of torch's threads if it is much work."""
     threads = min(torch.get_num_threads(), count)
-    shared = openmp() if threads > 1 and work >= _WORTH_SHARING else None
-    if shared is None:
+    library = openmp() if threads > 1 and work >= _WORTH_SHARING else None
+    if library is None:
         kernel(0, count, kind, *arguments)
     else:
-        shared.run(task_of(kernel, kind, len(arguments)), threads, count, *arguments)
+        library.run(task_of(kernel, kind, len(arguments)), threads, count, *arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,16 +19,27 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from llvmlite import ir
 from numba import carray, cfunc, njit, types
-from numba.extending import intrinsic
 
 from mars.engine import kernels
 from mars.engine.adapter import Adapter, LowRank
 from mars.engine.compiled import Seen, task_of
 from mars.engine.gated import PRODUCTS
 from mars.engine.heads import attend, head_kind, place
-from mars.engine.tiles import BYTES, DEPTH, NO_LOW_RANK, NO_SCALES, TILE, Tiled, begin_tiles, end_tiles, pack, product
+from mars.engine.tiles import (
+    BYTES,
+    DEPTH,
+    NO_LOW_RANK,
+    NO_SCALES,
+    SCRATCH,
+    TILE,
+    Tiled,
+    begin_tiles,
+    end_tiles,
+    pack,
+    product,
+    scratch,
+)
 from mars.engine.workers import Openmp, openmp
 
 # Numbers of a product in the table: weights, scales, bias, A, B, tiles of a rank, where the next parts begin.
@@ -36,24 +47,10 @@ _PRODUCT = 8
 _OWN = 3  # of them without an adapter
 _LAYER = 2 + 4 * _PRODUCT  # the two norms come first
 _NOWHERE = 2**40
-_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
-@intrinsic
-def _call(context: Any, address: Any, data: Any) -> Any:
-    """Call a task of `compiled.task_of`, or a barrier, which reads nothing."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
-        builder.call(builder.inttoptr(arguments[0], function), [builder.inttoptr(arguments[1], pointer)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
-
-
-@njit(**_OPTIONS)
-def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, inner, found, totals, following, size):  # type: ignore[no-untyped-def]
+@njit(**kernels.EXACT)
+def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, inner, found, totals, ahead):  # type: ignore[no-untyped-def]
     """Blocks `begin` to `end` of a product, with what the adapter adds at masks.
 
     `whole` are the addresses of x in 8 bits and of its scales, or 0 and 0; `weights` are numbers of the table.
@@ -65,41 +62,37 @@ def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, 
         # Each thread computes all of A x: that takes less time than to wait for the others.
         parts = 1 + (1 if second < _NOWHERE else 0) + (1 if third < _NOWHERE else 0)
         blocks, span = parts * ranks, depth * BYTES
-        coarse_depth, ahead = 2 * depth if whole[0] else depth, (weight + begin * span, span)
+        coarse_depth, own = 2 * depth if whole[0] else depth, (weight + begin * span, span)
         product(
             *(kernels.COARSE, 0, blocks, rows, coarse_depth, TILE * blocks, x, a, NO_SCALES, 0),
-            *(masks, inner, low_rank, totals, ahead),
+            *(masks, inner, low_rank, totals, own),
         )
         low_rank = b, inner, ranks, second, third, parts
     read, scales = (whole[0], (whole[1], weights[1])) if whole[0] else (x, NO_SCALES)
-    product(
-        *(kind, begin, end, rows, depth, outputs, read, weight, scales, bias, 0, found, low_rank, totals),
-        (following, size),
-    )
+    product(*(kind, begin, end, rows, depth, outputs, read, weight, scales, bias, 0, found, low_rank, totals, ahead))
 
 
-@njit(**_OPTIONS)
+@njit(**kernels.EXACT)
 def _blocks(outputs, thread, threads):  # type: ignore[no-untyped-def]
     """One thread's share of the blocks of outputs."""
     blocks = outputs // TILE
     return blocks * thread // threads, blocks * (thread + 1) // threads
 
 
-@njit(**_OPTIONS)
+@njit(**kernels.EXACT)
 def _share(kind, given):  # type: ignore[no-untyped-def]
     """One thread's share of some steps; the numbers are those that `Fused._run` gives."""
-    thread, threads, barrier = kernels.call(given[0]), given[1], given[2]
+    thread, threads, barrier = kernels.call(given[0]), kernels.call(given[1]), given[2]
     step, end, rows = given[3], given[4], given[5]
     hidden_size, inner_size, width, attended_size = given[6], given[7], given[8], given[9]
     epsilon = kernels.at(given[10], (1,), kernels.WIDE)[0]
     hidden, normed, found, attended, added, both, inner = given[11:18]
     masks, low = given[18], given[19] + given[20] * thread
     table = kernels.at(given[21], (given[22], _LAYER), kernels.PLACE)
-    place, place_data, attend, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
+    place_task, place_data, attend_task, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
     whole, scales = given[28], given[29]
     rounded, depth = (whole, scales), 2 * DEPTH if whole else DEPTH
-    notes, room = np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
-    totals = room.ctypes.data
+    totals = given[30] + SCRATCH * thread
     first, last = rows * thread // threads, rows * (thread + 1) // threads
     hidden_depth, inner_depth, attended_depth = hidden_size // depth, inner_size // depth, attended_size // depth
     hidden_span, inner_span, attended_span = hidden_depth * BYTES, inner_depth * BYTES, attended_depth * BYTES
@@ -107,7 +100,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
     o0, o1 = _blocks(hidden_size, thread, threads)
     f0, f1 = _blocks(inner_size, thread, threads)
     ups = inner_size // TILE
-    begin_tiles(rows, notes)
+    begin_tiles(rows, totals)
     while step < end:
         layer = step // 2
         weights = table[layer]
@@ -119,54 +112,53 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
             )
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
-            _call(barrier, 0)
-            following = out[0] + o0 * attended_span
+            kernels.call_with(barrier, 0)
+            next_weights = out[0] + o0 * attended_span
             _multiply(
                 *(kind, q0, q1, rows, hidden_depth, width, normed, rounded, into),
-                *(masks, low, found, totals, following, attended_span),
+                *(masks, low, found, totals, (next_weights, attended_span)),
             )
-            _call(barrier, 0)
-            _call(place, place_data + stride * layer)
+            kernels.call_with(barrier, 0)
+            kernels.call_with(place_task, place_data + stride * layer)
         else:
-            _call(attend, attend_data + stride * layer)
-            _call(barrier, 0)
+            kernels.call_with(attend_task, attend_data + stride * layer)
+            kernels.call_with(barrier, 0)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, attended, whole, scales, attended_size)
-                _call(barrier, 0)
-            following = gate_up[0] + f0 * hidden_span
+                kernels.call_with(barrier, 0)
+            next_weights = gate_up[0] + f0 * hidden_span
             _multiply(
                 *(kind, o0, o1, rows, attended_depth, hidden_size, attended, rounded, out),
-                *(masks, low, added, totals, following, hidden_span),
+                *(masks, low, added, totals, (next_weights, hidden_span)),
             )
-            _call(barrier, 0)
+            kernels.call_with(barrier, 0)
             kernels.norm(first, last, kernels.COARSE, hidden, added, weights[1], normed, hidden_size, epsilon)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
-            _call(barrier, 0)
-            following = gate_up[0] + (ups + f0) * hidden_span
+            kernels.call_with(barrier, 0)
+            next_weights = gate_up[0] + (ups + f0) * hidden_span
             _multiply(
                 *(kind, f0, f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
-                *(masks, low, both, totals, following, hidden_span),
+                *(masks, low, both, totals, (next_weights, hidden_span)),
             )
-            following = down[0] + o0 * inner_span
+            next_weights = down[0] + o0 * inner_span
             _multiply(
                 *(kind, ups + f0, ups + f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
-                *(masks, low, both, totals, following, inner_span),
+                *(masks, low, both, totals, (next_weights, inner_span)),
             )
             kernels.silu(0, rows, kernels.COARSE, both, inner, inner_size, TILE * f0, TILE * f1)
-            _call(barrier, 0)
+            kernels.call_with(barrier, 0)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, inner, whole, scales, inner_size)
-                _call(barrier, 0)
-            following = table[layer + 1][2] + q0 * hidden_span if step + 1 < end else 0
+                kernels.call_with(barrier, 0)
+            next_weights = table[layer + 1][2] + q0 * hidden_span if step + 1 < end else 0
             _multiply(
                 *(kind, o0, o1, rows, inner_depth, hidden_size, inner, rounded, down),
-                *(masks, low, added, totals, following, hidden_span),
+                *(masks, low, added, totals, (next_weights, hidden_span)),
             )
         step += 1
-        _call(barrier, 0)
-    end_tiles(notes)
-    room[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
+        kernels.call_with(barrier, 0)
+    end_tiles(totals)
 
 
 @lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
@@ -175,7 +167,7 @@ def _task(kind: Any) -> int:
 
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
-        _share(kind, carray(data, (30,), np.int64))
+        _share(kind, carray(data, (31,), np.int64))
 
     return int(task.address)
 
@@ -199,7 +191,7 @@ class Fused:
         kind = head_kind(size, torch.bfloat16)
         self._place, self._attend = task_of(place, kind, 9), task_of(attend, kind, 11)
         self._epsilon = np.array([epsilon], np.float32)
-        self._table = np.full((len(layers), _LAYER), 0, np.int64)
+        self._table = np.zeros((len(layers), _LAYER), np.int64)
         self._added: list[torch.Tensor] = []
         self._widest = 0
         for numbers, (norms, products) in zip(self._table, layers, strict=True):
@@ -259,11 +251,14 @@ class Fused:
         self, steps: range, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, masks_N: torch.Tensor | None, seen: Seen
     ) -> torch.Tensor:
         count, hidden_size = hidden_NE.shape
+        if count == 0:  # tiles have at least one row
+            return torch.empty(0, hidden_size, dtype=torch.bfloat16)
         width, attended_size = (self._heads + 2 * self._shared) * self._size, self._heads * self._size
         down = self._layers[0][1][3]
         inner_size = down.inputs
         threads, extent = torch.get_num_threads(), seen.mask_NK.shape[1]
-        shared: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
+        library: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
+        totals = scratch(threads)
         sizes = hidden_size, width, attended_size, hidden_size, 2 * inner_size, inner_size
         room = torch.empty(count * sum(sizes), dtype=torch.bfloat16).split([count * size for size in sizes])
         normed, found, attended, added, both, inner = (part.data_ptr() for part in room)
@@ -280,23 +275,23 @@ class Fused:
             *(found, seen.rotations_N2D.data_ptr(), 0, 0, seen.places_N.data_ptr(), queries_NO.data_ptr()),
             *(self._heads, self._shared, seen.slots),
         )
-        placing[:, :12] = shared.number, threads, count, *given
+        placing[:, :12] = library.number, library.count, count, *given
         placing[:, 5], placing[:, 6] = stores, stores
         placing[:, 6] += half
         attending[:] = (
-            *(shared.number, threads, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
+            *(library.number, library.count, count * self._heads, queries_NO.data_ptr(), 0, 0, seen.mask_NK.data_ptr()),
             *(seen.starts_N.data_ptr(), attended, self._heads, self._shared, seen.slots, extent, count),
         )
         attending[:, 4], attending[:, 5] = stores, stores
         attending[:, 5] += half
-        shared.run(
+        library.run(
             _task(down.kind),
             threads,
-            *(shared.barrier, steps.start, steps.stop, count, hidden_size, inner_size, width, attended_size),
+            *(library.barrier, steps.start, steps.stop, count, hidden_size, inner_size, width, attended_size),
             *(self._epsilon.ctypes.data, hidden_NE.data_ptr(), normed, found, attended, added, both, inner),
             *(0 if masks_N is None else masks_N.data_ptr(), low.data_ptr(), low.stride(0) * low.itemsize),
             *(self._table.ctypes.data, len(self._table)),
             *(self._place, placing.ctypes.data, self._attend, attending.ctypes.data, per_layer.strides[1]),
-            *(whole.data_ptr(), scales.data_ptr()),
+            *(whole.data_ptr(), scales.data_ptr(), totals.data_ptr()),
         )
         return room[3].view(count, hidden_size)

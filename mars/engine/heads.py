@@ -7,16 +7,14 @@ extent - 1, U heads of columns that are computed together, L lanes of a vector.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic, overload
+from numba import njit
 
 from mars.engine.attention import KEY_STEP
+from mars.engine.instructions import add_values, lanes_of, scores_of_keys
 from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
 
 _BLOCK = KEY_STEP  # keys that stay in the first cache while several heads read them
@@ -62,7 +60,7 @@ def _end(mask_K):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _together(first, end, count, readers, starts_N, mask_NK, units_U3):  # type: ignore[no-untyped-def]
-    """How many heads of columns from number `first` on read the same keys: of each its column, head and last key.
+    """How many heads of columns from number `first` on read the same keys; fills `units_U3`: column, head, last key.
 
     They are computed together, block by block of the keys, which are in a near cache then.
     """
@@ -109,116 +107,25 @@ def place(begin, end, kind, found, rotations, keys, values, places, queries, hea
                 values_GSD[g, 0, d] = load(found_NHD[n, heads + shared + g, d])
 
 
-def _lanes(size: int) -> int:
-    """The floats of a vector that a head's numbers fill without a rest."""
-    return math.gcd(size, 16 if torch.cpu._is_avx512_supported() else 8)
-
-
-def _lanes_of(kind: Any) -> int:
-    """The same in a compiled function."""
-    return _lanes(2 * len(kind))
-
-
-@overload(_lanes_of, inline="always")
-def _(kind):  # type: ignore[no-untyped-def]
-    lanes = _lanes(2 * kind.count)
-    return lambda kind: lanes
-
-
-def _address(builder: Any, number: Any, offset: int, kind: Any) -> Any:
-    """A pointer to a `kind`, `offset` bytes behind an address."""
-    return builder.inttoptr(builder.add(number, ir.IntType(64)(offset)), kind.as_pointer())
-
-
-def _multiply_add(builder: Any, x: Any, y: Any, total: Any) -> Any:
-    name = f"llvm.fma.v{x.type.count}f32"
-    function = builder.module.globals.get(name)
-    if function is None:
-        function = ir.Function(builder.module, ir.FunctionType(x.type, [x.type] * 3), name)
-    return builder.call(function, [x, y, total])
-
-
-@intrinsic
-def _scores(context: Any, query: Any, keys: Any, found: Any, kind: Any) -> Any:
-    """The products of a query with as many keys as a vector has lanes.
-
-    LLVM makes no such code of a loop: it sums up the lanes of each key by itself, in vectors of half the width.
-    """
-    size, lanes = 2 * kind.count, _lanes(2 * kind.count)
-    vector = ir.VectorType(ir.FloatType(), lanes)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        query, keys, found, _ = arguments
-        parts = range(0, 4 * size, 4 * lanes)
-        query_parts = [builder.load(_address(builder, query, part, vector), align=4) for part in parts]
-        totals = []
-        for key in range(lanes):
-            total = ir.Constant(vector, [0.0] * lanes)
-            for query_part, part in zip(query_parts, parts, strict=True):
-                own = builder.load(_address(builder, keys, 4 * size * key + part, vector), align=4)
-                total = _multiply_add(builder, query_part, own, total)
-            totals.append(total)
-        # Half of the lanes of two keys are added to their other half, until a vector holds a sum of each key.
-        while len(totals) > 1:
-            low = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [2 * lane for lane in range(lanes)])
-            high = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [2 * lane + 1 for lane in range(lanes)])
-            totals = [
-                builder.fadd(builder.shuffle_vector(one, two, low), builder.shuffle_vector(one, two, high))
-                for one, two in zip(totals[::2], totals[1::2], strict=True)
-            ]
-        builder.store(totals[0], _address(builder, found, 0, vector), align=4)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64, kind), generate
-
-
-@intrinsic
-def _add_up(context: Any, weights: Any, values: Any, total: Any, kind: Any) -> Any:
-    """Add as many weighted values as a vector has lanes to a sum."""
-    size, lanes = 2 * kind.count, _lanes(2 * kind.count)
-    vector = ir.VectorType(ir.FloatType(), lanes)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        weights, values, total, _ = arguments
-        parts = range(0, 4 * size, 4 * lanes)
-        nothing = ir.Constant(vector, [0.0] * lanes)
-        # Two sums of each part, of every other value: a processor adds to both at once.
-        first = [builder.load(_address(builder, total, part, vector), align=4) for part in parts]
-        sums = [first, [nothing for _ in parts]]
-        same = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        for value in range(lanes):
-            weight = builder.load(_address(builder, weights, 4 * value, ir.FloatType()), align=4)
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
-            spread = builder.shuffle_vector(one, one, same)
-            for number, part in enumerate(parts):
-                own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
-                sums[value % 2][number] = _multiply_add(builder, spread, own, sums[value % 2][number])
-        for part, even, odd in zip(parts, *sums, strict=True):
-            builder.store(builder.fadd(even, odd), _address(builder, total, part, vector), align=4)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64, kind), generate
-
-
 @njit(**OPTIONS)
 def _score_units(units_U3, queries, keys, weights, heads, extent, kind):  # type: ignore[no-untyped-def]
     """The scores [U, K] of these heads of columns: `weights` is where they go."""
-    size, lanes = 2 * len(kind), _lanes_of(kind)
+    size, lanes = 2 * len(kind), lanes_of(kind)
     for k in range(0, units_U3[:, 2].max(), _BLOCK):
         for u in range(len(units_U3)):
             query = queries + (units_U3[u, 0] * heads + units_U3[u, 1]) * size * 4
             for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
-                _scores(query, keys + near * size * 4, weights + (u * extent + near) * 4, kind)
+                scores_of_keys(query, keys + near * size * 4, weights + (u * extent + near) * 4, kind)
 
 
 @njit(**OPTIONS)
 def _add_up_units(units_U3, weights, values, sums, extent, kind):  # type: ignore[no-untyped-def]
     """Add the weighted values to the sums [U, D] of these heads of columns."""
-    size, lanes = 2 * len(kind), _lanes_of(kind)
+    size, lanes = 2 * len(kind), lanes_of(kind)
     for k in range(0, units_U3[:, 2].max(), _BLOCK):
         for u in range(len(units_U3)):
             for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
-                _add_up(weights + (u * extent + near) * 4, values + near * size * 4, sums + u * size * 4, kind)
+                add_values(weights + (u * extent + near) * 4, values + near * size * 4, sums + u * size * 4, kind)
 
 
 @njit(**OPTIONS)

@@ -10,9 +10,14 @@ tensors, and `kind`, a number whose type is that of the weights.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,38 +25,69 @@ import numpy as np
 import torch
 from llvmlite import ir
 from numba import carray, config, njit, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
-_COMPILED = ("kernels", "heads", "tiles", "fused")  # modules whose functions numba keeps on disk
+_UNUSED = 30 * 24 * 3600  # seconds after which a folder of another version is removed
 
 
-def _keep_apart() -> None:
-    """Have numba keep what it compiled in a folder for this version of the sources.
+def _places(here: Path) -> list[Path]:
+    """Where compiled functions may be kept, the best place first."""
+    if config.CACHE_DIR:  # NUMBA_CACHE_DIR
+        return [Path(config.CACHE_DIR)]
+    try:
+        from platformdirs import user_cache_dir  # not installed everywhere
+    except ImportError:
+        return [here / "__pycache__"]
+    return [here / "__pycache__", Path(user_cache_dir("mars-lens", appauthor=False))]
 
-    It sees that the file of a function has changed, but not that of another which the function calls.
+
+def cache_folder(sources: Path, places: Sequence[Path]) -> Path:
+    """A folder for what was compiled of this version of the sources, in the first place that can be written.
+
+    numba sees that the file of a function has changed, but not that of another which the function calls or takes a
+    constant from. Where no place can be written, the folder is a temporary one.
     """
-    here = Path(__file__).parent
-    folder = here / "__pycache__"
-    if config.CACHE_DIR or not os.access(folder if folder.exists() else here, os.W_OK):
-        return
-    digest = hashlib.sha256(b"".join((here / f"{name}.py").read_bytes() for name in _COMPILED)).hexdigest()[:12]
-    kept = folder / f"numba-{digest}"
-    for other in folder.glob("numba-*"):
-        if other != kept:
-            shutil.rmtree(other, ignore_errors=True)
-    config.CACHE_DIR = str(kept)
+    contents = b"".join(file.read_bytes() for file in sorted(sources.glob("*.py")))
+    name = f"numba-{hashlib.sha256(contents).hexdigest()[:12]}"
+    for place in places:
+        folder = place / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                os.utime(folder)
+        except OSError:
+            continue
+        for other in place.glob("numba-*"):
+            with suppress(FileNotFoundError):  # another process may remove it too
+                if time.time() - other.stat().st_mtime > _UNUSED:
+                    shutil.rmtree(other, ignore_errors=True)
+        return folder
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
-_keep_apart()
+config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__).parent)))
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Sums may be vectorised, in the one way that the compiler chose; infinities and NaN stay what they are.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
-OPTIONS = {"fastmath": _FAST, "nogil": True, "cache": True, "error_model": "numpy"}
+EXACT = {"nogil": True, "cache": True, "error_model": "numpy"}  # sums in the order in which they are written
+OPTIONS = {"fastmath": _FAST, **EXACT}
 MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)
 _UNSIGNED = np.int32(0x7FFFFFFF)
 AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
+
+
+def compiles_for(*features: str) -> bool:
+    """Whether LLVM compiles for CPUs with these features.
+
+    It does for those of this CPU, unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES say otherwise.
+    """
+    _, _, known = cpu_target.target_context.codegen().magic_tuple()
+    return {f"+{name}" for name in features} <= set(known.split(","))
 
 
 @intrinsic
@@ -71,6 +107,19 @@ def call(context: Any, address: Any) -> Any:
         return builder.call(builder.inttoptr(arguments[0], function), [])
 
     return types.int32(types.int64), generate
+
+
+@intrinsic
+def call_with(context: Any, address: Any, data: Any) -> Any:
+    """Call a function that reads numbers at an address (`compiled.task_of`), or a barrier, which reads none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
+        builder.call(builder.inttoptr(arguments[0], function), [builder.inttoptr(arguments[1], pointer)])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
 
 
 @intrinsic

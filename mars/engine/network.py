@@ -263,11 +263,8 @@ class Network:
             if number == self.layers - 1 and keep < window.columns:
                 if keep == 0:
                     break
-                numbers_N1 = torch.arange(len(hidden_NE))[:, None]
                 gate = gate and gate.last(columns, keep)
-                columns, chosen_M1 = columns.last(keep, numbers_N1)
-                hidden_NE, queries_NO = hidden_NE[chosen_M1[:, 0]], queries_NO[chosen_M1[:, 0]]
-                seen = seen.at(chosen_M1[:, 0])
+                columns, hidden_NE, queries_NO, seen = _last(keep, columns, hidden_NE, queries_NO, seen)
             found_NO = compiled.attend(queries_NO, seen, number)
             added_NE = _product(gate, number, 1, layer.attention_out, found_NO)
             normed_NE = compiled.norm(hidden_NE, added_NE, layer.feed_forward_norm.wide_E)
@@ -292,9 +289,7 @@ class Network:
             if keep == 0:
                 return self._logits(hidden_NE, columns, keep, access, gate)
             gate = gate and gate.last(columns, keep)
-            columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
-            hidden_NE, queries_NO = hidden_NE[chosen_M1[:, 0]], queries_NO[chosen_M1[:, 0]]
-            seen = seen.at(chosen_M1[:, 0])
+            columns, hidden_NE, queries_NO, seen = _last(keep, columns, hidden_NE, queries_NO, seen)
         added_NE = fused.rest(hidden_NE, queries_NO, None if gate is None else gate.masks_N, seen)
         return self._logits(compiled.norm(hidden_NE, added_NE, self._norm.wide_E), columns, keep, access, gate)
 
@@ -332,10 +327,12 @@ class Network:
         )
 
     def _fuse(self) -> Fused | None:
-        """All layers in one call, where all products are tiles."""
+        """All layers in one call, where all products are tiles, and keys and values begin with one."""
         from mars.engine.fused import Fused
-        from mars.engine.tiles import Tiled
+        from mars.engine.tiles import TILE, Tiled
 
+        if self.key_value_heads * self.head_size % TILE:
+            return None
         found = []
         for layer in self._layers:
             all_four = layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down
@@ -406,6 +403,15 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     for parameter, part in zip(parameters, whole.split([len(parameter) for parameter in parameters]), strict=True):
         parameter.data = part
     return whole
+
+
+def _last(
+    keep: int, columns: Columns, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, seen: Seen
+) -> tuple[Columns, torch.Tensor, torch.Tensor, Seen]:
+    """What belongs to the last `keep` columns of each row, of all that `columns` says are computed."""
+    columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
+    chosen_M = chosen_M1[:, 0]
+    return columns, hidden_NE[chosen_M], queries_NO[chosen_M], seen.at(chosen_M)
 
 
 def _product(

@@ -19,38 +19,53 @@ from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import binding, ir
 from numba import carray, cfunc, njit, types
-from numba.extending import intrinsic
 
 from mars.engine import kernels
-from mars.engine.kernels import at, load, store
+from mars.engine.instructions import (
+    add_product,
+    clear_tile,
+    configure_tiles,
+    fetch,
+    load_tile,
+    round_sixteen,
+    round_sixteen_with,
+    save_tile,
+    scale_sixteen,
+    store_configuration,
+    stream_tile,
+)
+from mars.engine.kernels import EXACT, at, compiles_for, load, store
 from mars.engine.quantised import Steps, rounded
 from mars.engine.workers import Openmp, openmp
 
 TILE = 16  # rows, and outputs
-DEPTH = 32  # inputs in bfloat16, half of those in 8 bits
+DEPTH = 32  # inputs in bfloat16, twice as many in 8 bits
 BYTES = 1024  # of a tile
 _LINE = 64
+_NOTES = 128  # bytes: how the tiles were configured, and how they are
+SCRATCH = 4 * BYTES + _NOTES  # of a thread: four tiles of sums, then its notes
 _AHEAD = 4  # tiles that are asked for before they are needed
-NO_SCALES = 0, 0
-NO_LOW_RANK = 0, 0, 1, 0, 0, 1
-_FEATURES = "amx-tile", "amx-bf16", "amx-int8"  # which LLVM asks for; CPUs have all three
-_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
-
-_BYTE, _WORD, _LONG, _NOTHING = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
-_ADDRESS = _BYTE.as_pointer()
+NO_SCALES = 0, 0  # of rows and outputs
+NO_LOW_RANK = 0, 0, 1, 0, 0, 1  # the numbers of a `low_rank` (`product`) without weights
+_FEATURES = "amx-tile", "amx-bf16", "amx-int8"  # LLVM's names; CPUs have all three
 
 
 def available() -> bool:
-    """Whether this CPU has such tiles, and the system lets this process use them.
+    """Whether this CPU has such tiles, LLVM compiles for them, and the system lets this process use them.
 
-    Who forbids them to oneDNN (ONEDNN_MAX_CPU_ISA), to measure what a lesser CPU does, forbids them here too.
+    Forbidden to oneDNN (ONEDNN_MAX_CPU_ISA, formerly DNNL_MAX_CPU_ISA), tiles are forbidden here too, so that a lesser
+    CPU can be measured.
     """
-    allowed = any(name in os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper() for name in ("AMX", "ALL", "DEFAULT"))
-    features = binding.get_host_cpu_features()
-    has_tiles = all(features.get(name) for name in _FEATURES) and torch.cpu._is_amx_tile_supported()
-    return allowed and bool(has_tiles and torch.cpu._init_amx()) and openmp() is not None
+    most = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "ALL"
+    allowed = any(name in most.upper() for name in ("AMX", "ALL", "DEFAULT"))
+    return allowed and compiles_for(*_FEATURES) and _initialised() and openmp() is not None
+
+
+def _initialised() -> bool:
+    """Whether the system lets this process use the tiles; older versions of torch cannot ask."""
+    supported, initialise = (getattr(torch.cpu, name, None) for name in ("_is_amx_tile_supported", "_init_amx"))
+    return bool(supported and initialise and supported() and initialise())
 
 
 def fits(weight_OI: torch.Tensor, *, quantised: bool = False) -> bool:
@@ -74,223 +89,72 @@ def unpack(tiles: torch.Tensor) -> torch.Tensor:
     return tiles.permute(0, 3, 1, 2, 4).reshape(len(tiles) * TILE, -1)
 
 
-def _emit(builder: Any, name: str, arguments: list[Any]) -> None:
-    """Call an instruction of the CPU by its name in LLVM."""
-    function = builder.module.globals.get(name)
-    if function is None:
-        kinds = [argument.type for argument in arguments]
-        function = ir.Function(builder.module, ir.FunctionType(_NOTHING, kinds), name)
-    builder.call(function, arguments)
+def scratch(threads: int) -> torch.Tensor:
+    """The memory of so many threads [threads, SCRATCH], at a multiple of 64 bytes like all of torch's.
+
+    What a thread of a parallel region allocates itself may fail, and then it misses the barriers of the others.
+    """
+    return torch.empty(threads, SCRATCH, dtype=torch.int8)
 
 
-@intrinsic
-def _fetch(context: Any, address: Any) -> Any:
-    """Ask for a cache line."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        hints = [_WORD(0), _WORD(2), _WORD(1)]  # to read, into the second cache, data
-        _emit(builder, "llvm.prefetch.p0", [builder.inttoptr(arguments[0], _ADDRESS), *hints])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), generate
-
-
-@intrinsic
-def _configure(context: Any, address: Any) -> Any:
-    """Say how many rows and bytes the tiles have."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _emit(builder, "llvm.x86.ldtilecfg", [builder.inttoptr(arguments[0], _ADDRESS)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), generate
-
-
-@intrinsic
-def _configured(context: Any, address: Any) -> Any:
-    """Write down what was said last."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _emit(builder, "llvm.x86.sttilecfg", [builder.inttoptr(arguments[0], _ADDRESS)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), generate
-
-
-@intrinsic(prefer_literal=True)
-def _clear(context: Any, tile: Any) -> Any:
-    number = tile.literal_value
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _emit(builder, "llvm.x86.tilezero", [_BYTE(number)])
-        return context.get_dummy_value()
-
-    return types.none(tile), generate
-
-
-@intrinsic(prefer_literal=True)
-def _load(context: Any, tile: Any, address: Any, stride: Any) -> Any:
-    number = tile.literal_value
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        where = builder.inttoptr(arguments[1], _ADDRESS)
-        _emit(builder, "llvm.x86.tileloadd64", [_BYTE(number), where, arguments[2]])
-        return context.get_dummy_value()
-
-    return types.none(tile, types.int64, types.int64), generate
-
-
-@intrinsic(prefer_literal=True)
-def _stream(context: Any, tile: Any, address: Any, stride: Any) -> Any:
-    """Load a tile of weights, which the nearest cache need not keep."""
-    number = tile.literal_value
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        where = builder.inttoptr(arguments[1], _ADDRESS)
-        _emit(builder, "llvm.x86.tileloaddt164", [_BYTE(number), where, arguments[2]])
-        return context.get_dummy_value()
-
-    return types.none(tile, types.int64, types.int64), generate
-
-
-@intrinsic(prefer_literal=True)
-def _save(context: Any, tile: Any, address: Any) -> Any:
-    number = tile.literal_value
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        where = builder.inttoptr(arguments[1], _ADDRESS)
-        _emit(builder, "llvm.x86.tilestored64", [_BYTE(number), where, _LONG(_LINE)])
-        return context.get_dummy_value()
-
-    return types.none(tile, types.int64), generate
-
-
-@intrinsic(prefer_literal=True)
-def _add_product(context: Any, kind: Any, total: Any, rows: Any, weights: Any) -> Any:
-    numbers = [tile.literal_value for tile in (total, rows, weights)]
-    name = "llvm.x86.tdpbssd" if kind == types.int8 else "llvm.x86.tdpbf16ps"
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _emit(builder, name, [_BYTE(number) for number in numbers])
-        return context.get_dummy_value()
-
-    return types.none(kind, total, rows, weights), generate
-
-
-def _rounded(builder: Any, total: Any, target: Any) -> None:
-    """Store sixteen float32 numbers as bfloat16, rounded to the nearest as in `kernels.store`."""
-
-    def all_of(number: int) -> Any:
-        return ir.Constant(ir.VectorType(_WORD, TILE), [number] * TILE)
-
-    bits = builder.bitcast(total, ir.VectorType(_WORD, TILE))
-    odd = builder.and_(builder.lshr(bits, all_of(16)), all_of(1))
-    up = builder.add(builder.add(bits, all_of(0x7FFF)), odd)
-    coarse = builder.trunc(builder.lshr(up, all_of(16)), ir.VectorType(ir.IntType(16), TILE))
-    builder.store(coarse, builder.inttoptr(target, coarse.type.as_pointer()), align=2)
-
-
-def _sixteen(builder: Any, address: Any) -> Any:
-    return builder.load(builder.inttoptr(address, ir.VectorType(ir.FloatType(), TILE).as_pointer()), align=4)
-
-
-@intrinsic
-def _round(context: Any, source: Any, target: Any) -> Any:
-    """Sixteen float32 numbers as bfloat16."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _rounded(builder, _sixteen(builder, arguments[0]), arguments[1])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
-
-
-@intrinsic
-def _round_with(context: Any, source: Any, bias: Any, target: Any) -> Any:
-    """Sixteen sums of two float32 numbers as bfloat16."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        total = builder.fadd(_sixteen(builder, arguments[0]), _sixteen(builder, arguments[1]))
-        _rounded(builder, total, arguments[2])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
-def _scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
-    """Make sixteen int32 numbers float32, times the scale of each and that of all, in place."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = builder.bitcast(_sixteen(builder, arguments[0]), ir.VectorType(_WORD, TILE))
-        scales = _sixteen(builder, arguments[1])
-        scale = builder.load(builder.inttoptr(arguments[2], ir.FloatType().as_pointer()), align=4)
-        one = builder.insert_element(ir.Constant(scales.type, ir.Undefined), scale, _WORD(0))
-        spread = builder.shuffle_vector(one, one, ir.Constant(whole.type, [0] * TILE))
-        scaled = builder.fmul(builder.fmul(builder.sitofp(whole, scales.type), scales), spread)
-        builder.store(scaled, builder.inttoptr(arguments[0], scaled.type.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
-
-
-@njit(**_OPTIONS)
-def begin_tiles(rows, notes):  # type: ignore[no-untyped-def]
-    """Lay the tiles out for passes of so many rows; `notes`, 128 bytes, keeps how another library had them."""
-    layout = notes[64:]
+@njit(**EXACT)
+def begin_tiles(rows, scratch):  # type: ignore[no-untyped-def]
+    """Configure the tiles for passes of 1 or more rows; a thread's `scratch` keeps how another library had them."""
+    notes = scratch + 4 * BYTES
+    layout = at(notes + _LINE, (_LINE,), kernels.WHOLE)
     layout[:] = 0
     layout[0] = 1
     for tile in range(8):
         layout[16 + 2 * tile] = _LINE
         layout[48 + tile] = TILE if tile > 4 else min(rows, TILE)  # weights are in the last three, or two
-    _configured(notes.ctypes.data)
-    _configure(layout.ctypes.data)
+    store_configuration(notes)
+    configure_tiles(notes + _LINE)
 
 
-@njit(**_OPTIONS)
-def end_tiles(notes):  # type: ignore[no-untyped-def]
+@njit(**EXACT)
+def end_tiles(scratch):  # type: ignore[no-untyped-def]
     """Give the tiles back as they were."""
-    _configure(notes.ctypes.data)
+    configure_tiles(scratch + 4 * BYTES)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _clear_sums():  # type: ignore[no-untyped-def]
-    _clear(0)
-    _clear(1)
-    _clear(2)
-    _clear(3)
+    clear_tile(0)
+    clear_tile(1)
+    clear_tile(2)
+    clear_tile(3)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _load_sums(totals):  # type: ignore[no-untyped-def]
-    _load(0, totals, _LINE)
-    _load(1, totals + BYTES, _LINE)
-    _load(2, totals + 2 * BYTES, _LINE)
-    _load(3, totals + 3 * BYTES, _LINE)
+    load_tile(0, totals, _LINE)
+    load_tile(1, totals + BYTES, _LINE)
+    load_tile(2, totals + 2 * BYTES, _LINE)
+    load_tile(3, totals + 3 * BYTES, _LINE)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _save_sums(totals):  # type: ignore[no-untyped-def]
-    _save(0, totals)
-    _save(1, totals + BYTES)
-    _save(2, totals + 2 * BYTES)
-    _save(3, totals + 3 * BYTES)
+    save_tile(0, totals, _LINE)
+    save_tile(1, totals + BYTES, _LINE)
+    save_tile(2, totals + 2 * BYTES, _LINE)
+    save_tile(3, totals + 3 * BYTES, _LINE)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _fetch_tile(address):  # type: ignore[no-untyped-def]
     for line in range(BYTES // _LINE):
-        _fetch(address + line * _LINE)
+        fetch(address + line * _LINE)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _part(block, second, third):  # type: ignore[no-untyped-def]
     return (1 if block >= second else 0) + (1 if block >= third else 0)
 
 
-@njit(**_OPTIONS)
-def _scale(totals, places, rows, scales, low):  # type: ignore[no-untyped-def]
-    """Save sums of whole numbers as float32, times the scales of rows and outputs; with `low`, more is added to them.
+@njit(**EXACT)
+def _scale(totals, places, rows, scales, adds):  # type: ignore[no-untyped-def]
+    """Save sums of whole numbers as float32, times the scales of rows and outputs; with `adds`, more is added to them.
 
     `places` are the first row and the block of outputs of each tile.
     """
@@ -301,16 +165,17 @@ def _scale(totals, places, rows, scales, low):  # type: ignore[no-untyped-def]
         first, block = places[number]
         for t in range(rows):
             place = totals + number * BYTES + t * _LINE
-            _scale_sixteen(place, scales[1] + block * _LINE, scales[0] + (first + t) * 4)
-    if low:
+            scale_sixteen(place, scales[1] + block * _LINE, scales[0] + (first + t) * 4)
+    if adds:
         _load_sums(totals)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _write(totals, first, last, block, outputs, scales, bias, masks, found):  # type: ignore[no-untyped-def]
     """Put the sums of rows `first` to `last` where they are asked; those for a second product in two parts.
 
-    These sums are 0 but for masks. Rounded to bfloat16 with what the rounding lost beside it, they keep their bits.
+    These sums are 0 but for masks. Each is rounded to bfloat16, and so is what that rounding lost, which stands beside
+    it: the two keep 16 of its 24 bits, or more.
     """
     totals_TO = at(totals, (TILE, TILE), kernels.WIDE)
     masks_T = at(masks, (last,), kernels.WHOLE)
@@ -328,26 +193,26 @@ def _write(totals, first, last, block, outputs, scales, bias, masks, found):  # 
         if bias:
             for o in range(TILE if scales[1] else 0):  # `Quantised` rounds before it adds the bias
                 totals_TO[t - first, o] = load(store(totals_TO[t - first, o], kernels.COARSE))
-            _round_with(source, bias + block * _LINE, place)
+            round_sixteen_with(source, bias + block * _LINE, place)
         else:
-            _round(source, place)
+            round_sixteen(source, place)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _narrow(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Up to 16 rows: one tile of them, and four blocks of outputs side by side."""
     stride, span = depth * _LINE, depth * BYTES
-    low, inner, ranks, second, third, parts = low_rank
-    following, size = ahead
+    low_weights, inner, ranks, second, third, parts = low_rank
+    next_weights, next_span = ahead
     where = outputs, scales, bias, masks, found
-    own = parts * ranks * _LINE
+    inner_stride = parts * ranks * _LINE
     for block in range(begin, end, 4):
         one, two, three = min(block + 1, end - 1), min(block + 2, end - 1), min(block + 3, end - 1)
         w0, w1, w2, w3 = weight + block * span, weight + one * span, weight + two * span, weight + three * span
         if block + 4 < end:
             n0, step = weight + (block + 4) * span, span
         else:
-            n0, step = following, size
+            n0, step = next_weights, next_span
         _clear_sums()
         for k in range(depth):
             if k + _AHEAD < depth:
@@ -362,51 +227,51 @@ def _narrow(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
                 _fetch_tile(n0 + step + offset)
                 _fetch_tile(n0 + 2 * step + offset)
                 _fetch_tile(n0 + 3 * step + offset)
-            _load(4, x + k * _LINE, stride)
-            _stream(5, w0 + k * BYTES, _LINE)
-            _add_product(kind, 0, 4, 5)
-            _stream(6, w1 + k * BYTES, _LINE)
-            _add_product(kind, 1, 4, 6)
-            _stream(7, w2 + k * BYTES, _LINE)
-            _add_product(kind, 2, 4, 7)
-            _stream(5, w3 + k * BYTES, _LINE)
-            _add_product(kind, 3, 4, 5)
-        _scale(totals, ((0, block), (0, one), (0, two), (0, three)), rows, scales, low)
-        if low:
+            load_tile(4, x + k * _LINE, stride)
+            stream_tile(5, w0 + k * BYTES, _LINE)
+            add_product(kind, 0, 4, 5)
+            stream_tile(6, w1 + k * BYTES, _LINE)
+            add_product(kind, 1, 4, 6)
+            stream_tile(7, w2 + k * BYTES, _LINE)
+            add_product(kind, 2, 4, 7)
+            stream_tile(5, w3 + k * BYTES, _LINE)
+            add_product(kind, 3, 4, 5)
+        _scale(totals, ((0, block), (0, one), (0, two), (0, three)), rows, scales, low_weights)
+        if low_weights:
             for r in range(ranks):
-                _load(4, inner + (_part(block, second, third) * ranks + r) * _LINE, own)
-                _load(5, low + (block * ranks + r) * BYTES, _LINE)
-                _add_product(kernels.COARSE, 0, 4, 5)
-                _load(4, inner + (_part(one, second, third) * ranks + r) * _LINE, own)
-                _load(6, low + (one * ranks + r) * BYTES, _LINE)
-                _add_product(kernels.COARSE, 1, 4, 6)
-                _load(4, inner + (_part(two, second, third) * ranks + r) * _LINE, own)
-                _load(7, low + (two * ranks + r) * BYTES, _LINE)
-                _add_product(kernels.COARSE, 2, 4, 7)
-                _load(4, inner + (_part(three, second, third) * ranks + r) * _LINE, own)
-                _load(5, low + (three * ranks + r) * BYTES, _LINE)
-                _add_product(kernels.COARSE, 3, 4, 5)
-        if low or not scales[1]:
+                load_tile(4, inner + (_part(block, second, third) * ranks + r) * _LINE, inner_stride)
+                load_tile(5, low_weights + (block * ranks + r) * BYTES, _LINE)
+                add_product(kernels.COARSE, 0, 4, 5)
+                load_tile(4, inner + (_part(one, second, third) * ranks + r) * _LINE, inner_stride)
+                load_tile(6, low_weights + (one * ranks + r) * BYTES, _LINE)
+                add_product(kernels.COARSE, 1, 4, 6)
+                load_tile(4, inner + (_part(two, second, third) * ranks + r) * _LINE, inner_stride)
+                load_tile(7, low_weights + (two * ranks + r) * BYTES, _LINE)
+                add_product(kernels.COARSE, 2, 4, 7)
+                load_tile(4, inner + (_part(three, second, third) * ranks + r) * _LINE, inner_stride)
+                load_tile(5, low_weights + (three * ranks + r) * BYTES, _LINE)
+                add_product(kernels.COARSE, 3, 4, 5)
+        if low_weights or not scales[1]:
             _save_sums(totals)
         for number in range(min(4, end - block)):
             _write(totals + number * BYTES, 0, rows, block + number, *where)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def _wide(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """More than 16 rows: two tiles of them at a time, which may overlap, and two blocks of outputs."""
     stride, span = depth * _LINE, depth * BYTES
-    low, inner, ranks, second, third, parts = low_rank
-    following, size = ahead
+    low_weights, inner, ranks, second, third, parts = low_rank
+    next_weights, next_span = ahead
     where = outputs, scales, bias, masks, found
-    own = parts * ranks * _LINE
+    inner_stride = parts * ranks * _LINE
     for block in range(begin, end, 2):
         one = min(block + 1, end - 1)
         w0, w1 = weight + block * span, weight + one * span
         if block + 2 < end:
             n0, step = weight + (block + 2) * span, span
         else:
-            n0, step = following, size
+            n0, step = next_weights, next_span
         for start in range(0, rows, 2 * TILE):
             first = min(start, max(rows - 2 * TILE, 0))
             then = min(first + TILE, rows - TILE)
@@ -419,37 +284,37 @@ def _wide(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks
                     elif n0:
                         _fetch_tile(n0 + (k + 2 * _AHEAD - depth) * BYTES)
                         _fetch_tile(n0 + step + (k + 2 * _AHEAD - depth) * BYTES)
-                _load(4, x + first * stride + k * _LINE, stride)
-                _stream(6, w0 + k * BYTES, _LINE)
-                _add_product(kind, 0, 4, 6)
-                _stream(7, w1 + k * BYTES, _LINE)
-                _add_product(kind, 1, 4, 7)
-                _load(5, x + then * stride + k * _LINE, stride)
-                _add_product(kind, 2, 5, 6)
-                _add_product(kind, 3, 5, 7)
-            _scale(totals, ((first, block), (first, one), (then, block), (then, one)), TILE, scales, low)
-            if low:
+                load_tile(4, x + first * stride + k * _LINE, stride)
+                stream_tile(6, w0 + k * BYTES, _LINE)
+                add_product(kind, 0, 4, 6)
+                stream_tile(7, w1 + k * BYTES, _LINE)
+                add_product(kind, 1, 4, 7)
+                load_tile(5, x + then * stride + k * _LINE, stride)
+                add_product(kind, 2, 5, 6)
+                add_product(kind, 3, 5, 7)
+            _scale(totals, ((first, block), (first, one), (then, block), (then, one)), TILE, scales, low_weights)
+            if low_weights:
                 for r in range(ranks):
-                    _load(6, low + (block * ranks + r) * BYTES, _LINE)
+                    load_tile(6, low_weights + (block * ranks + r) * BYTES, _LINE)
                     place = inner + (_part(block, second, third) * ranks + r) * _LINE
-                    _load(4, place + first * own, own)
-                    _load(5, place + then * own, own)
-                    _add_product(kernels.COARSE, 0, 4, 6)
-                    _add_product(kernels.COARSE, 2, 5, 6)
-                    _load(7, low + (one * ranks + r) * BYTES, _LINE)
+                    load_tile(4, place + first * inner_stride, inner_stride)
+                    load_tile(5, place + then * inner_stride, inner_stride)
+                    add_product(kernels.COARSE, 0, 4, 6)
+                    add_product(kernels.COARSE, 2, 5, 6)
+                    load_tile(7, low_weights + (one * ranks + r) * BYTES, _LINE)
                     place = inner + (_part(one, second, third) * ranks + r) * _LINE
-                    _load(4, place + first * own, own)
-                    _load(5, place + then * own, own)
-                    _add_product(kernels.COARSE, 1, 4, 7)
-                    _add_product(kernels.COARSE, 3, 5, 7)
-            if low or not scales[1]:
+                    load_tile(4, place + first * inner_stride, inner_stride)
+                    load_tile(5, place + then * inner_stride, inner_stride)
+                    add_product(kernels.COARSE, 1, 4, 7)
+                    add_product(kernels.COARSE, 3, 5, 7)
+            if low_weights or not scales[1]:
                 _save_sums(totals)
             for number in range(min(2, end - block)):
                 _write(totals + number * BYTES, first, first + TILE, block + number, *where)
                 _write(totals + (2 + number) * BYTES, then, then + TILE, block + number, *where)
 
 
-@njit(**_OPTIONS)
+@njit(**EXACT)
 def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Products of rows [T, I] with the blocks `begin` to `end` of weights that `pack` packed in `depth` tiles.
 
@@ -473,17 +338,16 @@ def _task(kind: Any) -> int:
 
     @cfunc(types.void(types.voidptr), cache=True)
     def task(data):  # type: ignore[no-untyped-def]
-        given = carray(data, (11,), np.int64)
-        thread, threads, rows, outputs = kernels.call(given[0]), given[1], given[2], given[4]
-        blocks, notes, totals = outputs // TILE, np.empty(128, np.uint8), np.empty(4 * BYTES, np.uint8)
-        begin_tiles(rows, notes)
+        given = carray(data, (12,), np.int64)
+        thread, threads, rows, outputs = kernels.call(given[0]), kernels.call(given[1]), given[2], given[4]
+        blocks, totals = outputs // TILE, given[11] + SCRATCH * thread
+        begin_tiles(rows, totals)
         product(
             *(kind, blocks * thread // threads, blocks * (thread + 1) // threads, rows, given[3], outputs),
             *(given[5], given[6], (given[7], given[8]), given[9], 0, given[10]),
-            *(NO_LOW_RANK, totals.ctypes.data, (0, 0)),
+            *(NO_LOW_RANK, totals, (0, 0)),
         )
-        end_tiles(notes)
-        totals[0] = 0  # numba frees an array after its last use, and knows nothing of addresses
+        end_tiles(totals)
 
     return int(task.address)
 
@@ -507,10 +371,12 @@ class Tiled:
         self.inputs = weight_OI.shape[1]
         self.tiles = pack(weight_OI)
         self.wide_bias_O = None if bias_O is None else bias_O.float()
-        self.bias = bias_O
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """The product [T, O]."""
+        """The product [T, O]; ValueError unless the rows are bfloat16 and as wide as the weights."""
+        if x_TI.dtype != torch.bfloat16 or x_TI.shape[1:] != (self.inputs,):  # addresses tell nothing of either
+            wanted, found = f"bfloat16 rows of {self.inputs} numbers", f"{x_TI.dtype} of shape {list(x_TI.shape)}"
+            raise ValueError(f"a product by tiles takes {wanted}, got {found}")
         rows, outputs = len(x_TI), len(self.tiles) * TILE
         found_TO = torch.empty(rows, outputs, dtype=torch.bfloat16)
         if rows == 0:
@@ -520,8 +386,11 @@ class Tiled:
             inputs_TI, scales_T = self._rounded(inputs_TI)
         tensors = inputs_TI, self.tiles, scales_T, self.scales_O, self.wide_bias_O, found_TO
         addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
-        threads: Openmp = openmp()  # type: ignore[assignment]  # see `available`
-        threads.run(_task(self.kind), torch.get_num_threads(), rows, self.tiles.shape[1], outputs, *addresses)
+        library: Openmp = openmp()  # type: ignore[assignment]  # see `available`
+        threads = torch.get_num_threads()
+        room = scratch(threads)
+        sizes = rows, self.tiles.shape[1], outputs
+        library.run(_task(self.kind), threads, *sizes, *addresses, room.data_ptr())
         return found_TO
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:

@@ -34,19 +34,22 @@ def libgomp() -> ctypes.CDLL | None:
 class Openmp:
     """How torch's own threads run a function: threads of one's own would wait for them, which spin between products.
 
-    `number` is the address of a function that names a thread there, `barrier` that of one which waits for all of them.
+    These are addresses of functions: `number` gives the number of a thread there, `count` how many there are, and
+    `barrier` waits for all of them.
     """
 
     parallel: Callable[[int, int, int, int], None]
     number: int
+    count: int
     barrier: int
 
     def run(self, function: int, threads: int, *arguments: int) -> None:
         """Have so many threads run a function at an address; it gets the address of these numbers, int64.
 
-        They are `number`, `threads` and the arguments.
+        They are `number`, `count` and the arguments. OpenMP may grant fewer threads (OMP_THREAD_LIMIT, OMP_DYNAMIC,
+        another parallel region around this one), so the function must ask for their count.
         """
-        data = np.array((self.number, threads, *arguments), np.int64)
+        data = np.array((self.number, self.count, *arguments), np.int64)
         self.parallel(function, data.ctypes.data, threads, 0)
 
 
@@ -57,11 +60,11 @@ def openmp() -> Openmp | None:
     if library is None:
         return None
     library.GOMP_parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-    number, barrier = (
+    number, count, barrier = (
         int(ctypes.cast(function, ctypes.c_void_p).value or 0)
-        for function in (library.omp_get_thread_num, library.GOMP_barrier)
+        for function in (library.omp_get_thread_num, library.omp_get_num_threads, library.GOMP_barrier)
     )
-    return Openmp(library.GOMP_parallel, number, barrier)
+    return Openmp(library.GOMP_parallel, number, count, barrier)
 
 
 def release() -> None:

@@ -253,6 +253,22 @@ def test_an_adapter_needs_its_base(
         ModelEngine(base(), stop_token_ids=frozenset(), adapter=narrow)
 
 
+@pytest.mark.parametrize("wrong", [torch.inf, torch.nan])
+@pytest.mark.parametrize("part", ["b_OS", "scale", "mask_embeddings"])
+def test_weights_that_are_not_finite_are_refused(
+    base: Callable[..., PreTrainedModel], saved: Callable[..., Path], wrong: float, part: str
+) -> None:
+    adapter = load_adapter(saved())
+    if part == "mask_embeddings":
+        adapter = replace(adapter, mask_embeddings=adapter.mask_embeddings * wrong)
+    else:
+        name, pair = next(iter(adapter.layers[1].items()))
+        changed = replace(pair, **{part: getattr(pair, part) * wrong})
+        adapter = replace(adapter, layers=(adapter.layers[0], {**adapter.layers[1], name: changed}))
+    with pytest.raises(ValueError, match=r"the adapter tiny has weights that are infinite or NaN: train it anew"):
+        ModelEngine(base(), stop_token_ids=frozenset(), adapter=adapter)
+
+
 def test_streams_of_all_methods_share_passes(engine_of: Callable[..., ModelEngine]) -> None:
     """Rows with masks, with drafts and with neither, in one pass."""
     engine = engine_of(head=True)

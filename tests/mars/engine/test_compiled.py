@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -107,6 +108,30 @@ def test_place_and_attend(dtype: torch.dtype, columns: int, threads: int) -> Non
     close(attended_NO, expected.flatten(1))
 
 
+@pytest.mark.parametrize("size", [24, 64, 128])
+def test_attention_of_columns_row_by_row(size: int, threads: int) -> None:
+    """Columns of one row lie side by side, and more of their heads than are computed together."""
+    columns = 40
+    rows_N, slots_N = torch.arange(columns) * ROWS // columns, 41 + torch.arange(columns)
+    store = torch.randn(2 * ROWS * SHARED * SLOTS, size)
+    seen = Seen(
+        stores=[store],
+        slots=SLOTS,
+        places_N=rows_N * SHARED * SLOTS + slots_N,
+        starts_N=rows_N * SHARED * SLOTS,
+        mask_NK=(torch.arange(1, SLOTS) > slots_N[:, None]).float() * HIDDEN,
+        rotations_N2D=torch.zeros(columns, 2, size),
+    )
+    queries_NO = torch.randn(columns, HEADS * size) * size**-0.5
+    found_NO = Compiled(HEADS, SHARED, size, torch.bfloat16, 1e-5).attend(queries_NO, seen, 0)
+    stored = store.view(2, ROWS, SHARED, SLOTS, size)
+    keys, values = (part[rows_N, :, 1:].repeat_interleave(HEADS // SHARED, 1) for part in stored)
+    expected = functional.scaled_dot_product_attention(
+        queries_NO.view(columns, HEADS, 1, size), keys, values, seen.mask_NK[:, None, None], scale=1.0
+    )
+    close(found_NO, expected.flatten(1))
+
+
 def test_a_longer_extent_and_other_columns_change_no_bit(threads: int) -> None:
     seen, step = seen_of(9), steps(torch.float32)
     queries_NO = step.place(torch.randn(9, (HEADS + 2 * SHARED) * SIZE), seen, 0)
@@ -152,9 +177,20 @@ def test_torch_of_another_build_has_one_thread_do_it(threads: int, monkeypatch: 
     assert torch.equal(steps(torch.float32).silu(both), expected)
 
 
+@pytest.mark.skipif(openmp() is None, reason="torch brings another library here, and one thread does it")
+def test_fewer_threads_than_asked_for_compute_all(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, both = openmp(), torch.randn(7, 96)
+    assert library is not None
+    expected, parallel = steps(torch.float32).silu(both), library.parallel
+    fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
+    monkeypatch.setattr(compiled, "openmp", lambda: fewer)
+    assert torch.equal(steps(torch.float32).silu(both), expected)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere torch brings another library, and one thread does it")
 def test_torch_has_threads_to_share() -> None:
     found = openmp()
     assert found is not None
     assert found.number
+    assert found.count
     assert found.barrier

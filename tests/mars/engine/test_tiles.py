@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 import torch
 
+from mars.engine import tiles
 from mars.engine.linear import Linear, projection
 from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.tiles import Tiled, available, fits, pack, unpack
+from mars.engine.workers import openmp
 
 pytestmark = [
     pytest.mark.skipif(not available(), reason="this CPU has no tiles (AMX)"),
@@ -68,6 +75,23 @@ def test_a_row_has_the_same_bits_whoever_shares_the_call(steps: Steps | None) ->
     assert torch.equal(sum_TO, 1 + whole_TO.float())
 
 
+@pytest.mark.parametrize("steps", [None, STEPS], ids=["bfloat16", "int8"])
+def test_fewer_threads_than_asked_for_compute_all(steps: Steps | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    product, x_TI, library = Tiled(torch.randn(80, 128).bfloat16(), None, steps), torch.randn(20, 128), openmp()
+    assert library is not None
+    expected_TO, parallel = product(x_TI.bfloat16()), library.parallel
+    fewer = replace(library, parallel=lambda function, data, threads, flags: parallel(function, data, 1, flags))
+    monkeypatch.setattr(tiles, "openmp", lambda: fewer)
+    torch.set_num_threads(3)
+    assert torch.equal(product(x_TI.bfloat16()), expected_TO)
+
+
+@pytest.mark.parametrize("wrong_TI", [torch.zeros(3, 96), torch.zeros(3, 64).bfloat16(), torch.zeros(96).bfloat16()])
+def test_rows_of_another_type_or_width_are_refused(wrong_TI: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"takes bfloat16 rows of 96 numbers, got torch\.\w+ of shape \["):
+        Tiled(torch.zeros(80, 96).bfloat16())(wrong_TI)
+
+
 def test_shed_weights_come_back() -> None:
     weight_OI, _ = weights(80, 96)
     assert torch.equal(unpack(pack(weight_OI)), weight_OI)
@@ -110,11 +134,28 @@ def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
     assert isinstance(projection(whole.float(), pack=True, steady=True), Linear)
 
 
-def test_who_forbids_tiles_to_onednn_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+def test_tiles_that_are_forbidden_to_onednn_are_not_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     weight_OI = torch.randn(80, 96).bfloat16()
-    for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled}.items():
-        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", name)
+    for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled, "": Tiled}.items():
+        monkeypatch.setenv(variable, name)
         assert isinstance(projection(weight_OI, pack=True, steady=True), kind), name
+
+
+@pytest.mark.parametrize("name", ["_is_amx_tile_supported", "_init_amx"])
+def test_older_versions_of_torch_have_no_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, name)
+    assert not available()
+
+
+def test_tiles_are_not_used_where_llvm_does_not_compile_for_them() -> None:
+    """LLVM would end the process."""
+    code = "from mars.engine.tiles import available; print(available())"
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stdout.strip() == "False"
 
 
 def test_in_8_bits_a_tile_has_twice_as_many_inputs() -> None:

@@ -1,0 +1,225 @@
+"""Instructions of LLVM that numba has no functions for: those of tiles (AMX), and steps by whole vectors.
+
+All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of mars/engine/heads.py.
+"""
+
+from __future__ import annotations
+
+import math
+from inspect import Parameter, Signature
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from mars.engine.kernels import compiles_for
+
+_BYTE, _HALF, _WORD, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+_SIXTEEN = 16  # numbers of a row of a tile
+
+
+def _address(builder: Any, number: Any, offset: int = 0, kind: Any = _BYTE) -> Any:
+    """A pointer to a `kind`, `offset` bytes behind an address."""
+    return builder.inttoptr(builder.add(number, _LONG(offset)) if offset else number, kind.as_pointer())
+
+
+def _emit(builder: Any, name: str, operands: list[Any], result: Any = ir.VoidType()) -> Any:  # noqa: B008
+    """Call an instruction by its name in LLVM."""
+    function = builder.module.globals.get(name)
+    if function is None:
+        kinds = [operand.type for operand in operands]
+        function = ir.Function(builder.module, ir.FunctionType(result, kinds), name)
+    return builder.call(function, operands)
+
+
+def _operand(builder: Any, operand: str, kind: Any, argument: Any) -> Any:
+    if operand == "tile":
+        return _BYTE(kind.literal_value)
+    return _address(builder, argument) if operand == "address" else argument
+
+
+def instruction(name: str, *operands: str) -> Any:
+    """The function of an instruction: each operand is a "tile", whose number is literal, an "address" or a "number"."""
+
+    def function(context: Any, *given: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            several = zip(operands, given, arguments, strict=True)
+            _emit(builder, name, [_operand(builder, *one) for one in several])
+            return context.get_dummy_value()
+
+        read = [kind if operand == "tile" else types.int64 for operand, kind in zip(operands, given, strict=True)]
+        return types.none(*read), generate
+
+    # numba asks for the signature, and would make a tuple of operands that have no names.
+    names = ["context", *(f"operand_{number}" for number in range(len(operands)))]
+    function.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])  # type: ignore[attr-defined]
+    return intrinsic(prefer_literal=True)(function)
+
+
+configure_tiles = instruction("llvm.x86.ldtilecfg", "address")  # rows and bytes of each
+store_configuration = instruction("llvm.x86.sttilecfg", "address")  # the present one
+clear_tile = instruction("llvm.x86.tilezero", "tile")
+load_tile = instruction("llvm.x86.tileloadd64", "tile", "address", "number")  # bytes between rows
+stream_tile = instruction("llvm.x86.tileloaddt164", "tile", "address", "number")  # the nearest cache need not keep it
+save_tile = instruction("llvm.x86.tilestored64", "tile", "address", "number")
+
+
+@intrinsic(prefer_literal=True)
+def add_product(context: Any, kind: Any, total: Any, rows: Any, weights: Any) -> Any:
+    """Add the product of two tiles, whose numbers are literal, to a third: whole numbers or bfloat16, as `kind` is."""
+    numbers = [_BYTE(tile.literal_value) for tile in (total, rows, weights)]
+    name = "llvm.x86.tdpbssd" if kind == types.int8 else "llvm.x86.tdpbf16ps"
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _emit(builder, name, numbers)
+        return context.get_dummy_value()
+
+    return types.none(kind, total, rows, weights), generate
+
+
+@intrinsic
+def fetch(context: Any, address: Any) -> Any:
+    """Ask for a cache line."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        hints = [_WORD(0), _WORD(2), _WORD(1)]  # to read, into the second cache, data
+        _emit(builder, "llvm.prefetch.p0", [_address(builder, arguments[0]), *hints])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), generate
+
+
+def _rounded(builder: Any, total: Any, target: Any) -> None:
+    """Store sixteen float32 numbers as bfloat16, rounded to the nearest as in `kernels.store`."""
+
+    def all_of(number: int) -> Any:
+        return ir.Constant(ir.VectorType(_WORD, _SIXTEEN), [number] * _SIXTEEN)
+
+    bits = builder.bitcast(total, ir.VectorType(_WORD, _SIXTEEN))
+    odd = builder.and_(builder.lshr(bits, all_of(16)), all_of(1))
+    up = builder.add(builder.add(bits, all_of(0x7FFF)), odd)
+    coarse = builder.trunc(builder.lshr(up, all_of(16)), ir.VectorType(_HALF, _SIXTEEN))
+    builder.store(coarse, builder.inttoptr(target, coarse.type.as_pointer()), align=2)
+
+
+def _sixteen(builder: Any, address: Any) -> Any:
+    return builder.load(builder.inttoptr(address, ir.VectorType(ir.FloatType(), _SIXTEEN).as_pointer()), align=4)
+
+
+@intrinsic
+def round_sixteen(context: Any, source: Any, target: Any) -> Any:
+    """Sixteen float32 numbers as bfloat16."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _rounded(builder, _sixteen(builder, arguments[0]), arguments[1])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
+
+
+@intrinsic
+def round_sixteen_with(context: Any, source: Any, bias: Any, target: Any) -> Any:
+    """Sixteen sums of two float32 numbers as bfloat16."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        total = builder.fadd(_sixteen(builder, arguments[0]), _sixteen(builder, arguments[1]))
+        _rounded(builder, total, arguments[2])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
+    """Make sixteen int32 numbers float32, times the scale of each and that of all, in place."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = builder.bitcast(_sixteen(builder, arguments[0]), ir.VectorType(_WORD, _SIXTEEN))
+        scales = _sixteen(builder, arguments[1])
+        scale = builder.load(builder.inttoptr(arguments[2], ir.FloatType().as_pointer()), align=4)
+        one = builder.insert_element(ir.Constant(scales.type, ir.Undefined), scale, _WORD(0))
+        spread = builder.shuffle_vector(one, one, ir.Constant(whole.type, [0] * _SIXTEEN))
+        scaled = builder.fmul(builder.fmul(builder.sitofp(whole, scales.type), scales), spread)
+        builder.store(scaled, builder.inttoptr(arguments[0], scaled.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
+
+
+def lanes_for(size: int) -> int:
+    """The floats of a vector that a head's numbers fill without a rest."""
+    return math.gcd(size, 16 if compiles_for("avx512f") else 8)
+
+
+def lanes_of(kind: Any) -> int:
+    """The same in a compiled function."""
+    return lanes_for(2 * len(kind))
+
+
+@overload(lanes_of, inline="always")
+def _(kind):  # type: ignore[no-untyped-def]
+    lanes = lanes_for(2 * kind.count)
+    return lambda kind: lanes
+
+
+@intrinsic
+def scores_of_keys(context: Any, query: Any, keys: Any, found: Any, kind: Any) -> Any:
+    """The products of a query with as many keys as a vector has lanes.
+
+    LLVM makes no such code of a loop: it sums up the lanes of each key by itself, in vectors of half the width.
+    """
+    size, lanes = 2 * kind.count, lanes_for(2 * kind.count)
+    vector, name = ir.VectorType(ir.FloatType(), lanes), f"llvm.fma.v{lanes}f32"
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        query, keys, found, _ = arguments
+        parts = range(0, 4 * size, 4 * lanes)
+        query_parts = [builder.load(_address(builder, query, part, vector), align=4) for part in parts]
+        totals = []
+        for key in range(lanes):
+            total = ir.Constant(vector, [0.0] * lanes)
+            for query_part, part in zip(query_parts, parts, strict=True):
+                own = builder.load(_address(builder, keys, 4 * size * key + part, vector), align=4)
+                total = _emit(builder, name, [query_part, own, total], vector)
+            totals.append(total)
+        # Half of the lanes of two keys are added to their other half, until a vector holds a sum of each key.
+        while len(totals) > 1:
+            low = ir.Constant(ir.VectorType(_WORD, lanes), [2 * lane for lane in range(lanes)])
+            high = ir.Constant(ir.VectorType(_WORD, lanes), [2 * lane + 1 for lane in range(lanes)])
+            totals = [
+                builder.fadd(builder.shuffle_vector(one, two, low), builder.shuffle_vector(one, two, high))
+                for one, two in zip(totals[::2], totals[1::2], strict=True)
+            ]
+        builder.store(totals[0], _address(builder, found, 0, vector), align=4)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64, kind), generate
+
+
+@intrinsic
+def add_values(context: Any, weights: Any, values: Any, total: Any, kind: Any) -> Any:
+    """Add as many weighted values as a vector has lanes to a sum."""
+    size, lanes = 2 * kind.count, lanes_for(2 * kind.count)
+    vector, name = ir.VectorType(ir.FloatType(), lanes), f"llvm.fma.v{lanes}f32"
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        weights, values, total, _ = arguments
+        parts = range(0, 4 * size, 4 * lanes)
+        nothing = ir.Constant(vector, [0.0] * lanes)
+        # Two sums of each part, of every other value: a processor adds to both at once.
+        first = [builder.load(_address(builder, total, part, vector), align=4) for part in parts]
+        sums = [first, [nothing for _ in parts]]
+        same = ir.Constant(ir.VectorType(_WORD, lanes), [0] * lanes)
+        for value in range(lanes):
+            weight = builder.load(_address(builder, weights, 4 * value, ir.FloatType()), align=4)
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, _WORD(0))
+            spread = builder.shuffle_vector(one, one, same)
+            for number, part in enumerate(parts):
+                own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
+                sums[value % 2][number] = _emit(builder, name, [spread, own, sums[value % 2][number]], vector)
+        for part, even, odd in zip(parts, *sums, strict=True):
+            builder.store(builder.fadd(even, odd), _address(builder, total, part, vector), align=4)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64, kind), generate

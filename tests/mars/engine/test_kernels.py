@@ -1,0 +1,59 @@
+"""Where compiled functions are kept: apart for each version of the sources, in a place that can be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mars.engine.kernels import cache_folder
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    for name in ("caller", "called"):
+        (folder / f"{name}.py").write_text("NUMBER = 1")
+    return folder
+
+
+def test_each_version_of_the_sources_has_a_folder_of_its_own(sources: Path, tmp_path: Path) -> None:
+    first = cache_folder(sources, [tmp_path / "kept"])
+    assert first.parent == tmp_path / "kept"
+    assert cache_folder(sources, [tmp_path / "kept"]) == first
+    (sources / "called.py").write_text("NUMBER = 2")
+    assert cache_folder(sources, [tmp_path / "kept"]) != first
+    assert first.is_dir(), "another process may run that version"
+
+
+def test_a_folder_that_no_process_used_for_a_month_is_removed(sources: Path, tmp_path: Path) -> None:
+    first = cache_folder(sources, [tmp_path])
+    os.utime(first, (0, 0))
+    assert cache_folder(sources, [tmp_path]) == first
+    os.utime(first, (0, 0))
+    (sources / "called.py").write_text("NUMBER = 2")
+    assert cache_folder(sources, [tmp_path]).is_dir()
+    assert not first.exists()
+
+
+def test_the_first_place_that_can_be_written_is_taken(sources: Path, tmp_path: Path) -> None:
+    closed = tmp_path / "file"  # no folder can be made there, by root neither
+    closed.write_text("")
+    assert cache_folder(sources, [closed, tmp_path / "second"]).parent == tmp_path / "second"
+    temporary = cache_folder(sources, [closed])
+    assert temporary.is_dir()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_that_the_environment_names_is_versioned_too(tmp_path: Path) -> None:
+    code = "import mars.engine.kernels, numba; print(numba.config.CACHE_DIR)"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert Path(run.stdout.strip()).parent == tmp_path
+    assert Path(run.stdout.strip()).name.startswith("numba-")
