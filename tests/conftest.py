@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 # No test asks the Hub, where there is a network either. It is read at import, and by the programs that tests start.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# Workers compile different functions at once, and numba's index of what it keeps knows no locks.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    kept = Path(__file__).parent.parent / ".pytest_cache" / f"numba-{os.environ['PYTEST_XDIST_WORKER']}"
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(kept))
-
 # The same examples in every run; to look for others: `--hypothesis-profile=default --hypothesis-seed=N`.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")

@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from llvmlite import ir
 from numba import carray, config, njit, types
+from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
@@ -68,6 +70,22 @@ def cache_folder(sources: Path, places: Sequence[Path]) -> Path:
     return folder
 
 
+def _save_one_at_a_time() -> None:
+    """Lock the index of what numba keeps of a module's function while something is added.
+
+    Two processes that compile it for different types would take the same name for two files, and later ones would load
+    the wrong code.
+    """
+    save = IndexDataCacheFile.save
+
+    def locked(self: Any, key: Any, data: Any) -> None:
+        with FileLock(f"{self._index_path}.lock"):
+            save(self, key, data)
+
+    IndexDataCacheFile.save = locked
+
+
+_save_one_at_a_time()
 config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__).parent)))
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}

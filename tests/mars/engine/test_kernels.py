@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from mars.engine.kernels import cache_folder
 
@@ -57,3 +58,17 @@ def test_a_folder_that_the_environment_names_is_versioned_too(tmp_path: Path) ->
     )
     assert Path(run.stdout.strip()).parent == tmp_path
     assert Path(run.stdout.strip()).name.startswith("numba-")
+
+
+def test_two_processes_that_save_at_once_keep_both(tmp_path: Path) -> None:
+    """numba reads the index, takes a free name, writes the index and then the file, without a lock."""
+    code = (
+        "import sys, time, mars.engine.kernels; from numba.core.caching import IndexDataCacheFile as File\n"
+        "read = File._load_index\n"
+        "File._load_index = lambda self: (read(self), time.sleep(0.5))[0]\n"
+        "File(sys.argv[1], 'function', 'stamp').save(sys.argv[2], sys.argv[2])"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in ("one", "two")]
+    assert [process.wait(timeout=120) for process in started] == [0, 0]
+    kept = IndexDataCacheFile(str(tmp_path), "function", "stamp")
+    assert [kept.load(name) for name in ("one", "two")] == ["one", "two"]
