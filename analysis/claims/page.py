@@ -11,14 +11,13 @@ from analysis.claims.evidence import Published
 from analysis.claims.judging import Claim, ClaimVerdict, Comparison, Finding
 from analysis.text_table import markdown
 
-_INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B parameters) and four of ours,
-judged on tiny models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `--json` names
-the runs with their commands, and `python -m analysis reproduce claim-1` makes those of a claim again."""
+_INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5B and 7B) and four of ours, on tiny
+models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `--json` names runs and
+commands, `python -m analysis reproduce claim-1` makes them."""
 
-_METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, score intervals (Tango
-1998) for paired differences, the bootstrap over problems for rates and ratios. "Surely" means the whole interval.
-Wall-clock is compared only between runs that took turns on an idle machine; where turns are known, intervals are over
-turns (Student's t of the logarithm, by the jackknife)."""
+_METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, Tango's score
+intervals for paired differences, the bootstrap over problems for ratios. "Surely" means the whole interval. Wall-clock
+is compared between runs in turns on an idle machine, with intervals over turns where known."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 
