@@ -60,10 +60,11 @@ def _one_token(evidence: Evidence) -> Finding:
     same = [_same_by_construction(runs, run, rival) for _, run, rival in pairs]
     confidence = together(same.count(False))
     undecided = []
-    for role, run, rival in pairs:
+    for (role, run, rival), by_construction in zip(pairs, same, strict=True):
         difference = paired_difference(runs.rows(run), runs.rows(rival))
         interval = difference.score_interval(confidence)
-        verdict = verdict_of(holds=interval.low >= -MARGIN, fails=interval.surely_below(0))
+        holds = by_construction or interval.low >= -MARGIN
+        verdict = verdict_of(holds=holds, fails=interval.surely_below(0))
         if verdict is ClaimVerdict.OPEN:
             undecided.append(problems_needed(run.n, interval, above=-MARGIN, below=0.0))
         finding.add(
@@ -323,8 +324,8 @@ CLAIMS = (
         claimed=_one_token_claimed,
         rule=f"""Each MARS model with the SFT loss is compared with the AR model it started from and with an AR model
             that saw twice as many conversations. It holds if every interval lies above −{MARGIN:g} point and fails if
-            one lies below 0. A gated adapter, whose texts are AR's by construction, needs no second AR model and makes
-            no interval wider.""",
+            one lies below 0. A gated adapter, whose texts are AR's by construction, holds where they are all the same;
+            it needs no second AR model and makes no interval wider.""",
         find=_one_token,
         recipes=("ablations", "shipped"),
         on_real=("real-one-token", "real-merged", "real-ablations"),

@@ -64,6 +64,18 @@ def test_a_gated_adapter_leaves_the_interval_of_a_merged_one_alone(find: Any, fa
     assert alone[0].measured in [comparison.measured for comparison in both]
 
 
+def test_so_few_problems_that_a_merged_adapter_is_undecided_do_not_make_a_gated_one_undecided(
+    find: Any, fabricate: Any, make: Any
+) -> None:
+    base = {**fabricate.model("base", None, None, None), "fingerprint": "b" * 16}
+    model = {**fabricate.model("adapter", "mars", 4, True), "base": "b" * 16}
+    plain = make(base, problems=20)
+    gated, merged = (make(model, "sliding_window", problems=20) for _ in range(2))
+    assert find(1, [plain, gated]).verdict is ClaimVerdict.HOLDS
+    merged[1]["text"] = [f"other {number}" for number in range(len(merged[1]))]
+    assert find(1, [plain, merged]).comparisons[0].verdict is ClaimVerdict.OPEN
+
+
 def test_the_headline_of_one_token_mode_is_that_of_a_model_that_falls_behind(
     find: Any, make: Any, ar: Any, mars: Any
 ) -> None:
