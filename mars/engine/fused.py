@@ -49,7 +49,7 @@ _LAYER = 2 + 4 * _PRODUCT  # the two norms come first
 _NOWHERE = 2**40
 
 
-@njit(**kernels.EXACT)
+@njit(**kernels.OPTIONS)
 def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, inner, found, totals, ahead):  # type: ignore[no-untyped-def]
     """Blocks `begin` to `end` of a product, with what the adapter adds at masks.
 
@@ -72,14 +72,14 @@ def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, 
     product(*(kind, begin, end, rows, depth, outputs, read, weight, scales, bias, 0, found, low_rank, totals, ahead))
 
 
-@njit(**kernels.EXACT)
+@njit(**kernels.OPTIONS)
 def _blocks(outputs, thread, threads):  # type: ignore[no-untyped-def]
     """One thread's share of the blocks of outputs."""
     blocks = outputs // TILE
     return blocks * thread // threads, blocks * (thread + 1) // threads
 
 
-@njit(**kernels.EXACT)
+@njit(**kernels.OPTIONS)
 def _share(kind, given):  # type: ignore[no-untyped-def]
     """One thread's share of some steps; the numbers are those that `Fused._run` gives."""
     thread, threads, barrier = kernels.call(given[0]), kernels.call(given[1]), given[2]

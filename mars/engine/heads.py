@@ -14,7 +14,7 @@ import torch
 from numba import njit
 
 from mars.engine.attention import KEY_STEP
-from mars.engine.instructions import add_values, lanes_of, scores_of_keys
+from mars.engine.instructions import add_values, lanes_of, multiply_add, scores_of_keys, sum_of
 from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
 
 _BLOCK = KEY_STEP  # keys that stay in the first cache while several heads read them
@@ -36,14 +36,14 @@ def _weigh(weights_K, mask_K, last, most_L):  # type: ignore[no-untyped-def]
         for lane in range(_LANES):
             score = weights_K[k + lane] + mask_K[k + lane]
             most_L[lane] = score if score > most_L[lane] else most_L[lane]
-    most, total = most_L[0], np.float32(0)
+    most = most_L[0]
     for lane in range(_LANES):
         most = max(most, most_L[lane])
     for k in range(last):
         weight = exp(max(weights_K[k] + mask_K[k] - most, -MOST))
         weight = weight if mask_K[k] == 0 else np.float32(0)
         weights_K[k] = weight
-        total += weight
+    total = sum_of(weights_K.ctypes.data, last)
     factor = np.float32(1) / total if total else np.float32(0)  # padding sees nothing
     for k in range(last):
         weights_K[k] *= factor
@@ -83,8 +83,8 @@ def _rotate(found_D, turn_2D, factor, turned_D, kind):  # type: ignore[no-untype
     half = len(kind)
     for d in range(half):
         x, y = load(found_D[d]), load(found_D[d + half])
-        turned_D[d] = (x * turn_2D[0, d] + y * turn_2D[1, d]) * factor
-        turned_D[d + half] = (y * turn_2D[0, d + half] + x * turn_2D[1, d + half]) * factor
+        turned_D[d] = multiply_add(x, turn_2D[0, d], y * turn_2D[1, d]) * factor
+        turned_D[d + half] = multiply_add(y, turn_2D[0, d + half], x * turn_2D[1, d + half]) * factor
 
 
 @njit(**OPTIONS)

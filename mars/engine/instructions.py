@@ -1,4 +1,4 @@
-"""Instructions of LLVM that numba has no functions for: those of tiles (AMX), and steps by whole vectors.
+"""Instructions of LLVM that numba has no functions for: those of tiles (AMX), steps by whole vectors, and sums.
 
 All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of mars/engine/heads.py.
 """
@@ -6,17 +6,27 @@ All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
-
-from mars.engine.kernels import compiles_for
 
 _BYTE, _HALF, _WORD, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _SIXTEEN = 16  # numbers of a row of a tile
+
+
+def compiles_for(*features: str) -> bool:
+    """Whether LLVM compiles for CPUs with these features.
+
+    It does for those of this CPU, unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES say otherwise.
+    """
+    _, _, known = cpu_target.target_context.codegen().magic_tuple()
+    return {f"+{name}" for name in features} <= set(known.split(","))
 
 
 def _address(builder: Any, number: Any, offset: int = 0, kind: Any = _BYTE) -> Any:
@@ -145,6 +155,85 @@ def scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
+    """x · y + z, rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _emit(builder, "llvm.fma.f32", list(arguments), ir.FloatType())
+
+    return types.float32(types.float32, types.float32, types.float32), generate
+
+
+def _numbers(builder: Any, address: Any, place: Any, kind: Any, lanes: int) -> Any:
+    """The float32 of `lanes` stored numbers from number `place` on: a vector, unless it is one."""
+
+    def several(kind: Any) -> Any:
+        return ir.VectorType(kind, lanes) if lanes > 1 else kind
+
+    size = 2 if kind == _HALF else 4
+    start = builder.add(address, builder.mul(place, _LONG(size)))
+    stored = builder.load(_address(builder, start, 0, several(kind)), align=size)
+    if kind != _HALF:
+        return stored
+    sixteen = ir.Constant(several(_WORD), [16] * lanes if lanes > 1 else 16)
+    return builder.bitcast(builder.shl(builder.zext(stored, several(_WORD)), sixteen), several(ir.FloatType()))
+
+
+def _summed(builder: Any, count: Any, add: Callable[[Any, int, Any], Any]) -> Any:
+    """A sum of `count` terms, in sixteen sums side by side, which are then added up; what is left over comes last.
+
+    `add` adds so many terms, from a number on, to as many sums.
+    """
+    vector = ir.VectorType(ir.FloatType(), _SIXTEEN)
+    whole = builder.and_(count, _LONG(-_SIXTEEN))
+    sums = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * _SIXTEEN))
+    with cgutils.for_range_slice(builder, _LONG(0), whole, _LONG(_SIXTEEN)) as (place, _):
+        builder.store(add(place, _SIXTEEN, builder.load(sums)), sums)
+    found, lanes = builder.load(sums), _SIXTEEN
+    while lanes > 1:
+        lanes //= 2
+        halves = [ir.Constant(ir.VectorType(_WORD, lanes), list(range(at, at + lanes))) for at in (0, lanes)]
+        found = builder.fadd(*(builder.shuffle_vector(found, found, half) for half in halves))
+    total = cgutils.alloca_once_value(builder, builder.extract_element(found, _WORD(0)))
+    with cgutils.for_range_slice(builder, whole, count, _LONG(1)) as (place, _):
+        builder.store(add(place, 1, builder.load(total)), total)
+    return builder.load(total)
+
+
+@intrinsic
+def sum_of(context: Any, x: Any, count: Any) -> Any:
+    """The sum of float32 numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, count = arguments
+
+        def add(place: Any, lanes: int, total: Any) -> Any:
+            return builder.fadd(total, _numbers(builder, x, place, ir.FloatType(), lanes))
+
+        return _summed(builder, count, add)
+
+    return types.float32(types.int64, types.int64), generate
+
+
+@intrinsic
+def sum_of_products(context: Any, x: Any, y: Any, count: Any, kind: Any) -> Any:
+    """The sum of the products of float32 numbers with as many of this kind."""
+    stored = _HALF if kind == types.uint16 else ir.FloatType()
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, y, count, _ = arguments
+
+        def add(place: Any, lanes: int, total: Any) -> Any:
+            pair = [_numbers(builder, one, place, of, lanes) for one, of in ((x, ir.FloatType()), (y, stored))]
+            name = "llvm.fma.f32" if lanes == 1 else f"llvm.fma.v{lanes}f32"
+            return _emit(builder, name, [*pair, total], total.type)
+
+        return _summed(builder, count, add)
+
+    return types.float32(types.int64, types.int64, types.int64, kind), generate
 
 
 def lanes_for(size: int) -> int:

@@ -27,8 +27,9 @@ from filelock import FileLock
 from llvmlite import ir
 from numba import carray, config, njit, types
 from numba.core.caching import IndexDataCacheFile
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
+
+from mars.engine.instructions import multiply_add, sum_of_products
 
 _UNUSED = 30 * 24 * 3600  # seconds after which a folder of another version is removed
 
@@ -89,23 +90,13 @@ _save_one_at_a_time()
 config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__).parent)))
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
-# Sums may be vectorised, in the one way that the compiler chose; infinities and NaN stay what they are.
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
-EXACT = {"nogil": True, "cache": True, "error_model": "numpy"}  # sums in the order in which they are written
-OPTIONS = {"fastmath": _FAST, **EXACT}
+# Without fastmath: LLVM optimises a function anew wherever another one calls it, and must not find other sums there. So
+# sums have an order that is written down (mars/engine/instructions.py), the same on every CPU.
+OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)
 _UNSIGNED = np.int32(0x7FFFFFFF)
 AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
-
-
-def compiles_for(*features: str) -> bool:
-    """Whether LLVM compiles for CPUs with these features.
-
-    It does for those of this CPU, unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES say otherwise.
-    """
-    _, _, known = cpu_target.target_context.codegen().magic_tuple()
-    return {f"+{name}" for name in features} <= set(known.split(","))
 
 
 @intrinsic
@@ -201,15 +192,15 @@ def _(x, kind):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def exp(x):  # type: ignore[no-untyped-def]
     """e^x for x from -87 to 88, to a few units in the last place: Cephes' polynomial, which vectorises."""
-    twos = np.floor(x * np.float32(1.44269504088896341) + np.float32(0.5))
-    x = x - twos * np.float32(0.693359375) + twos * np.float32(2.12194440e-4)
-    y = np.float32(1.9875691500e-4)
-    y = y * x + np.float32(1.3981999507e-3)
-    y = y * x + np.float32(8.3334519073e-3)
-    y = y * x + np.float32(4.1665795894e-2)
-    y = y * x + np.float32(1.6666665459e-1)
-    y = y * x + np.float32(5.0000001201e-1)
-    y = y * x * x + x + np.float32(1)
+    twos = np.floor(multiply_add(x, np.float32(1.44269504088896341), np.float32(0.5)))
+    x = multiply_add(twos, np.float32(-0.693359375), x)
+    x = multiply_add(twos, np.float32(2.12194440e-4), x)
+    y = multiply_add(np.float32(1.9875691500e-4), x, np.float32(1.3981999507e-3))
+    y = multiply_add(y, x, np.float32(8.3334519073e-3))
+    y = multiply_add(y, x, np.float32(4.1665795894e-2))
+    y = multiply_add(y, x, np.float32(1.6666665459e-1))
+    y = multiply_add(y, x, np.float32(5.0000001201e-1))
+    y = multiply_add(y, x * x, x) + np.float32(1)
     return y * _float((np.int32(twos) + np.int32(127)) << np.int32(23))
 
 
@@ -219,16 +210,12 @@ def norm(begin, end, kind, hidden, added, weight, normed, size, epsilon):  # typ
     hidden_NE, weight_E = at(hidden, (end, size), WIDE), at(weight, (size,), WIDE)
     normed_NE = at(normed, (end, size), kind)
     for n in range(begin, end):
-        squares = np.float32(0)
         if added:
             added_NE = at(added, (end, size), kind)
             for e in range(size):
-                x = hidden_NE[n, e] + load(added_NE[n, e])
-                hidden_NE[n, e] = x
-                squares += x * x
-        else:
-            for e in range(size):
-                squares += hidden_NE[n, e] * hidden_NE[n, e]
+                hidden_NE[n, e] += load(added_NE[n, e])
+        own = hidden + n * size * 4
+        squares = sum_of_products(own, own, size, WIDE)
         factor = np.float32(1) / np.sqrt(squares / np.float32(size) + epsilon)
         for e in range(size):
             normed_NE[n, e] = store(hidden_NE[n, e] * factor * weight_E[e], kind)
@@ -277,12 +264,13 @@ def low_rank(begin, end, kind, sums, x, where, a, b, outputs, ranks, parts, coun
     where_M, a_TI, b_all = at(where, (end,), PLACE), at(a, (ranked, features), kind), at(b, (ranked * width,), kind)
     outputs_P, ranks_P = at(outputs, (parts,), PLACE), at(ranks, (parts,), PLACE)
     x_I, inner_T, added_O = np.empty(features, np.float32), np.empty(ranked, np.float32), np.empty(width, np.float32)
+    row_size = features * a_TI.itemsize
     for m in range(begin, end):
         sum_O, read_I = sums_NO[where_M[m]], x_NI[where_M[m]]
         for i in range(features):
             x_I[i] = load(read_I[i])
-        for t in range(0, ranked, AT_ONCE):
-            _scores(a_TI[t], a_TI[t + 1], a_TI[t + 2], a_TI[t + 3], x_I, inner_T[t:])
+        for t in range(ranked):
+            inner_T[t] = sum_of_products(x_I.ctypes.data, a + t * row_size, features, kind)
         place, base, start = 0, 0, 0
         for p in range(parts):
             size, rank = outputs_P[p], ranks_P[p]
@@ -296,26 +284,11 @@ def low_rank(begin, end, kind, sums, x, where, a, b, outputs, ranks, parts, coun
 
 
 @njit(**OPTIONS)
-def _scores(first_D, second_D, third_D, fourth_D, x_D, found):  # type: ignore[no-untyped-def]
-    """The products of four rows with x."""
-    first, second, third, fourth = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    for d in range(len(x_D)):
-        x = x_D[d]
-        first += x * load(first_D[d])
-        second += x * load(second_D[d])
-        third += x * load(third_D[d])
-        fourth += x * load(fourth_D[d])
-    found[0], found[1], found[2], found[3] = first, second, third, fourth
-
-
-@njit(**OPTIONS)
 def _sum(weights, first_D, second_D, third_D, fourth_D, sum_D):  # type: ignore[no-untyped-def]
     """Add four weighted rows to the sum."""
     first, second, third, fourth = weights[0], weights[1], weights[2], weights[3]
     for d in range(len(first_D)):
-        sum_D[d] += (
-            first * load(first_D[d])
-            + second * load(second_D[d])
-            + third * load(third_D[d])
-            + fourth * load(fourth_D[d])
-        )
+        total = multiply_add(first, load(first_D[d]), sum_D[d])
+        total = multiply_add(second, load(second_D[d]), total)
+        total = multiply_add(third, load(third_D[d]), total)
+        sum_D[d] = multiply_add(fourth, load(fourth_D[d]), total)

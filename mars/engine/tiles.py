@@ -25,6 +25,7 @@ from mars.engine import kernels
 from mars.engine.instructions import (
     add_product,
     clear_tile,
+    compiles_for,
     configure_tiles,
     fetch,
     load_tile,
@@ -35,7 +36,7 @@ from mars.engine.instructions import (
     store_configuration,
     stream_tile,
 )
-from mars.engine.kernels import EXACT, at, compiles_for, load, store
+from mars.engine.kernels import OPTIONS, at, load, store
 from mars.engine.quantised import Steps, rounded
 from mars.engine.workers import Openmp, openmp
 
@@ -97,7 +98,7 @@ def scratch(threads: int) -> torch.Tensor:
     return torch.empty(threads, SCRATCH, dtype=torch.int8)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def begin_tiles(rows, scratch):  # type: ignore[no-untyped-def]
     """Configure the tiles for passes of 1 or more rows; a thread's `scratch` keeps how another library had them."""
     notes = scratch + 4 * BYTES
@@ -111,13 +112,13 @@ def begin_tiles(rows, scratch):  # type: ignore[no-untyped-def]
     configure_tiles(notes + _LINE)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def end_tiles(scratch):  # type: ignore[no-untyped-def]
     """Give the tiles back as they were."""
     configure_tiles(scratch + 4 * BYTES)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _clear_sums():  # type: ignore[no-untyped-def]
     clear_tile(0)
     clear_tile(1)
@@ -125,7 +126,7 @@ def _clear_sums():  # type: ignore[no-untyped-def]
     clear_tile(3)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _load_sums(totals):  # type: ignore[no-untyped-def]
     load_tile(0, totals, _LINE)
     load_tile(1, totals + BYTES, _LINE)
@@ -133,7 +134,7 @@ def _load_sums(totals):  # type: ignore[no-untyped-def]
     load_tile(3, totals + 3 * BYTES, _LINE)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _save_sums(totals):  # type: ignore[no-untyped-def]
     save_tile(0, totals, _LINE)
     save_tile(1, totals + BYTES, _LINE)
@@ -141,18 +142,18 @@ def _save_sums(totals):  # type: ignore[no-untyped-def]
     save_tile(3, totals + 3 * BYTES, _LINE)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _fetch_tile(address):  # type: ignore[no-untyped-def]
     for line in range(BYTES // _LINE):
         fetch(address + line * _LINE)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _part(block, second, third):  # type: ignore[no-untyped-def]
     return (1 if block >= second else 0) + (1 if block >= third else 0)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _scale(totals, places, rows, scales, adds):  # type: ignore[no-untyped-def]
     """Save sums of whole numbers as float32, times the scales of rows and outputs; with `adds`, more is added to them.
 
@@ -170,7 +171,7 @@ def _scale(totals, places, rows, scales, adds):  # type: ignore[no-untyped-def]
         _load_sums(totals)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _write(totals, first, last, block, outputs, scales, bias, masks, found):  # type: ignore[no-untyped-def]
     """Put the sums of rows `first` to `last` where they are asked; those for a second product in two parts.
 
@@ -198,7 +199,7 @@ def _write(totals, first, last, block, outputs, scales, bias, masks, found):  # 
             round_sixteen(source, place)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _narrow(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Up to 16 rows: one tile of them, and four blocks of outputs side by side."""
     stride, span = depth * _LINE, depth * BYTES
@@ -257,7 +258,7 @@ def _narrow(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
             _write(totals + number * BYTES, 0, rows, block + number, *where)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def _wide(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]  # noqa: C901
     """More than 16 rows: two tiles of them at a time, which may overlap, and two blocks of outputs."""
     stride, span = depth * _LINE, depth * BYTES
@@ -314,7 +315,7 @@ def _wide(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks
                 _write(totals + (2 + number) * BYTES, then, then + TILE, block + number, *where)
 
 
-@njit(**EXACT)
+@njit(**OPTIONS)
 def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Products of rows [T, I] with the blocks `begin` to `end` of weights that `pack` packed in `depth` tiles.
 

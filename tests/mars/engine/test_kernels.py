@@ -6,10 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
+from numba import njit
 from numba.core.caching import IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
 
+from mars.engine import fused, heads, kernels, tiles
+from mars.engine.instructions import sum_of, sum_of_products
 from mars.engine.kernels import cache_folder
 
 
@@ -72,3 +78,40 @@ def test_two_processes_that_save_at_once_keep_both(tmp_path: Path) -> None:
     assert [process.wait(timeout=120) for process in started] == [0, 0]
     kept = IndexDataCacheFile(str(tmp_path), "function", "stamp")
     assert [kept.load(name) for name in ("one", "two")] == ["one", "two"]
+
+
+@pytest.mark.parametrize("module", [kernels, heads, tiles, fused])
+def test_no_function_may_be_optimised_into_other_sums(module: ModuleType) -> None:
+    """LLVM optimises a function anew in each that calls it.
+
+    With fastmath the process that compiled the layers of a pass wrote other texts in bfloat16 than those that loaded
+    them afterwards.
+    """
+    functions = {name: each for name, each in vars(module).items() if isinstance(each, CPUDispatcher)}
+    assert len(functions) > 3
+    assert not [name for name, each in functions.items() if each.targetoptions.get("fastmath")]
+
+
+@pytest.mark.parametrize("count", [0, 5, 16, 40, 576])
+def test_sums_are_those_of_sixteen_lanes_and_what_is_left_over(count: int) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, count)).astype(np.float32)
+    lanes = x[: count // 16 * 16].reshape(-1, 16).sum(0)
+    while len(lanes) > 1:
+        lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
+    expected = lanes[0]
+    for left in x[count // 16 * 16 :]:
+        expected += left
+    assert _sum(x, count) == expected
+    assert _products(x, y, count) == pytest.approx(x.astype(np.float64) @ y, rel=1e-5, abs=1e-5)
+
+
+@njit
+def _sum(x, count):  # type: ignore[no-untyped-def]
+    found = sum_of(x.ctypes.data, count)
+    return found + np.float32(0) * len(x)
+
+
+@njit
+def _products(x, y, count):  # type: ignore[no-untyped-def]
+    found = sum_of_products(x.ctypes.data, y.ctypes.data, count, kernels.WIDE)
+    return found + np.float32(0) * (len(x) + len(y))
