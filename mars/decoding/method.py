@@ -23,8 +23,7 @@ from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import Copies, Layout, Plan
 from mars.engine.conditional import States
-from mars.engine.masks import verification_tree
-from mars.engine.window import Window
+from mars.engine.window import Window, verification_tree
 from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
 from mars.sampling import Sampling, pick
 
@@ -388,7 +387,7 @@ def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> 
 
 
 def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
-    """The window of so many drafts, with a group of masks behind each of their prefixes (`masks.verification_tree`)."""
+    """The window of so many drafts, with a group of masks behind each of their prefixes (`verification_tree`)."""
     window = window_of(batch, drafts + (drafts + 1) * masks)
     window.ids_RQ[:, batch.pending + drafts :] = mask_token_id
     depths_Q, sees_QQ = verification_tree(batch.pending, (masks,) * (drafts + 1), window.ids_RQ.device)
@@ -399,7 +398,7 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
 def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
     """The columns [R, M] of the masks that stand behind column `last_R` of the chain of a verification tree.
 
-    Group j of the tree (`masks.verification_tree`) starts at column K + 1 + jM.
+    Group j of the tree (`verification_tree`) starts at column K + 1 + jM.
     """
     return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch.nn import functional
@@ -152,3 +152,31 @@ def columns_of(window: Window, *, static: bool) -> Columns:
     real_N = window.slots_RQ.flatten().nonzero()[:, 0]
     count, total = len(real_N), window.rows * window.columns
     return Columns(window.rows, window.columns, real_N) if 0 < count <= total * (1 - _WORTH_LEAVING_OUT) else everything
+
+
+@lru_cache(maxsize=512)
+def verification_tree(
+    pending: int, masks: tuple[int, ...], device: torch.device | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Columns of a pass that verifies K drafts and goes on with `masks[j]` masks behind the first j of them, j = 0 … K.
+
+    Section 4.6: first the chain, `pending` real tokens, the last of which is the root, then the drafts; then the groups
+    of masks. The chain is causal and sees no mask; a group sees the real tokens, the first j drafts, and itself
+    causally.
+
+    Returns: depths [Q] behind the root (0: the root itself) and who sees whom, bool [Q, Q] (row: query), Q = pending +
+    K + the sum of `masks`. They are shared: do not write to them.
+    """
+    drafts = len(masks) - 1
+    chain = torch.arange(1 - pending, drafts + 1)
+    prefixes = torch.arange(drafts + 1).repeat_interleave(torch.tensor(masks))
+    within = torch.cat([torch.arange(1, count + 1) for count in masks])
+    depths_Q = torch.cat([chain, prefixes + within])
+    # A column of the chain has group -1; a mask's group is the number of drafts that its prefix holds.
+    group_Q = torch.cat([torch.full_like(chain, -1), prefixes])
+    query_group, key_group = group_Q[:, None], group_Q[None]
+    query_depth, key_depth = depths_Q[:, None], depths_Q[None]
+    on_chain = key_group < 0
+    sees_chain = on_chain & torch.where(query_group < 0, key_depth <= query_depth, key_depth <= query_group)
+    sees_own = ~on_chain & (key_group == query_group) & (key_depth <= query_depth)
+    return depths_Q.to(device), (sees_chain | sees_own).to(device)
