@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from mars import decoders
 from mars.checkpoint import Checkpoint
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source
 from mars.cluster import connect, gpus_for
 from mars.config import check_threshold
 from mars.decoding.controller import Controller, controller_of
