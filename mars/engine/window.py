@@ -9,7 +9,7 @@ rows, K slots, E hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -87,30 +87,22 @@ def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
         return parts[0][1]
     columns = max(window.columns for _, window in parts)
     rows = 1 + max(max(places) for places, _ in parts)
-    known = [place for places, _ in parts for place in places]
-    order = torch.tensor([*known, *sorted(set(range(rows)) - set(known))]).argsort().to(parts[0][1].ids_RQ.device)
-    ids, slots, positions, sees = [], [], [], []
-    for _, window in parts:
-        padding = (columns - window.columns, 0)
-        ids.append(functional.pad(window.ids_RQ, padding))
-        slots.append(functional.pad(window.slots_RQ, padding))
-        positions.append(functional.pad(window.positions, padding))
-        sees.append(functional.pad(window.seen, (*padding, *padding)))
+    places_N = torch.tensor([place for places, _ in parts for place in places], device=parts[0][1].ids_RQ.device)
+
+    def joined(of: Callable[[Window], torch.Tensor], axes: int = 1) -> torch.Tensor:
+        """What `of` gives for each window, its last `axes` padded on the left, row by row in its place."""
+        found = torch.cat([functional.pad(of(window), (columns - window.columns, 0) * axes) for _, window in parts])
+        return found.new_zeros(rows, *found.shape[1:]).index_copy_(0, places_N, found)
+
     causal = all(window.sees_RQQ is None for _, window in parts)
-    absent = rows - len(known)
     return Window(
-        ids_RQ=_padded(torch.cat(ids), absent)[order],
-        slots_RQ=_padded(torch.cat(slots), absent)[order],
+        ids_RQ=joined(lambda window: window.ids_RQ),
+        slots_RQ=joined(lambda window: window.slots_RQ),
         extent=max(window.extent for _, window in parts),
         keep=max(window.keep for _, window in parts),
-        positions_RQ=_padded(torch.cat(positions), absent)[order],
-        sees_RQQ=None if causal else _padded(torch.cat(sees), absent)[order],
+        positions_RQ=joined(lambda window: window.positions),
+        sees_RQQ=None if causal else joined(lambda window: window.seen, axes=2),
     )
-
-
-def _padded(tensor: torch.Tensor, rows: int) -> torch.Tensor:
-    """With so many rows of zeros, or False, behind."""
-    return tensor if not rows else torch.cat([tensor, tensor.new_zeros(rows, *tensor.shape[1:])])
 
 
 @dataclass(frozen=True, slots=True)
