@@ -20,6 +20,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.llama.modeling_llama import rotate_half
 
@@ -64,10 +65,8 @@ def encode_conversation(
 
 def _padded(examples: Sequence[Conversation], pad_id: int) -> Tensor:
     """Their token ids [R, L], padded on the right."""
-    input_ids = torch.full((len(examples), max(len(example.ids) for example in examples)), pad_id)
-    for row, example in enumerate(examples):
-        input_ids[row, : len(example.ids)] = torch.tensor(example.ids)
-    return input_ids
+    ids = [torch.tensor(example.ids) for example in examples]
+    return pad_sequence(ids, batch_first=True, padding_value=pad_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +79,8 @@ class AnswerCollator:
         places = [
             torch.cat([torch.arange(first - 1, end - 1) for first, end in example.answers]) for example in examples
         ]
-        anchors = torch.zeros(len(examples), max(map(len, places)), dtype=torch.long)
-        counts = torch.zeros_like(anchors)
-        for row, chosen in enumerate(places):
-            anchors[row, : len(chosen)] = chosen
-            counts[row, : len(chosen)] = 1
+        anchors = pad_sequence(places, batch_first=True)
+        counts = pad_sequence([torch.ones_like(chosen) for chosen in places], batch_first=True)
         return {"input_ids": _padded(examples, self.pad_id), "anchors": anchors, "counts": counts}
 
 
