@@ -95,15 +95,18 @@ class Quantised(Projection):
         self._zeros_O = torch.zeros(len(whole_OI), dtype=torch.int32)
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
+        found_TO = self._product(x_TI)
+        return found_TO if self.bias is None else found_TO.add_(self.bias)
+
+    def _product(self, x_TI: torch.Tensor) -> torch.Tensor:
         whole_TI, scales_T = self._rounded(x_TI)
         sums_TO = torch.ops.onednn.qlinear_pointwise(
             *(whole_TI, 1.0, 0, self._prepacked, self._scales_O, self._zeros_O, None),
             *(1.0, 0, torch.float32, "none", [], ""),
         )
-        found_TO = self._scaled(sums_TO, scales_T, self._dtype)
-        return found_TO if self.bias is None else found_TO.add_(self.bias)
+        return self._scaled(sums_TO, scales_T, self._dtype)
 
     def unpacked(self) -> torch.Tensor:
         inputs = self._prepacked.shape[0]
-        whole_IO = self(functional.one_hot(torch.arange(inputs)).to(self._dtype))
+        whole_IO = self._product(functional.one_hot(torch.arange(inputs)).to(self._dtype))
         return whole_IO.t().contiguous()
