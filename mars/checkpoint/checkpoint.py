@@ -31,6 +31,7 @@ from mars.decoders import Needs
 from mars.decoding.pair import Pair
 from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
+from mars.engine.adapter import Adapter
 from mars.engine.linear import bfloat16_is_faster
 from mars.engine.quantised import missing
 from mars.engine.workers import release
@@ -144,10 +145,8 @@ def load_checkpoint(
     kind = choose_dtype(dtype, place, read_config(home or folder)[1])
     if progress is not None:
         progress(f"loading the weights of {name}", 1.0)
-    if home is not None:
-        engine, tokenizer = _load_adapted(folder, home, kind, place, invariant)
-    else:
-        engine, tokenizer = _load_plain(folder, name, record, kind, place, invariant)
+    adapter = None if home is None else load_adapter(folder)
+    engine, tokenizer = _load(home or folder, adapter, name, record, kind, place, invariant)
     release()
     return Checkpoint(
         name=name,
@@ -216,40 +215,31 @@ def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
     return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))
 
 
-def _load_plain(
-    folder: Path, name: str, record: dict[str, Any], kind: torch.dtype, place: torch.device, invariant: bool | None
+def _load(
+    home: Path,
+    adapter: Adapter | None,
+    name: str,
+    record: dict[str, Any],
+    kind: torch.dtype,
+    place: torch.device,
+    invariant: bool | None,
 ) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
-    model_type, config = read_config(folder)
-    tokenizer = _load_fitting_tokenizer(folder, config.vocab_size)
-    mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
-    engine = _engine(
-        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, kind)),
-        **_token_ids(folder, tokenizer),
-        mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
-        diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
-        invariant=invariant,
-        quantised=kind == torch.int8,
-    )
-    return engine, tokenizer
-
-
-def _load_adapted(
-    folder: Path, home: Path, kind: torch.dtype, place: torch.device, invariant: bool | None
-) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
-    """The engine of a gated adapter on the base in `home`, whose weights stay as they are; or of a merged one."""
-    adapter = load_adapter(folder)
+    """The engine on the weights in `home`: as they are, also under a gated adapter, or with a merged one added."""
     model_type, config = read_config(home)
     tokenizer = _load_fitting_tokenizer(home, config.vocab_size)
     known: dict[str, Any] = {**_token_ids(home, tokenizer)}
-    if not adapter.gated:
+    if adapter is None or adapter.gated:
+        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
+    else:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
-        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN] if adapter.fills_masks else None
-        known |= {"mask_token_id": mask_token_id}
         model = model.to(place, held_as(kind))
+    if adapter is not None and adapter.gated:
+        known["adapter"] = adapter
     else:
-        known |= {"adapter": adapter}
-        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
+        mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
+        known["mask_token_id"] = mask_token_id if mask_training(record, model_type, name)[0] else None
+        known["diffusion_mask_id"] = mask_token_id if by_block_diffusion(record, name) else None
     return _engine(model, **known, invariant=invariant, quantised=kind == torch.int8), tokenizer
 
 
