@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from mars import decoders
 from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, encode_text
@@ -158,63 +158,6 @@ def load_checkpoint(
     )
 
 
-def check_draft(options: argparse.Namespace) -> None:
-    """Raise ValueError unless --draft is given to a decoder that needs a draft model, and to no other."""
-    name = options.decoder
-    needed = name in decoders.TABLE and decoders.TABLE[name].draft
-    if needed and options.draft is None:
-        raise ValueError(f"--decoder {name} needs --draft DIR: a smaller checkpoint with the same vocabulary")
-    if not needed and options.draft is not None:
-        raise ValueError(f"--draft is for --decoder {decoders.names(decoders.drafted())}, got --decoder {name}")
-
-
-def load(options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint that the options of a command name; with --draft its engine is the pair of both models.
-
-    Raises:
-        ValueError: one sentence about the option or the file at fault.
-    """
-    check_draft(options)
-    return load_pair(options)
-
-
-def load_pair(options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint of --checkpoint, with --draft as a pair, whatever decoder is to use it.
-
-    Raises:
-        ValueError: one sentence about the option or the file at fault.
-    """
-    target = load_source(options.checkpoint, options)
-    return target if options.draft is None else paired(target, load_source(options.draft, options))
-
-
-def load_source(source: str, options: argparse.Namespace) -> Checkpoint:
-    """The checkpoint of a source as --dtype, --device, --invariant, --base and --allow-other-base say, if given.
-
-    Raises:
-        CheckpointError: one sentence about the file at fault.
-    """
-    names = ("dtype", "device", "invariant", "base", "allow_other_base")
-    return load_checkpoint(source, **{name: getattr(options, name) for name in names if hasattr(options, name)})
-
-
-def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
-    """The target with an engine of both models, for speculative decoding.
-
-    Raises:
-        ValueError: one sentence: their vocabularies differ, or they are on different devices.
-    """
-    # Token ids pass between the two, so a token that both know has the same id in both.
-    known = target.tokenizer.get_vocab()
-    for token, number in draft.tokenizer.get_vocab().items():
-        if known.get(token, number) != number:
-            raise CheckpointError(
-                f"the draft {draft.name} has another vocabulary than {target.name}: {token!r} is {number} in one and "
-                f"{known[token]} in the other; take a draft with the same tokenizer"
-            )
-    return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))
-
-
 def _load(
     home: Path,
     adapter: Adapter | None,
@@ -240,15 +183,12 @@ def _load(
         mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
         known["mask_token_id"] = mask_token_id if mask_training(record, model_type, name)[0] else None
         known["diffusion_mask_id"] = mask_token_id if by_block_diffusion(record, name) else None
-    return _engine(model, **known, invariant=invariant, quantised=kind == torch.int8), tokenizer
-
-
-def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:
-    """The engine on a model that nothing else changes; compact unless the model is small."""
+    compact, quantised = _weights(model.config) > SMALL, kind == torch.int8
     try:
-        return ModelEngine(model, compact=_weights(model.config) > SMALL, **settings)
+        engine = ModelEngine(model, **known, invariant=invariant, compact=compact, quantised=quantised)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
+    return engine, tokenizer
 
 
 def _load_fitting_tokenizer(folder: Path, vocab_size: int) -> PreTrainedTokenizerBase:
@@ -353,3 +293,60 @@ def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, fr
         found.update(named if isinstance(named, list) else [named])
     stops = frozenset(stop for stop in found if stop is not None)
     return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
+
+
+def check_draft(options: argparse.Namespace) -> None:
+    """Raise ValueError unless --draft is given to a decoder that needs a draft model, and to no other."""
+    name = options.decoder
+    needed = name in decoders.TABLE and decoders.TABLE[name].draft
+    if needed and options.draft is None:
+        raise ValueError(f"--decoder {name} needs --draft DIR: a smaller checkpoint with the same vocabulary")
+    if not needed and options.draft is not None:
+        raise ValueError(f"--draft is for --decoder {decoders.names(decoders.drafted())}, got --decoder {name}")
+
+
+def load(options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint that the options of a command name; with --draft its engine is the pair of both models.
+
+    Raises:
+        ValueError: one sentence about the option or the file at fault.
+    """
+    check_draft(options)
+    return load_pair(options)
+
+
+def load_pair(options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint of --checkpoint, with --draft as a pair, whatever decoder is to use it.
+
+    Raises:
+        ValueError: one sentence about the option or the file at fault.
+    """
+    target = load_source(options.checkpoint, options)
+    return target if options.draft is None else paired(target, load_source(options.draft, options))
+
+
+def load_source(source: str, options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint of a source as --dtype, --device, --invariant, --base and --allow-other-base say, if given.
+
+    Raises:
+        CheckpointError: one sentence about the file at fault.
+    """
+    names = ("dtype", "device", "invariant", "base", "allow_other_base")
+    return load_checkpoint(source, **{name: getattr(options, name) for name in names if hasattr(options, name)})
+
+
+def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
+    """The target with an engine of both models, for speculative decoding.
+
+    Raises:
+        ValueError: one sentence: their vocabularies differ, or they are on different devices.
+    """
+    # Token ids pass between the two, so a token that both know has the same id in both.
+    known = target.tokenizer.get_vocab()
+    for token, number in draft.tokenizer.get_vocab().items():
+        if known.get(token, number) != number:
+            raise CheckpointError(
+                f"the draft {draft.name} has another vocabulary than {target.name}: {token!r} is {number} in one and "
+                f"{known[token]} in the other; take a draft with the same tokenizer"
+            )
+    return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))
