@@ -29,9 +29,10 @@ MAX_SEED = 2**63 - 1
 class Setting:
     """The description of one field of `DecodingSettings`: its name for people, its values, its form of input.
 
-    `about` is its help on a command line, where `option` is its name without the dashes; "" offers none. `control` is
-    what asks for it on the page. `note` is how a lane says it when it is not the default, `figure` how the name of a
-    series does, "{}" standing for the value. `code` is its letter, or word, in the name of a decoder in a benchmark.
+    `about` is its help on a command line, "" where there is no option for it; `option` is its name there, without the
+    dashes in front, if that is not the field's. `control` is what asks for it on the page. `note` is how a lane says it
+    when it is not the default, `figure` how the name of a series does, "{}" standing for the value. `code` is its
+    letter, or word, in the name of a decoder in a benchmark.
     """
 
     title: str
@@ -100,7 +101,6 @@ class MethodSettings:
         DEFAULT_THRESHOLD,
         title="Own τ",
         about="proposals after the first are accepted while their score meets it; none is one-token mode",
-        option="threshold",
         metavar="T",
         control="threshold",
         step=0.01,
@@ -112,7 +112,6 @@ class MethodSettings:
         "probability",
         title="Score",
         about="probability (default), margin or entropy",
-        option="score",
         metavar="NAME",
         control="choice",
         choices=SCORES,
@@ -124,7 +123,6 @@ class MethodSettings:
         False,
         title="Offer the last mask too",
         about="also offer the prediction of the last mask, the B+1-th",
-        option="extra-proposal",
         control="switch",
         note="last mask offered",
         figure="B+1 proposals",
@@ -134,7 +132,6 @@ class MethodSettings:
         0.0,
         title="Temperature",
         about="above 0 tokens are drawn; 0 takes the most probable one",
-        option="temperature",
         metavar="X",
         control="number",
         lowest=0,
@@ -147,7 +144,6 @@ class MethodSettings:
         1.0,
         title="Top-p",
         about="draw from the smallest set of tokens whose mass reaches P; 1 draws from all",
-        option="top-p",
         metavar="P",
         control="number",
         above=0,
@@ -173,7 +169,6 @@ class MethodSettings:
         about="where the masks stand: after the last draft (linear), after every prefix of the drafts (quadratic), "
         "after the likely ones (tree; lookup also drafts what followed the same words before), or whatever is fastest "
         "at the moment, one-token passes included (auto, the default)",
-        option="layout",
         control="choice",
         choices=LAYOUTS,
         note="{} layout",
@@ -184,7 +179,6 @@ class MethodSettings:
         32,
         title="Cache block",
         about="tokens that are written before they enter the cache",
-        option="cache-block-size",
         metavar="N",
         control="number",
         lowest=1,
@@ -197,7 +191,6 @@ class MethodSettings:
         4,
         title="Draft tokens",
         about="drafts or guesses that a pass verifies",
-        option="draft-tokens",
         metavar="K",
         control="number",
         lowest=1,
@@ -210,7 +203,6 @@ class MethodSettings:
         False,
         title="Go on with masks",
         about="after the verified tokens, accept proposals of the target's masks by --threshold",
-        option="continuation",
         control="switch",
         note="going on with masks",
         figure="continuation",
@@ -230,7 +222,6 @@ class DecodingSettings(MethodSettings):
         DEFAULT_BLOCK_SIZE,
         title="Block size",
         about="tokens proposed per pass, the first included",
-        option="block-size",
         metavar="B",
         control="number",
         lowest=1,
@@ -243,7 +234,6 @@ class DecodingSettings(MethodSettings):
         192,
         title="Length limit",
         about="most tokens written",
-        option="max-new-tokens",
         metavar="N",
         control="number",
         lowest=1,

@@ -98,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"--records {options.records} cannot be written: there is no folder {options.records.parent}")
     decoders.check_name(options.decoder, "--decoder")
     # Imported late, so that --help and a wrong option answer at once.
-    from mars.checkpoint.loading import load
+    from mars.checkpoint.checkpoint import load
     from mars.decoding import DECODERS
 
     checkpoint = load(options)

@@ -64,14 +64,12 @@ class RowCount(Count):
 class Tally(Count):
     """All rows together, and each in `rows`.
 
-    `passes` and `draft_passes` count row passes; `model_calls` records of any phase; `seconds` the sum over records;
-    `query_tokens` the positions forwarded; `prefill_seconds` the part of `seconds` spent on prompts.
+    `passes` and `draft_passes` count row passes, `query_tokens` the positions forwarded; `seconds` is the sum over
+    records.
     """
 
     rows: dict[int, RowCount] = field(default_factory=dict)
-    model_calls: int = 0
     query_tokens: int = 0
-    prefill_seconds: float = 0.0
 
     @classmethod
     def of(cls, records: Iterable[ForwardPass]) -> Self:
@@ -83,11 +81,8 @@ class Tally(Count):
 
     def add(self, record: ForwardPass) -> None:
         """Take in one more record."""
-        self.model_calls += 1
         self.seconds += record.seconds
         self.query_tokens += record.query_tokens
-        if record.phase == "prefill":
-            self.prefill_seconds += record.seconds
         for row in record.rows:
             count = self.rows.setdefault(row.row, RowCount())
             count.seconds += record.seconds

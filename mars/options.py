@@ -35,7 +35,7 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
     add_invariant_option(parser)
     add("--decoder", required=True, metavar="NAME", help=_decoder_help())
     for name, setting in SETTINGS.items():
-        if setting.option:
+        if setting.about:
             _add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
     add_device_options(parser)
 
@@ -89,7 +89,12 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool) -
     else:
         options |= {"type": type(default), "default": None if by_task or name == "block_size" else default}
         options |= {"metavar": setting.metavar} if setting.metavar else {"choices": setting.choices}
-    parser.add_argument(f"--{setting.option}", help=_help(name, by_task=by_task), **options)
+    parser.add_argument(f"--{_option(name)}", help=_help(name, by_task=by_task), **options)
+
+
+def _option(name: str) -> str:
+    """The name of a setting on a command line, without the dashes in front."""
+    return SETTINGS[name].option or name.replace("_", "-")
 
 
 def _help(name: str, *, by_task: bool) -> str:
@@ -152,6 +157,6 @@ def decoding_settings(options: argparse.Namespace, trained_block_size: int | Non
     if block_size is None:
         block_size = trained_block_size or DEFAULT_BLOCK_SIZE
     given = {
-        name: getattr(options, setting.option.replace("-", "_")) for name, setting in SETTINGS.items() if setting.option
+        name: getattr(options, _option(name).replace("-", "_")) for name, setting in SETTINGS.items() if setting.about
     }
     return DecodingSettings(**{**given, "threshold": threshold, "block_size": block_size})

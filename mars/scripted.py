@@ -105,10 +105,6 @@ class ScriptedModel:
 
     def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
         """Logits [V] after `tokens`, which end in `masks_read` masks: those for `position` in the response of `row`."""
-        return self.logits(row, position, masks_read)
-
-    def logits(self, row: int, position: int, masks_read: int) -> list[float]:
-        """Logits [V] of the script's answer."""
         return self.spread(*self._script(row, position, masks_read))
 
     def spread(self, token: int, probability: float) -> list[float]:

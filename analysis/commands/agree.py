@@ -19,7 +19,7 @@ from analysis.decoding.decoder_specs import BASELINE
 from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
 from analysis.text_table import Columns, aligned, lines_of
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source
 from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
 from mars.options import add_base_options, add_device_options, add_invariant_option

@@ -22,7 +22,7 @@ from analysis.decoding.decoder_specs import BASELINE
 from analysis.decoding.timed import Generate
 from analysis.harness.journal import Journal
 from analysis.text_table import Columns, aligned, lines_of
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source
 from mars.config import DecodingSettings
 from mars.engine import ModelEngine
 

@@ -15,8 +15,7 @@ from analysis.decoding.decoder_specs import BASELINE, GENERATE, DecoderSpec
 from analysis.decoding.llama_cpp import LLAMA_CPP, LlamaCpp
 from analysis.decoding.timed import Generate, Stopwatch, decode_timed, is_continuous, run
 from mars.checkpoint.adapter import weights_folder
-from mars.checkpoint.checkpoint import Checkpoint
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import Checkpoint, load_pair, load_source
 from mars.checkpoint.sources import NAMED_BASES
 from mars.checkpoint.weights import load_model, read_config
 from mars.config import DecodingSettings
@@ -126,6 +125,4 @@ def _prompts(checkpoint: Checkpoint, texts: Sequence[str], settings: DecodingSet
 
 
 def _load_pair(options: argparse.Namespace, source: str) -> Checkpoint:
-    from mars.checkpoint.loading import load_pair  # brings what pairs two models along, which few runs need
-
     return load_pair(argparse.Namespace(**{**vars(options), "checkpoint": source}))

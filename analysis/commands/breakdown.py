@@ -22,7 +22,7 @@ from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.figures import breakdown_points
 from analysis.stats.training import training_curve
 from analysis.text_table import aligned
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source
 from mars.options import SOURCES, add_base_options, add_device_options
 
 HELP = "count where exact decoding gains its tokens on Spec-Bench, untimed, and write the counts to a file"

@@ -19,8 +19,7 @@ from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from mars import decoders
 from mars.checkpoint import Checkpoint
-from mars.checkpoint.checkpoint import read_record
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source, read_record
 from mars.checkpoint.sources import weights_digest
 from mars.config import DTYPES, DecodingSettings
 from mars.options import add_base_options

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import described_run
 from analysis.evaluations.evaluate import Plan, evaluate, find_decoder, to_dict, to_table
-from mars.checkpoint.loading import load
+from mars.checkpoint.checkpoint import load
 from mars.options import add_decoding_options, decoding_settings
 from mars.tasks import TASKS
 

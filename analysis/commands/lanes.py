@@ -14,7 +14,7 @@ from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_
 from analysis.benchmarks.questions import fingerprint
 from analysis.commands import add_json_option
 from analysis.decoding.decoder_specs import BASELINE, DecoderSpec, parse_threshold
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source
 from mars.config import DecodingSettings
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
 

@@ -15,7 +15,7 @@ from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import described_run, machine, run_provenance
 from analysis.evaluations.evaluate import find_decoder
 from analysis.sweeps.models import describe
-from mars.checkpoint.loading import check_draft, load
+from mars.checkpoint.checkpoint import check_draft, load
 from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
 

@@ -31,7 +31,7 @@ from analysis.decoding.answers import Ends, answers
 from analysis.harness.journal import Journal
 from mars import decoders
 from mars.checkpoint import Checkpoint
-from mars.checkpoint.loading import load
+from mars.checkpoint.checkpoint import load
 from mars.config import DecodingSettings
 from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine

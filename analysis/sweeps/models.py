@@ -12,7 +12,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from mars.checkpoint.adapter import weights_folder
-from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, mask_training, read_record
+from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, load_pair, mask_training, read_record
 from mars.checkpoint.sources import locate, weights_digest
 from mars.checkpoint.weights import read_config
 
@@ -75,8 +75,6 @@ class Models:
             ValueError: one sentence about the file at fault.
         """
         if key not in self._loaded:
-            from mars.checkpoint.loading import load_pair  # brings what pairs two models along, which few runs need
-
             source, draft, dtype, device = key
             options = {"checkpoint": source, "draft": draft, "dtype": dtype, "device": device}
             self._loaded[key] = load_pair(argparse.Namespace(**options))

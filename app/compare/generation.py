@@ -196,7 +196,7 @@ def _counts(lane: Lane) -> Counts:
 def _paired(decoder: str, target: Checkpoint, draft: Checkpoint | None = None) -> Checkpoint:
     if draft is None:
         return target
-    from mars.checkpoint.loading import paired
+    from mars.checkpoint.checkpoint import paired
 
     if decoder not in decoders.TABLE or not decoders.TABLE[decoder].draft:
         raise ValueError(f"draft is for the decoder {decoders.names(decoders.drafted())}, got {shown(decoder)}")

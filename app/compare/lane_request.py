@@ -128,7 +128,7 @@ def _with_checkpoint(request: LaneRequest, models: Models, stack: ExitStack) -> 
     try:
         checkpoint, *draft = [stack.enter_context(models.use(name)) for name in choice.checkpoints]
         if draft:
-            from mars.checkpoint.loading import paired  # late: torch
+            from mars.checkpoint.checkpoint import paired  # late: torch
 
             checkpoint = paired(checkpoint, *draft)
     except ModelError as error:

@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 
 from app.compare.runner import Runner
 from app.compare.starting import MOST_ROWS, device_lock
+from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Keys
-from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import PATHS, build
 

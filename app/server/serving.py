@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.compare.runner import Runner
     from app.server.openai import Endpoint
     from mars.checkpoint import Checkpoint
-    from mars.serve.limits import Limits
+    from mars.serve import Limits
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40

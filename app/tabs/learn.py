@@ -129,7 +129,7 @@ def material() -> str:
 
 
 def training_mask(length: int, block: int) -> TrainingMask:
-    """The slow twin of `mars.engine.masks.training_mask`, which needs torch: clean columns first, then the masks."""
+    """The slow twin of that in mars/training/objective.py, which needs torch: clean columns first, then the masks."""
     clean = [list(range(place + 1)) for place in range(length)]
     noisy = []
     for place in range(length):

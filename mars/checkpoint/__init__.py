@@ -1,7 +1,7 @@
 """Checkpoints: from a source to an engine and a tokenizer.
 
 `sources` finds the folder, `converted` makes one of a GGUF file, `weights` and `adapter` read the files,
-`checkpoint` puts an engine on top, `loading` follows a command's options. Torch is not read before `Checkpoint` or
+`checkpoint` puts an engine on top, also as a command's options say. Torch is not read before `Checkpoint` or
 `load_checkpoint` is asked for.
 """
 

@@ -8,15 +8,16 @@ published one is not read.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from mars import decoders
 from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, encode_text
@@ -27,8 +28,10 @@ from mars.checkpoint.weights import held_as, load_model, load_tokenizer, read_co
 from mars.config import DEFAULT_BLOCK_SIZE, DEVICES, DTYPES, DecodingSettings
 from mars.control import Control
 from mars.decoders import Needs
+from mars.decoding.pair import Pair
 from mars.decoding.service import Stream, service_of
 from mars.engine import Engine, ModelEngine
+from mars.engine.adapter import Adapter
 from mars.engine.linear import bfloat16_is_faster
 from mars.engine.quantised import missing
 from mars.engine.workers import release
@@ -142,10 +145,8 @@ def load_checkpoint(
     kind = choose_dtype(dtype, place, read_config(home or folder)[1])
     if progress is not None:
         progress(f"loading the weights of {name}", 1.0)
-    if home is not None:
-        engine, tokenizer = _load_adapted(folder, home, kind, place, invariant)
-    else:
-        engine, tokenizer = _load_plain(folder, name, record, kind, place, invariant)
+    adapter = None if home is None else load_adapter(folder)
+    engine, tokenizer = _load(home or folder, adapter, name, record, kind, place, invariant)
     release()
     return Checkpoint(
         name=name,
@@ -157,49 +158,37 @@ def load_checkpoint(
     )
 
 
-def _load_plain(
-    folder: Path, name: str, record: dict[str, Any], kind: torch.dtype, place: torch.device, invariant: bool | None
+def _load(
+    home: Path,
+    adapter: Adapter | None,
+    name: str,
+    record: dict[str, Any],
+    kind: torch.dtype,
+    place: torch.device,
+    invariant: bool | None,
 ) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
-    model_type, config = read_config(folder)
-    tokenizer = _load_fitting_tokenizer(folder, config.vocab_size)
-    mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
-    engine = _engine(
-        shared_model(folder, kind, place, lambda: load_model(folder, model_type, config, kind)),
-        **_token_ids(folder, tokenizer),
-        mask_token_id=mask_token_id if mask_training(record, model_type, name)[0] else None,
-        diffusion_mask_id=mask_token_id if by_block_diffusion(record, name) else None,
-        invariant=invariant,
-        quantised=kind == torch.int8,
-    )
-    return engine, tokenizer
-
-
-def _load_adapted(
-    folder: Path, home: Path, kind: torch.dtype, place: torch.device, invariant: bool | None
-) -> tuple[ModelEngine, PreTrainedTokenizerBase]:
-    """The engine of a gated adapter on the base in `home`, whose weights stay as they are; or of a merged one."""
-    adapter = load_adapter(folder)
+    """The engine on the weights in `home`: as they are, also under a gated adapter, or with a merged one added."""
     model_type, config = read_config(home)
     tokenizer = _load_fitting_tokenizer(home, config.vocab_size)
     known: dict[str, Any] = {**_token_ids(home, tokenizer)}
-    if not adapter.gated:
+    if adapter is None or adapter.gated:
+        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
+    else:
         model = load_model(home, model_type, config, torch.float32)
         merge(model, tokenizer, adapter)
-        mask_token_id = tokenizer.get_vocab()[MASK_TOKEN] if adapter.fills_masks else None
-        known |= {"mask_token_id": mask_token_id}
         model = model.to(place, held_as(kind))
+    if adapter is not None and adapter.gated:
+        known["adapter"] = adapter
     else:
-        known |= {"adapter": adapter}
-        model = shared_model(home, kind, place, lambda: load_model(home, model_type, config, kind))
-    return _engine(model, **known, invariant=invariant, quantised=kind == torch.int8), tokenizer
-
-
-def _engine(model: PreTrainedModel, **settings: Any) -> ModelEngine:
-    """The engine on a model that nothing else changes; compact unless the model is small."""
+        mask_token_id = tokenizer.get_vocab().get(MASK_TOKEN)
+        known["mask_token_id"] = mask_token_id if mask_training(record, model_type, name)[0] else None
+        known["diffusion_mask_id"] = mask_token_id if by_block_diffusion(record, name) else None
+    compact, quantised = _weights(model.config) > SMALL, kind == torch.int8
     try:
-        return ModelEngine(model, compact=_weights(model.config) > SMALL, **settings)
+        engine = ModelEngine(model, **known, invariant=invariant, compact=compact, quantised=quantised)
     except ValueError as error:
         raise CheckpointError(str(error)) from error
+    return engine, tokenizer
 
 
 def _load_fitting_tokenizer(folder: Path, vocab_size: int) -> PreTrainedTokenizerBase:
@@ -304,3 +293,60 @@ def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, fr
         found.update(named if isinstance(named, list) else [named])
     stops = frozenset(stop for stop in found if stop is not None)
     return {"stop_token_ids": stops, "template_ids": frozenset(tokenizer.all_special_ids) - stops}
+
+
+def check_draft(options: argparse.Namespace) -> None:
+    """Raise ValueError unless --draft is given to a decoder that needs a draft model, and to no other."""
+    name = options.decoder
+    needed = name in decoders.TABLE and decoders.TABLE[name].draft
+    if needed and options.draft is None:
+        raise ValueError(f"--decoder {name} needs --draft DIR: a smaller checkpoint with the same vocabulary")
+    if not needed and options.draft is not None:
+        raise ValueError(f"--draft is for --decoder {decoders.names(decoders.drafted())}, got --decoder {name}")
+
+
+def load(options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint that the options of a command name; with --draft its engine is the pair of both models.
+
+    Raises:
+        ValueError: one sentence about the option or the file at fault.
+    """
+    check_draft(options)
+    return load_pair(options)
+
+
+def load_pair(options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint of --checkpoint, with --draft as a pair, whatever decoder is to use it.
+
+    Raises:
+        ValueError: one sentence about the option or the file at fault.
+    """
+    target = load_source(options.checkpoint, options)
+    return target if options.draft is None else paired(target, load_source(options.draft, options))
+
+
+def load_source(source: str, options: argparse.Namespace) -> Checkpoint:
+    """The checkpoint of a source as --dtype, --device, --invariant, --base and --allow-other-base say, if given.
+
+    Raises:
+        CheckpointError: one sentence about the file at fault.
+    """
+    names = ("dtype", "device", "invariant", "base", "allow_other_base")
+    return load_checkpoint(source, **{name: getattr(options, name) for name in names if hasattr(options, name)})
+
+
+def paired(target: Checkpoint, draft: Checkpoint) -> Checkpoint:
+    """The target with an engine of both models, for speculative decoding.
+
+    Raises:
+        ValueError: one sentence: their vocabularies differ, or they are on different devices.
+    """
+    # Token ids pass between the two, so a token that both know has the same id in both.
+    known = target.tokenizer.get_vocab()
+    for token, number in draft.tokenizer.get_vocab().items():
+        if known.get(token, number) != number:
+            raise CheckpointError(
+                f"the draft {draft.name} has another vocabulary than {target.name}: {token!r} is {number} in one and "
+                f"{known[token]} in the other; take a draft with the same tokenizer"
+            )
+    return replace(target, engine=Pair(target.engine, draft.engine, same_tokens=True))

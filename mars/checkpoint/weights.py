@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -140,17 +140,11 @@ def stamp_of(files: Iterable[Path]) -> Stamp:
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
-def fingerprint(state: Mapping[str, torch.Tensor]) -> str:
-    """The hexadecimal SHA-256 of a state dict: of each weight in the order of the names its name, shape and values.
+def folder_fingerprint(folder: Path) -> str:
+    """The hexadecimal SHA-256 of the weights in a folder: of each in the order of the names its name, shape and values.
 
     Values count as bfloat16, so that a model has one fingerprint in float32 and in bfloat16. A vocabulary matrix that
-    is the embedding counts once, whether the state names it once or twice.
-    """
-    return _digest(state, state.__getitem__)
-
-
-def folder_fingerprint(folder: Path) -> str:
-    """The `fingerprint` of the weights in a folder's safetensors files, read one by one.
+    is the embedding counts once, whether the safetensors files hold it once or twice. They are read one by one.
 
     Raises:
         OSError, SafetensorError: a file cannot be read.
@@ -158,25 +152,19 @@ def folder_fingerprint(folder: Path) -> str:
     with ExitStack() as stack:
         opened = [stack.enter_context(safe_open(file, "pt")) for file in sorted(folder.glob("*.safetensors"))]
         places = {name: file for file in opened for name in file.keys()}  # noqa: SIM118 - it is no mapping
-        return _digest(places, lambda name: places[name].get_tensor(name))
 
+        def read(name: str) -> torch.Tensor:
+            return places[name].get_tensor(name).to(torch.bfloat16).contiguous()
 
-def _digest(names: Iterable[str], read: Callable[[str], torch.Tensor]) -> str:
-    known = set(names)
-    if {_HEAD, _EMBEDDING} <= known and _same(read(_HEAD), read(_EMBEDDING)):
-        known.remove(_HEAD)
-    digest = hashlib.sha256()
-    for name in sorted(known):
-        weight = read(name).detach().to("cpu", torch.bfloat16).contiguous()
-        digest.update(f"{name} {list(weight.shape)}\n".encode())
-        digest.update(weight.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.shape != other.shape:
-        return False
-    return one.data_ptr() == other.data_ptr() or torch.equal(one.to(torch.bfloat16), other.to(torch.bfloat16))
+        names = set(places)
+        if {_HEAD, _EMBEDDING} <= names and torch.equal(read(_HEAD), read(_EMBEDDING)):
+            names.remove(_HEAD)
+        digest = hashlib.sha256()
+        for name in sorted(names):
+            weight = read(name)
+            digest.update(f"{name} {list(weight.shape)}\n".encode())
+            digest.update(weight.view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
 
 def _check_complete(file: Path, report: dict[str, Any]) -> None:

@@ -23,8 +23,7 @@ from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
 from mars.decoding.trees import Copies, Layout, Plan
 from mars.engine.conditional import States
-from mars.engine.masks import verification_tree
-from mars.engine.window import Window
+from mars.engine.window import Window, verification_tree
 from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
 from mars.sampling import Sampling, pick
 
@@ -320,13 +319,11 @@ class Method(ABC):
         if offsets_W is None:
             offsets_W = torch.arange(width, device=logits_RWV.device)
         offsets_RW = offsets_W.expand(len(logits_RWV), width)
-        chain = slice(width - masks)
         positions_RW = batch.written_R[:, None] + offsets_RW
+        chain, group = slice(width - masks), slice(width - masks, width)
         ids_RW = pick(logits_RWV[:, chain], positions_RW[:, chain], batch.sampling)
-        hidden_RME = batch.states.hidden_RWE[:, width - masks :]
-        group_RM = self._conditional(
-            batch, logits_RWV[:, width - masks :], hidden_RME, ids_RW[:, -1], positions_RW[:, width - masks :]
-        )
+        states = batch.states.at(slice(None), masks)
+        group_RM = _conditional(states, logits_RWV[:, group], ids_RW[:, -1], positions_RW[:, group], batch.sampling)
         return self.read(batch, logits_RWV, offsets_RW, torch.cat((ids_RW, group_RM), 1))
 
     def read_group(
@@ -341,33 +338,26 @@ class Method(ABC):
         offsets_RM = last_R[:, None] + torch.arange(1, columns_RM.shape[1] + 1, device=logits_RWV.device)
         if batch.states is None:
             return self.read(batch, logits_RMV, offsets_RM)
-        hidden_RME = batch.states.hidden_RWE[rows_R1, columns_RM]
+        states = replace(batch.states, hidden_RWE=batch.states.hidden_RWE[rows_R1, columns_RM])
         before_R = chain.ids_RW.gather(1, last_R[:, None])[:, 0]
         positions_RM = batch.written_R[:, None] + offsets_RM
-        ids_RM = self._conditional(batch, logits_RMV, hidden_RME, before_R, positions_RM)
+        ids_RM = _conditional(states, logits_RMV, before_R, positions_RM, batch.sampling)
         return self.read(batch, logits_RMV, offsets_RM, ids_RM)
 
-    def _conditional(
-        self,
-        batch: Batch,
-        logits_RMV: torch.Tensor,
-        hidden_RME: torch.Tensor,
-        before_R: torch.Tensor,
-        positions_RM: torch.Tensor,
-    ) -> torch.Tensor:
-        """The tokens of a group [R, M], chosen from left to right; its logits become the conditional ones.
 
-        Rows that sample draw them from the conditional distribution, with the noise that one-token mode uses there:
-        that of seed and position.
-        """
-        if batch.states is None:
-            raise ValueError("this pass has kept no states for a conditional head")
+def _conditional(
+    states: States, logits_RMV: torch.Tensor, before_R: torch.Tensor, positions_RM: torch.Tensor, sampling: Sampling
+) -> torch.Tensor:
+    """The tokens of a group [R, M], chosen from left to right; its logits become the conditional ones.
 
-        def draw(mask: int, logits_RV: torch.Tensor) -> torch.Tensor:
-            return pick(logits_RV[:, None], positions_RM[:, mask, None], batch.sampling)[:, 0]
+    Rows that sample draw them from the conditional distribution, with the noise that one-token mode uses there: that of
+    seed and position.
+    """
 
-        choose = draw if batch.sampling.active else None
-        return batch.states.head.rerank_(logits_RMV, hidden_RME, before_R, choose)
+    def draw(mask: int, logits_RV: torch.Tensor) -> torch.Tensor:
+        return pick(logits_RV[:, None], positions_RM[:, mask, None], sampling)[:, 0]
+
+    return states.head.rerank_(logits_RMV, states.hidden_RWE, before_R, draw if sampling.active else None)
 
 
 class Policy(Protocol):
@@ -388,7 +378,7 @@ def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> 
 
 
 def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
-    """The window of so many drafts, with a group of masks behind each of their prefixes (`masks.verification_tree`)."""
+    """The window of so many drafts, with a group of masks behind each of their prefixes (`verification_tree`)."""
     window = window_of(batch, drafts + (drafts + 1) * masks)
     window.ids_RQ[:, batch.pending + drafts :] = mask_token_id
     depths_Q, sees_QQ = verification_tree(batch.pending, (masks,) * (drafts + 1), window.ids_RQ.device)
@@ -399,7 +389,7 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
 def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:
     """The columns [R, M] of the masks that stand behind column `last_R` of the chain of a verification tree.
 
-    Group j of the tree (`masks.verification_tree`) starts at column K + 1 + jM.
+    Group j of the tree (`verification_tree`) starts at column K + 1 + jM.
     """
     return 1 + drafts + masks * last_R[:, None] + torch.arange(masks, device=last_R.device)
 
@@ -420,11 +410,8 @@ def slots_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> t
     are padding, slot 0.
     """
     offsets_Q = torch.arange(1 - batch.pending, extra + 1, device=batch.length_R.device)
-    if shift_R is not None:
-        offsets_RQ = offsets_Q - shift_R[:, None]
-        slots_RQ = batch.length_R[:, None] + offsets_RQ
-        return slots_RQ.masked_fill_(offsets_RQ <= -batch.pending_R[:, None], 0)
-    slots_RQ = batch.length_R[:, None] + offsets_Q
-    if batch.pending > 1:
-        slots_RQ.masked_fill_(offsets_Q <= -batch.pending_R[:, None], 0)
+    offsets_RQ = offsets_Q if shift_R is None else offsets_Q - shift_R[:, None]
+    slots_RQ = batch.length_R[:, None] + offsets_RQ
+    if shift_R is not None or batch.pending > 1:
+        slots_RQ.masked_fill_(offsets_RQ <= -batch.pending_R[:, None], 0)
     return slots_RQ

@@ -64,8 +64,7 @@ from mars.decoding.trees import (
     reach_of,
 )
 from mars.engine import Engine
-from mars.engine.masks import verification_tree
-from mars.engine.window import Window
+from mars.engine.window import Window, verification_tree
 from mars.records import Phase, Source
 
 # How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:

@@ -24,42 +24,37 @@ class Sequences:
         self.places, self.stop_ids, self.device = places, stop_ids, stop_ids.device
         self.rows: list[Row] = []
         self.tokens_RK = torch.zeros(places, slots, dtype=torch.long, device=self.device)
-        numbers = torch.zeros(4, places, dtype=torch.long, device=self.device)
-        self.length_R, self.pending_R, self.written_R, self.room_R = numbers.unbind()
+        self.counts_4R = torch.zeros(4, places, dtype=torch.long, device=self.device)
+        self.length_R, self.pending_R, self.written_R, self.room_R = self.counts_4R.unbind()
         self._samplings: dict[tuple[int, ...], Sampling] = {}
 
     def join(self, row: Row) -> None:
         """Put a new row in the next free place."""
         place = len(self.rows)
         self.tokens_RK[place, 1 : len(row.prompt) + 1] = torch.tensor(list(row.prompt), device=self.device)
-        self.length_R[place] = row.length
-        self.pending_R[place] = row.pending
-        self.written_R[place] = row.written
-        self.room_R[place] = row.room
+        counts = row.length, row.pending, row.written, row.room
+        self.counts_4R[:, place] = torch.tensor(counts, device=self.device)
         self.rows.append(row)
         self._samplings.clear()
 
     def drop(self, places: Sequence[int], cache: Rows) -> None:
         """Free these places, here and in the cache; the last rows move into them."""
         if places:
-            drop(places, self.rows, cache, self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R)
+            drop(places, self.rows, cache, self.tokens_RK, self.counts_4R.T)
             self._samplings.clear()
 
     def batch(self, places: Sequence[int], *, static: bool = False) -> Batch:
         """These rows, which share a method, for one pass."""
         rows = [self.rows[place] for place in places]
-        index = self._index(places)
-        tensors = (self.tokens_RK, self.length_R, self.pending_R, self.written_R, self.room_R)
-        tokens, length, left, written, room = (
-            tensor[: len(rows)] if index is None else tensor[index] for tensor in tensors
-        )
+        here = self._index(places)
+        length_R, pending_R, written_R, room_R = self.counts_4R[:, here].unbind()
         return Batch(
             rows=rows,
-            tokens_RK=tokens,
-            length_R=length,
-            pending_R=left,
-            written_R=written,
-            room_R=room,
+            tokens_RK=self.tokens_RK[here],
+            length_R=length_R,
+            pending_R=pending_R,
+            written_R=written_R,
+            room_R=room_R,
             stop_ids=self.stop_ids,
             sampling=self._sampling_of(tuple(places), rows),
             pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
@@ -75,23 +70,22 @@ class Sequences:
         The others stay there for the row's method to read next. `cached` says that this pass has read all accepted
         tokens but the last, so that their keys and values are in place.
         """
-        index = self._index(places)
-        here: slice | torch.Tensor = slice(len(places)) if index is None else index
+        here = self._index(places)
         offsets_W = torch.arange(1, ids_RW.shape[1] + 1, device=self.device)
         slots_RW = self.length_R[here, None] + offsets_W
-        if index is None:
+        if isinstance(here, slice):
             self.tokens_RK[here].scatter_(1, slots_RW, ids_RW)
         else:
-            self.tokens_RK[index[:, None], slots_RW] = ids_RW
+            self.tokens_RK[here[:, None], slots_RW] = ids_RW
         self.length_R[here] += accepted_R
         self.written_R[here] += accepted_R
         self.room_R[here] -= accepted_R
         self.pending_R[here] = 1 if cached else accepted_R
 
-    def _index(self, places: Sequence[int]) -> torch.Tensor | None:
-        """The places of the rows; None if they are the first ones in order: then slices suffice, without a copy."""
+    def _index(self, places: Sequence[int]) -> torch.Tensor | slice:
+        """The places of the rows; a slice, which needs no copy, if they are the first ones in order."""
         if all(place == expected for expected, place in enumerate(places)):
-            return None
+            return slice(len(places))
         return torch.tensor(list(places), device=self.device)
 
     def _sampling_of(self, places: tuple[int, ...], rows: Sequence[Row]) -> Sampling:

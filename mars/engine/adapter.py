@@ -8,7 +8,7 @@ the conditional head.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -106,32 +106,25 @@ class Adapter:
             raise ValueError(f"the adapter {self.name} is a merged one: add it to the base's weights, then load those")
         if not all(bool(weight.isfinite().all()) for weight in self._weights()):
             raise ValueError(f"the adapter {self.name} has weights that are infinite or NaN: train it anew")
-        size, layers = model.config.hidden_size, model.base_model.layers
+        if (misfit := next(self._misfits(model.config.hidden_size, model.base_model.layers), None)) is not None:
+            raise ValueError(f"the adapter {self.name} {misfit}: take the base that it was trained on")
+
+    def _misfits(self, size: int, layers: Sequence[Any]) -> Iterator[str]:
+        """What does not fit a base of this hidden size with these layers."""
         if self.mask_embeddings.shape[1] != size:
-            raise ValueError(
-                f"the adapter {self.name} has mask embeddings of size {self.mask_embeddings.shape[1]}, but the base's "
-                f"hidden size is {size}: take the base that it was trained on"
-            )
+            yield f"has mask embeddings of size {self.mask_embeddings.shape[1]}, but the base's hidden size is {size}"
         if self.head is not None and self.head.up.shape[1] != 2 * size:
-            raise ValueError(
-                f"the adapter {self.name} has a head that reads {self.head.up.shape[1]} numbers, but twice the base's "
-                f"hidden size is {2 * size}: take the base that it was trained on"
-            )
+            read = self.head.up.shape[1]
+            yield f"has a head that reads {read} numbers, but twice the base's hidden size is {2 * size}"
         if len(self.layers) > len(layers):
-            raise ValueError(
-                f"the adapter {self.name} has weights for layer {len(self.layers) - 1}, but the base has {len(layers)} "
-                "layers: take the base that it was trained on"
-            )
+            yield f"has weights for layer {len(self.layers) - 1}, but the base has {len(layers)} layers"
         for number, pairs in enumerate(self.layers):
             for name, pair in pairs.items():
-                found = len(pair.b_OS), pair.a_SI.shape[1]
+                found = [len(pair.b_OS), pair.a_SI.shape[1]]
                 linear = linear_of(layers[number], name)  # whose weight may be packed away
-                wanted = linear.out_features, linear.in_features
+                wanted = [linear.out_features, linear.in_features]
                 if found != wanted:
-                    raise ValueError(
-                        f"the adapter {self.name} changes {name} of layer {number} as {list(found)}, but the base's is "
-                        f"{list(wanted)}: take the base that it was trained on"
-                    )
+                    yield f"changes {name} of layer {number} as {found}, but the base's is {wanted}"
 
 
 def linear_of(layer: Any, name: str) -> Any:

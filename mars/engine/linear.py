@@ -9,12 +9,11 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Protocol
 
 import torch
 from torch.nn import functional
 
-from mars.engine.quantised import Quantised, Steps
+from mars.engine.quantised import Projection, Quantised, Steps
 
 # Measured on two Zen 4 cores: below this many multiplications oneDNN's call costs more than its kernel saves, and one
 # row is a matrix-vector product, which MKL does best while the weights are in a cache. Above, oneDNN is 2 to 4 times as
@@ -41,25 +40,7 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 _bounds: dict[tuple[object, ...], tuple[int, int]] = {}
 
 
-class Projection(Protocol):
-    """The product with a linear layer's weights: `Linear`, `Quantised`, or `Tiled` (mars/engine/tiles.py)."""
-
-    packed: bool
-
-    def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """The product [T, O]."""
-
-    def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""
-
-    def shed(self) -> None:
-        """Keep the packed copy only."""
-
-    def plain_weight(self) -> torch.Tensor:
-        """The weights [O, I], unpacked, in new memory, if they were shed."""
-
-
-class Linear:
+class Linear(Projection):
     """y = x Wᵀ + b for x [T, I], W [O, I] and b [O] or None.
 
     `pack` keeps a second copy of the weights in the layout of oneDNN (on the CPU only); without it oneDNN reorders them
@@ -75,7 +56,7 @@ class Linear:
         pack: bool = False,
         steady: bool = False,
     ):
-        self._weight: torch.Tensor | None = weight_OI
+        super().__init__(weight_OI)
         self._transposed: torch.Tensor | None = weight_OI.t()
         self.bias = bias_O
         self._onednn_weight = weight_OI
@@ -98,30 +79,27 @@ class Linear:
             self._least, self._most = _bounds[key]
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """The product [T, O]."""
         if self._one_way is not None:
             return self._steadily(self._one_way, x_TI)
         return self._onednn(x_TI) if x_TI.shape[0] >= self._onednn_rows else self._plain(x_TI)
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add the product to the sum, in place."""
         one_kernel = self._one_way is None and sum_TO.dtype == x_TI.dtype and x_TI.shape[0] < self._onednn_rows
         if not one_kernel or self._transposed is None:
-            sum_TO.add_(self(x_TI))
+            super().add_to(sum_TO, x_TI)
             return
         sum_TO.addmm_(x_TI, self._transposed)
         if self.bias is not None:
             sum_TO.add_(self.bias)
 
     def shed(self) -> None:
-        """Keep the packed copy only."""
+        super().shed()
         if self.packed:
-            self._weight = self._transposed = None
+            self._transposed = None
             self._onednn_rows = 1
 
-    def plain_weight(self) -> torch.Tensor:
-        """The weights [O, I] as they were given, unpacked, in new memory, if they were shed."""
-        return self._onednn_weight.to_dense() if self._weight is None else self._weight
+    def unpacked(self) -> torch.Tensor:
+        return self._onednn_weight.to_dense()
 
     def _steadily(self, product: Product, x_TI: torch.Tensor) -> torch.Tensor:
         rows = x_TI.shape[0]

@@ -23,9 +23,9 @@ from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 from mars.engine.adapter import LINEARS, Adapter, linear_of
 from mars.engine.attention import attend, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
-from mars.engine.linear import Head, Projection, projection
+from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
-from mars.engine.quantised import Steps, rounded, scaled
+from mars.engine.quantised import Projection, Steps, rounded, scaled
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ Shapes: T rows, I and O input and output features.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -46,47 +47,66 @@ def scaled(sums_TO: torch.Tensor, scales_T: torch.Tensor, dtype: torch.dtype) ->
     return (sums_TO * scales_T[:, None]).to(dtype)
 
 
-class Quantised:
-    """y = x Wᵀ + b like `Linear`, with W and x rounded to 8 bits. `steps` are `rounded` and `scaled`, or compiled ones.
-
-    It is always packed, and `plain_weight` are the rounded weights.
-    """
+class Projection(ABC):
+    """The product with a linear layer's weights: `Quantised`, `linear.Linear` or `tiles.Tiled`."""
 
     packed = True
 
-    def __init__(
-        self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps = (rounded, scaled)
-    ) -> None:
-        self.bias = bias_O
-        self._dtype = weight_OI.dtype
-        self._rounded, self._scaled = steps
-        whole_OI, self._scales_O = rounded(weight_OI)
-        self._weight = torch.ops.onednn.qlinear_prepack(whole_OI, None)
-        self._zeros_O = torch.zeros(len(whole_OI), dtype=torch.int32)
-        self._plain: torch.Tensor | None = weight_OI
+    def __init__(self, weight_OI: torch.Tensor) -> None:
+        self._weight: torch.Tensor | None = weight_OI
 
+    @abstractmethod
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         """The product [T, O]."""
-        whole_TI, scales_T = self._rounded(x_TI)
-        sums_TO = torch.ops.onednn.qlinear_pointwise(
-            *(whole_TI, 1.0, 0, self._weight, self._scales_O, self._zeros_O, None),
-            *(1.0, 0, torch.float32, "none", [], ""),
-        )
-        found_TO = self._scaled(sums_TO, scales_T, self._dtype)
-        return found_TO if self.bias is None else found_TO.add_(self.bias)
+
+    @abstractmethod
+    def unpacked(self) -> torch.Tensor:
+        """The packed weights as they are multiplied [O, I], in new memory; those in 8 bits are rounded."""
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add the product to `sum_TO`, in place; the sum may be of a wider type."""
+        """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""
         sum_TO.add_(self(x_TI))
 
     def shed(self) -> None:
         """Keep the packed weights only."""
-        self._plain = None
+        if self.packed:
+            self._weight = None
 
     def plain_weight(self) -> torch.Tensor:
-        """The weights [O, I] as they were given; the rounded ones, in new memory, once they were shed."""
-        if self._plain is not None:
-            return self._plain
-        inputs = self._weight.shape[0]
-        whole_IO = self(functional.one_hot(torch.arange(inputs)).to(self._dtype))
+        """The weights [O, I] as they were given; once they were shed, those of `unpacked`."""
+        return self.unpacked() if self._weight is None else self._weight
+
+
+class Quantised(Projection):
+    """y = x Wᵀ + b like `Linear`, with W and x rounded to 8 bits. `steps` are `rounded` and `scaled`, or compiled ones.
+
+    It is always packed.
+    """
+
+    def __init__(
+        self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps = (rounded, scaled)
+    ) -> None:
+        super().__init__(weight_OI)
+        self.bias = bias_O
+        self._dtype = weight_OI.dtype
+        self._rounded, self._scaled = steps
+        whole_OI, self._scales_O = rounded(weight_OI)
+        self._prepacked = torch.ops.onednn.qlinear_prepack(whole_OI, None)
+        self._zeros_O = torch.zeros(len(whole_OI), dtype=torch.int32)
+
+    def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
+        found_TO = self._product(x_TI)
+        return found_TO if self.bias is None else found_TO.add_(self.bias)
+
+    def _product(self, x_TI: torch.Tensor) -> torch.Tensor:
+        whole_TI, scales_T = self._rounded(x_TI)
+        sums_TO = torch.ops.onednn.qlinear_pointwise(
+            *(whole_TI, 1.0, 0, self._prepacked, self._scales_O, self._zeros_O, None),
+            *(1.0, 0, torch.float32, "none", [], ""),
+        )
+        return self._scaled(sums_TO, scales_T, self._dtype)
+
+    def unpacked(self) -> torch.Tensor:
+        inputs = self._prepacked.shape[0]
+        whole_IO = self._product(functional.one_hot(torch.arange(inputs)).to(self._dtype))
         return whole_IO.t().contiguous()

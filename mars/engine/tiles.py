@@ -37,7 +37,7 @@ from mars.engine.instructions import (
     stream_tile,
 )
 from mars.engine.kernels import OPTIONS, at, load, store
-from mars.engine.quantised import Steps, rounded
+from mars.engine.quantised import Projection, Steps, rounded
 from mars.engine.workers import Openmp, openmp
 
 TILE = 16  # rows, and outputs
@@ -353,19 +353,17 @@ def _task(kind: Any) -> int:
     return int(task.address)
 
 
-class Tiled:
+class Tiled(Projection):
     """y = x Wᵀ + b like `linear.Linear`, always packed, and the same bits for any number of rows.
 
     For bfloat16 weights that `fits` says fill whole tiles. With `steps` it is `Quantised`, bit for bit.
     """
 
-    packed = True
-
     def __init__(self, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None):
+        super().__init__(weight_OI)
         self.kind: Any = kernels.COARSE
         self.scales_O: torch.Tensor | None = None
         self._rounded = None if steps is None else steps[0]
-        self._plain: torch.Tensor | None = weight_OI
         if steps is not None:
             self.kind = kernels.WHOLE
             weight_OI, self.scales_O = rounded(weight_OI)
@@ -394,17 +392,6 @@ class Tiled:
         library.run(_task(self.kind), threads, *sizes, *addresses, room.data_ptr())
         return found_TO
 
-    def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add the product to `sum_TO`, in place; the sum may be of a wider type."""
-        sum_TO.add_(self(x_TI))
-
-    def shed(self) -> None:
-        """Keep the packed weights only."""
-        self._plain = None
-
-    def plain_weight(self) -> torch.Tensor:
-        """The weights [O, I], unpacked, in new memory, if they were shed; those in 8 bits are rounded then."""
-        if self._plain is not None:
-            return self._plain
+    def unpacked(self) -> torch.Tensor:
         weight_OI = unpack(self.tiles)
         return weight_OI if self.scales_O is None else (weight_OI * self.scales_O[:, None]).bfloat16()

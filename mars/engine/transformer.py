@@ -162,6 +162,3 @@ class _Layer(CacheLayerMixin):
 
     def get_max_length(self) -> int:
         return self.get_seq_length()
-
-    def get_max_cache_shape(self) -> int:  # the name of get_max_length in earlier transformers 5
-        return self.get_seq_length()

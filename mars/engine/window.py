@@ -9,9 +9,9 @@ rows, K slots, E hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch.nn import functional
@@ -87,30 +87,22 @@ def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
         return parts[0][1]
     columns = max(window.columns for _, window in parts)
     rows = 1 + max(max(places) for places, _ in parts)
-    known = [place for places, _ in parts for place in places]
-    order = torch.tensor([*known, *sorted(set(range(rows)) - set(known))]).argsort().to(parts[0][1].ids_RQ.device)
-    ids, slots, positions, sees = [], [], [], []
-    for _, window in parts:
-        padding = (columns - window.columns, 0)
-        ids.append(functional.pad(window.ids_RQ, padding))
-        slots.append(functional.pad(window.slots_RQ, padding))
-        positions.append(functional.pad(window.positions, padding))
-        sees.append(functional.pad(window.seen, (*padding, *padding)))
+    places_N = torch.tensor([place for places, _ in parts for place in places], device=parts[0][1].ids_RQ.device)
+
+    def joined(of: Callable[[Window], torch.Tensor], axes: int = 1) -> torch.Tensor:
+        """What `of` gives for each window, its last `axes` padded on the left, row by row in its place."""
+        found = torch.cat([functional.pad(of(window), (columns - window.columns, 0) * axes) for _, window in parts])
+        return found.new_zeros(rows, *found.shape[1:]).index_copy_(0, places_N, found)
+
     causal = all(window.sees_RQQ is None for _, window in parts)
-    absent = rows - len(known)
     return Window(
-        ids_RQ=_padded(torch.cat(ids), absent)[order],
-        slots_RQ=_padded(torch.cat(slots), absent)[order],
+        ids_RQ=joined(lambda window: window.ids_RQ),
+        slots_RQ=joined(lambda window: window.slots_RQ),
         extent=max(window.extent for _, window in parts),
         keep=max(window.keep for _, window in parts),
-        positions_RQ=_padded(torch.cat(positions), absent)[order],
-        sees_RQQ=None if causal else _padded(torch.cat(sees), absent)[order],
+        positions_RQ=joined(lambda window: window.positions),
+        sees_RQQ=None if causal else joined(lambda window: window.seen, axes=2),
     )
-
-
-def _padded(tensor: torch.Tensor, rows: int) -> torch.Tensor:
-    """With so many rows of zeros, or False, behind."""
-    return tensor if not rows else torch.cat([tensor, tensor.new_zeros(rows, *tensor.shape[1:])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +144,31 @@ def columns_of(window: Window, *, static: bool) -> Columns:
     real_N = window.slots_RQ.flatten().nonzero()[:, 0]
     count, total = len(real_N), window.rows * window.columns
     return Columns(window.rows, window.columns, real_N) if 0 < count <= total * (1 - _WORTH_LEAVING_OUT) else everything
+
+
+@lru_cache(maxsize=512)
+def verification_tree(
+    pending: int, masks: tuple[int, ...], device: torch.device | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Columns of a pass that verifies K drafts and goes on with `masks[j]` masks behind the first j of them, j = 0 … K.
+
+    Section 4.6: first the chain, `pending` real tokens, the last of which is the root, then the drafts; then the groups
+    of masks. The chain is causal and sees no mask; a group sees the real tokens, the first j drafts, and itself
+    causally.
+
+    Returns: depths [Q] behind the root (0: the root itself) and who sees whom, bool [Q, Q] (row: query), Q = pending +
+    K + the sum of `masks`. They are shared: do not write to them.
+    """
+    drafts = len(masks) - 1
+    chain = torch.arange(1 - pending, drafts + 1)
+    prefixes = torch.arange(drafts + 1).repeat_interleave(torch.tensor(masks))
+    within = torch.cat([torch.arange(1, count + 1) for count in masks])
+    depths_Q = torch.cat([chain, prefixes + within])
+    # A column of the chain has group -1; a mask's group is the number of drafts that its prefix holds.
+    group_Q = torch.cat([torch.full_like(chain, -1), prefixes])
+    query_group, key_group = group_Q[:, None], group_Q[None]
+    query_depth, key_depth = depths_Q[:, None], depths_Q[None]
+    on_chain = key_group < 0
+    sees_chain = on_chain & torch.where(query_group < 0, key_depth <= query_depth, key_depth <= query_group)
+    sees_own = ~on_chain & (key_group == query_group) & (key_depth <= query_depth)
+    return depths_Q.to(device), (sees_chain | sees_own).to(device)

@@ -1,1 +1,26 @@
-"""An OpenAI-compatible endpoint on `mars.decoding.service`: `python -m mars.serve --help` and docs/serving.md."""
+"""An OpenAI-compatible endpoint on `mars.decoding.service`: `python -m mars.serve --help` and docs/serving.md.
+
+Its limits, with their defaults, stand here: the command line tells them before anything else is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PLACES, QUEUE = 8, 64
+"""Requests that are decoded at once, and those that wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`connections` are requests at once, those in the queue included; `new_tokens` the longest answer.
+
+    A head that has begun and a body must each arrive within `body_seconds`, and a client must read what is sent to it
+    within `send_seconds`.
+    """
+
+    body_bytes: int = 2**20
+    body_seconds: float = 20.0
+    send_seconds: float = 30.0
+    connections: int = 256
+    new_tokens: int = 1024

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
+from mars.serve import PLACES, QUEUE, Limits
 from mars.serve.budget import RUNS
-from mars.serve.limits import PLACES, QUEUE, Limits
 
 if TYPE_CHECKING:
     from mars.serve.guard import Keys

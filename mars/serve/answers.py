@@ -71,7 +71,7 @@ class StopStrings:
     def _beginning(self) -> int:
         """Length of the longest end of the text that may be the beginning of a stop string."""
         longest = min(len(self._held), max(map(len, self._stops), default=1) - 1)
-        ends = (length for length in range(longest, 0, -1) if self._stops)
+        ends = range(longest, 0, -1)
         return next((n for n in ends if any(stop.startswith(self._held[-n:]) for stop in self._stops)), 0)
 
 

@@ -16,14 +16,14 @@ from fastapi import FastAPI
 
 from mars import decoders
 from mars.checkpoint import Checkpoint
-from mars.checkpoint.loading import load_source
+from mars.checkpoint.checkpoint import load_source
 from mars.cluster import connect, gpus_for
 from mars.config import check_threshold
 from mars.decoding.controller import Controller, controller_of
+from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
 from mars.serve.guard import Keys
-from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 

@@ -18,8 +18,8 @@ from mars.decoders import DecoderInfo
 from mars.decoding.controller import Controller
 from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
 from mars.records import ForwardPass
+from mars.serve import PLACES, QUEUE
 from mars.serve.guard import ApiError
-from mars.serve.limits import PLACES, QUEUE
 from mars.serve.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mars.serve.limits import Limits
+from mars.serve import Limits
 from mars.serve.schema import error_body
 
 KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}

@@ -21,12 +21,11 @@ from starlette.responses import JSONResponse, Response
 from mars.config import MAX_SEED, DecodingSettings
 from mars.decoders import DecoderInfo
 from mars.schema import as_json
-from mars.serve import conformance, remote
+from mars.serve import Limits, conformance, remote
 from mars.serve.answers import FAILED, Bodies, EventStream, Piece, Writer
 from mars.serve.async_service import AsyncStream, Served
 from mars.serve.conformance import IGNORED_HEADER, Route
 from mars.serve.guard import ApiError, Guard, Keys, until_gone
-from mars.serve.limits import Limits
 from mars.serve.metrics import CONTENT_TYPE, Metrics
 from mars.serve.schema import (
     UNIONS,

@@ -20,8 +20,9 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.models.llama.modeling_llama import rotate_half
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from mars.chat import encode_messages, encode_text
 from mars.engine.adapter import LINEARS
@@ -64,10 +65,8 @@ def encode_conversation(
 
 def _padded(examples: Sequence[Conversation], pad_id: int) -> Tensor:
     """Their token ids [R, L], padded on the right."""
-    input_ids = torch.full((len(examples), max(len(example.ids) for example in examples)), pad_id)
-    for row, example in enumerate(examples):
-        input_ids[row, : len(example.ids)] = torch.tensor(example.ids)
-    return input_ids
+    ids = [torch.tensor(example.ids) for example in examples]
+    return pad_sequence(ids, batch_first=True, padding_value=pad_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +79,8 @@ class AnswerCollator:
         places = [
             torch.cat([torch.arange(first - 1, end - 1) for first, end in example.answers]) for example in examples
         ]
-        anchors = torch.zeros(len(examples), max(map(len, places)), dtype=torch.long)
-        counts = torch.zeros_like(anchors)
-        for row, chosen in enumerate(places):
-            anchors[row, : len(chosen)] = chosen
-            counts[row, : len(chosen)] = 1
+        anchors = pad_sequence(places, batch_first=True)
+        counts = pad_sequence([torch.ones_like(chosen) for chosen in places], batch_first=True)
         return {"input_ids": _padded(examples, self.pad_id), "anchors": anchors, "counts": counts}
 
 
@@ -262,7 +258,7 @@ class AdapterModel(nn.Module):
         backbone = self.base.model
         x_NE = self.mask_embeddings[k_N.clamp_max(len(self.mask_embeddings) - 1)].to(self.base.dtype)
         cosines, sines = backbone.rotary_emb(x_NE, places_N[None])
-        rotary = (cosines[0, :, None], sines[0, :, None])
+        rotary = cosines[0], sines[0]
         rows, count = anchors.shape
         length = cache.layers[0].keys.shape[2]
         # A mask sees the real tokens up to its anchor, and of its own group the masks before it and itself.
@@ -330,9 +326,9 @@ def _attend(
     masks = len(own_KK)
     keys_RGLD, values_RGLD = clean_RGLD
     groups = keys_RGLD.shape[1]
-    queries_NHD = _turn(attention.q_proj(normed_NE).unflatten(-1, (-1, size)), rotary)
-    keys_NGD = _turn(attention.k_proj(normed_NE).unflatten(-1, (-1, size)), rotary)
-    values_NGD = attention.v_proj(normed_NE).unflatten(-1, (-1, size))
+    projections = attention.q_proj, attention.k_proj, attention.v_proj
+    queries_NHD, keys_NGD, values_NGD = (linear(normed_NE).unflatten(-1, (-1, size)) for linear in projections)
+    queries_NHD, keys_NGD = apply_rotary_pos_emb(queries_NHD, keys_NGD, *rotary)
     share = queries_NHD.shape[1] // groups
 
     def spread(x: Tensor) -> Tensor:
@@ -350,9 +346,3 @@ def _attend(
     far, near = weights.split((keys_RGLD.shape[2], masks), -1)
     found = (far.flatten(2, 4) @ values_RGLD).view_as(queries) + near @ values
     return found.permute(0, 3, 4, 1, 2, 5).flatten(0, 2).index_select(0, index_N).flatten(1)
-
-
-def _turn(x_NHD: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotary position embedding."""
-    turned: Tensor = x_NHD * rotary[0] + rotate_half(x_NHD) * rotary[1]
-    return turned

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from mars.engine.masks import block_diffusion_mask, training_mask
 from mars.training.data import IGNORED
 
 
@@ -38,9 +37,9 @@ def mars_losses(
     every response token is the mask.
     """
     length = input_ids.shape[1]
-    noisy_start = int(label_columns(labels)[0]) // block_size * block_size
-    stream, positions, mask = two_streams(input_ids, labels, block_size, mask_token_id, noisy_start)
     columns = label_columns(labels)
+    noisy_start = int(columns[0]) // block_size * block_size
+    stream, positions, mask = two_streams(input_ids, labels, block_size, mask_token_id, noisy_start)
     both = torch.cat([columns, columns + length - noisy_start])
     logits = model(
         input_ids=stream, position_ids=positions, attention_mask=mask, logits_to_keep=both, use_cache=False
@@ -105,6 +104,56 @@ def two_streams(
     positions = torch.cat([position, position[noisy_start:]]).expand(rows, -1)
     mask = training_mask(length, block_size, noisy_start, input_ids.device)
     return torch.cat([input_ids, noisy], dim=1), positions, mask.expand(rows, 1, -1, -1)
+
+
+def training_mask(length: int, block_size: int, noisy_start: int = 0, device: torch.device | None = None) -> Tensor:
+    """Two-stream mask of section 3.2 over [clean 0..L-1 | noisy noisy_start..L-1].
+
+    clean→clean: j <= i. noisy→noisy: same block and j <= i. noisy→clean: whole earlier blocks. clean→noisy: never.
+    `noisy_start` drops the noisy blocks that lie in every prompt of the batch: nothing reads them and no loss is taken
+    there.
+
+    Returns: bool [2L - noisy_start, 2L - noisy_start].
+
+    Raises:
+        ValueError: a block size under 1, a length that is no multiple of it, or a start that is none.
+    """
+    position, noisy = _streams(length, block_size, noisy_start, device)
+    query, key = position[:, None], position[None, :]
+    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
+    same_stream = query_noisy == key_noisy
+    causal = same_stream & (key <= query)
+    same_block = key // block_size == query // block_size
+    earlier_block = key // block_size < query // block_size
+    return (causal & (~query_noisy | same_block)) | (query_noisy & ~key_noisy & earlier_block)
+
+
+def block_diffusion_mask(
+    length: int, block_size: int, noisy_start: int = 0, device: torch.device | None = None
+) -> Tensor:
+    """Two-stream mask of block diffusion (BD3-LM, arXiv 2503.09573) over [clean 0..L-1 | noisy noisy_start..L-1].
+
+    clean→clean: whole earlier blocks and the own one. noisy→noisy: the own block. noisy→clean: whole earlier blocks.
+    clean→noisy: never. All of a block is seen, in both directions. Shapes and errors are those of `training_mask`.
+    """
+    position, noisy = _streams(length, block_size, noisy_start, device)
+    block = position // block_size
+    query_noisy, key_noisy = noisy[:, None], noisy[None, :]
+    own_block = (query_noisy == key_noisy) & (block[:, None] == block)
+    return own_block | (~key_noisy & (block < block[:, None]))
+
+
+def _streams(length: int, block_size: int, noisy_start: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+    """Position of each column of [clean | noisy from noisy_start] and whether it is noisy."""
+    if block_size < 1:
+        raise ValueError(f"block_size must be >= 1, got {block_size}")
+    if length < 1 or length % block_size or noisy_start % block_size or not 0 <= noisy_start < length:
+        raise ValueError(
+            f"length and noisy_start must be multiples of block_size {block_size} with 0 <= noisy_start < length, "
+            f"got {length} and {noisy_start}"
+        )
+    position = torch.cat([torch.arange(length, device=device), torch.arange(noisy_start, length, device=device)])
+    return position, torch.arange(len(position), device=device) >= length
 
 
 def label_columns(labels: Tensor) -> Tensor:

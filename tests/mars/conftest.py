@@ -15,7 +15,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from mars.checkpoint.weights import fingerprint
+from mars.checkpoint.weights import folder_fingerprint
 
 GGUF_NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -150,7 +150,7 @@ def write_adapter(tmp_path: Path, tiny_llama: PreTrainedModel, llama_folder: Pat
             "block_size": 4,
             "masks": masks,
             "head": False,
-            "base": {"name": str(llama_folder), "fingerprint": fingerprint(tiny_llama.state_dict())},
+            "base": {"name": str(llama_folder), "fingerprint": folder_fingerprint(llama_folder)},
             **record,
         }
         (folder / "mars.json").write_text(json.dumps(described))

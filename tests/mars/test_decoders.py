@@ -69,5 +69,4 @@ def test_every_field_of_the_settings_is_described_once() -> None:
     assert list(SETTINGS) == [field.name for field in fields(DecodingSettings)]
     assert DecodingSettings(**DEFAULTS) == DecodingSettings()
     for name, setting in SETTINGS.items():
-        assert bool(setting.about) == bool(setting.option), name
         assert isinstance(DEFAULTS[name], bool) or not setting.choices or DEFAULTS[name] in setting.choices

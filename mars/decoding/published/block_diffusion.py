@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from mars.acceptance import Read, passes, read, thresholds, to_host
+from mars.acceptance import passes, read, thresholds, to_host
 from mars.config import DecodingSettings, ScoreName, meets_threshold
 from mars.control import Control
 from mars.decoding.base import Prompts, check, trained_diffusion
@@ -167,7 +167,9 @@ class _Blocks:
         threshold, score = self.control.threshold, self.settings.score
         with self.engine.clock() as clock:
             window = self.window(-behind, self.size, keep=self.size)
-            found = self.read(self.cache.forward(window))
+            logits_RBV, count = self.cache.forward(window), self.settings.alternatives
+            positions_RB = self.positions_RB.clamp_min(0)
+            found = read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
             limits_R = thresholds([threshold] * len(self.rows), score, self.engine.device)
             chosen_RB = choose(found.scores_RW, self.open_RB, limits_R, score)
             self.write(found.ids_RW, chosen_RB)
@@ -179,12 +181,6 @@ class _Blocks:
         parts = tuple(self.part(place, window, threshold, accepts=row.full) for place, row in active)
         query_tokens = sum(min(behind, row.first) + self.size for row in self.rows)
         return ForwardPass(0, "denoise", clock.seconds, query_tokens, parts)
-
-    def read(self, logits_RBV: torch.Tensor) -> Read:
-        """Tokens and scores of the columns, each for its own position."""
-        score, count = self.settings.score, self.settings.alternatives
-        positions_RB = self.positions_RB.clamp_min(0)
-        return read(logits_RBV, positions_RB, score=score, sampling=self.sampling, alternatives=count)
 
     def part(self, place: int, window: Window, threshold: float | None, *, accepts: bool = False) -> RowPass:
         """The row's part of the record; a full block is accepted up to the end of sequence and the limit."""

@@ -147,10 +147,8 @@ class LockstepBatch:
     def upload(self) -> None:
         """Copy the host's counts of every row to the device."""
         counts = [(row.length, row.pending, row.written, row.room) for row in self.rows]
-        counts_4R = torch.tensor(counts, dtype=torch.long).reshape(-1, 4).T.to(self.engine.device)
-        held = self.sequences
-        for tensor, values in zip((held.length_R, held.pending_R, held.written_R, held.room_R), counts_4R, strict=True):
-            tensor[: len(counts)] = values
+        counts_4R = torch.tensor(counts, dtype=torch.long).reshape(-1, 4).T
+        self.sequences.counts_4R[:, : len(counts)] = counts_4R.to(self.engine.device)
 
     def go_on(self, parts: Sequence[RowPass] = ()) -> None:
         """Upload the counts of the rows, but first free the places of those that have ended by these records."""

@@ -21,9 +21,8 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.metrics import output_ids
-from mars.serve import remote
+from mars.serve import Limits, remote
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 

@@ -70,11 +70,10 @@ before = set(sys.modules)
 import torch, transformers
 from mars.checkpoint import load_checkpoint
 from mars.decoding import DECODERS, METHODS
-from mars.checkpoint.loading import paired
+from mars.checkpoint.checkpoint import paired
 from mars.provenance import commit
 from mars.decoding.service import service_of
-new = {name for name in set(sys.modules) - before if not name.startswith("mars.checkpoint.loading")}
-sys.exit(" ".join(new) or 0)
+sys.exit(" ".join(set(sys.modules) - before) or 0)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120, capture_output=True, text=True

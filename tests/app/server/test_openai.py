@@ -23,9 +23,9 @@ from app.server.gate import Gate
 from app.server.openai import Endpoint
 from app.server.rules import LARGEST_BODY, Rules
 from app.server.serving import limit_connections
+from mars.serve import Limits
 from mars.serve.__main__ import bind
 from mars.serve.guard import Keys
-from mars.serve.limits import Limits
 
 CHAT = {"model": "mars", "messages": [{"role": "user", "content": "How far is it?"}]}
 

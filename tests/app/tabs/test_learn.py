@@ -9,8 +9,8 @@ import torch
 
 from app.compare import problems
 from app.tabs import learn
-from mars.engine.masks import training_mask
 from mars.schema import checked
+from mars.training.objective import training_mask
 
 
 @pytest.fixture(scope="module")

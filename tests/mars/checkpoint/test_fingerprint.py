@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from mars.checkpoint.weights import fingerprint, folder_fingerprint
+from mars.checkpoint.weights import folder_fingerprint
+
+Fingerprint = Callable[[Mapping[str, torch.Tensor]], str]
 
 
-def test_it_is_what_its_definition_says() -> None:
+@pytest.fixture
+def fingerprint(tmp_path: Path) -> Fingerprint:
+    """That of a folder with these weights."""
+
+    def of(state: Mapping[str, torch.Tensor]) -> str:
+        save_file({name: weight.clone() for name, weight in state.items()}, tmp_path / "model.safetensors")
+        return folder_fingerprint(tmp_path)
+
+    return of
+
+
+def test_it_is_what_its_definition_says(fingerprint: Fingerprint) -> None:
     one, two = torch.tensor([[1.0, 2.0]]), torch.tensor([3.0])
     digest = hashlib.sha256()
     digest.update(b"a [1]\n" + two.bfloat16().view(torch.uint8).numpy().tobytes())
@@ -19,7 +35,7 @@ def test_it_is_what_its_definition_says() -> None:
     assert fingerprint({"b": one, "a": two}) == digest.hexdigest()
 
 
-def test_names_shapes_and_values_count() -> None:
+def test_names_shapes_and_values_count(fingerprint: Fingerprint) -> None:
     weight = torch.arange(6.0)
     found = {
         fingerprint({"a": weight}),
@@ -31,7 +47,7 @@ def test_names_shapes_and_values_count() -> None:
     assert len(found) == 5
 
 
-def test_the_dtype_and_the_files_do_not(tmp_path: Path, tiny_llama: PreTrainedModel) -> None:
+def test_the_dtype_and_the_files_do_not(fingerprint: Fingerprint, tmp_path: Path, tiny_llama: PreTrainedModel) -> None:
     wanted = fingerprint(tiny_llama.state_dict())
     tiny_llama.save_pretrained(tmp_path / "one")
     tiny_llama.save_pretrained(tmp_path / "several", max_shard_size="20KB")
@@ -42,7 +58,9 @@ def test_the_dtype_and_the_files_do_not(tmp_path: Path, tiny_llama: PreTrainedMo
     }
 
 
-def test_a_tied_matrix_counts_once_and_one_of_its_own_counts(tiny_llama: PreTrainedModel) -> None:
+def test_a_tied_matrix_counts_once_and_one_of_its_own_counts(
+    fingerprint: Fingerprint, tiny_llama: PreTrainedModel
+) -> None:
     state = dict(tiny_llama.state_dict())
     wanted = fingerprint(state)
     state["lm_head.weight"] = state["lm_head.weight"].clone()

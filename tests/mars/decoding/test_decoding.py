@@ -301,7 +301,7 @@ def test_masks_need_a_model_that_was_trained_to_fill_them(decoder: str) -> None:
 @each_decoder
 def test_logits_that_are_not_numbers_are_refused(decoder: str) -> None:
     class Broken(ScriptedModel):
-        def logits(self, row: int, position: int, masks_read: int) -> list[float]:
+        def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
             return [float("nan")] * self.vocab_size
 
     with pytest.raises(ValueError, match="not numbers"):

@@ -204,7 +204,7 @@ def test_every_row_of_every_sliding_window_follows_the_rules() -> None:
             written = [token for _, tokens, accepted, _ in expected for token in tokens[:accepted]]
             assert output_ids(records, row) == written
             assert (tally.rows[row].tokens, tally.rows[row].passes) == (len(written), len(expected))
-        assert len(records) == len(model.calls) == tally.model_calls
+        assert len(records) == len(model.calls)
         return tally.passes
 
     drawn = {"script": scripts, "prompts": prompts, "options": decoding_settings, "static": st.booleans()}

@@ -8,8 +8,7 @@ from torch.nn import functional
 
 from mars.engine import attention as under_test
 from mars.engine.attention import attend, attention_mask, share_mask
-from mars.engine.masks import verification_tree
-from mars.engine.window import Window
+from mars.engine.window import Window, verification_tree
 
 SIZE, SLOTS, HEADS = 8, 40, 4
 

@@ -16,8 +16,7 @@ from mars.decoding import DECODERS
 from mars.engine import engine, linear, network
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.linear import Linear, bfloat16_is_faster, most_probable, steady_rows
-from mars.engine.masks import verification_tree
-from mars.engine.window import Window, merge
+from mars.engine.window import Window, merge, verification_tree
 from mars.metrics import output_ids
 
 TOKENS = torch.randint(300, (90,), generator=torch.Generator().manual_seed(3))

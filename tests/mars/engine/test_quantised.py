@@ -57,9 +57,10 @@ def test_a_product_is_close_and_its_rows_do_not_depend_on_each_other(steps: Step
     assert torch.equal(sum_TO, 1 + found_TO.float())
 
 
-def test_shed_weights_come_back_rounded() -> None:
+@pytest.mark.parametrize("bias_O", [None, torch.full((80,), 3.0, dtype=BFLOAT16)], ids=["plain", "with a bias"])
+def test_shed_weights_come_back_rounded(bias_O: torch.Tensor | None) -> None:
     weight_OI = torch.randn(80, 96).to(BFLOAT16)
-    product = Quantised(weight_OI)
+    product = Quantised(weight_OI, bias_O)
     assert torch.equal(product.plain_weight(), weight_OI)
     product.shed()
     steps_O1 = weight_OI.float().abs().amax(1, keepdim=True) / MOST

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from mars.engine.attention import attention_mask, share_mask
-from mars.engine.window import Window, merge
+from mars.engine.window import Window, merge, verification_tree
 
 SEEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)[None]
 
@@ -97,3 +98,20 @@ def test_heads_of_a_group_share_a_mask() -> None:
     assert shared is not None
     assert shared.tolist() == torch.cat((mask, mask), 2).tolist()
     assert share_mask(None, 2) is None
+
+
+@pytest.mark.parametrize(("pending", "drafts", "masks"), [(1, 0, 0), (1, 3, 0), (2, 0, 2), (1, 1, 1), (3, 2, 4)])
+def test_a_group_of_masks_reads_its_prefix_and_itself(pending: int, drafts: int, masks: int) -> None:
+    """Each column spelled out: the real tokens and drafts that it reads by depth, then the masks of its own group."""
+    chain = list(range(1 - pending, drafts + 1))
+    columns = [(-1, depth) for depth in chain]
+    columns += [(group, group + step) for group in range(drafts + 1) for step in range(1, masks + 1)]
+
+    def reads(query: tuple[int, int], key: tuple[int, int]) -> bool:
+        if key[0] < 0:
+            return key[1] <= (query[1] if query[0] < 0 else query[0])
+        return key[0] == query[0] and key[1] <= query[1]
+
+    depths, sees = verification_tree(pending, (masks,) * (drafts + 1))
+    assert depths.tolist() == [depth for _, depth in columns]
+    assert sees.tolist() == [[reads(query, key) for key in columns] for query in columns]

@@ -20,10 +20,10 @@ import uvicorn
 
 from mars.checkpoint import Checkpoint, load_checkpoint
 from mars.checkpoint.sources import unavailable
+from mars.serve import Limits
 from mars.serve.__main__ import bind
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.guard import Keys, protocol
-from mars.serve.limits import Limits
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
 

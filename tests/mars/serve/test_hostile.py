@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from mars.serve import guard
+from mars.serve import Limits, guard
 from mars.serve.guard import Keys, read_keys
-from mars.serve.limits import Limits
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
 KEY = "a-key-of-some-length"

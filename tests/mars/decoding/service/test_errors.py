@@ -29,10 +29,10 @@ def failing(prompted: type[ScriptedModel]) -> ScriptedModel:
             if call.keep == 0 and any(29 in ids for ids in call.ids):
                 raise self.wrong
 
-        def logits(self, row: int, position: int, masks_read: int) -> list[float]:
+        def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
             if row == 30 and position == 6:
                 raise self.wrong
-            return super().logits(row, position, masks_read)
+            return super().predict(row, position, tokens, masks_read)
 
     return Failing()
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from torch import Tensor
 
-from mars.engine.masks import block_diffusion_mask, training_mask, verification_tree
+from mars.training.objective import block_diffusion_mask, training_mask
 
 each_mask = pytest.mark.parametrize("mask_of", [training_mask, block_diffusion_mask])
 
@@ -72,20 +72,3 @@ def test_bad_sizes_are_refused_by_name(
 ) -> None:
     with pytest.raises(ValueError, match=named):
         mask_of(length, block_size, start)
-
-
-@pytest.mark.parametrize(("pending", "drafts", "masks"), [(1, 0, 0), (1, 3, 0), (2, 0, 2), (1, 1, 1), (3, 2, 4)])
-def test_a_group_of_masks_reads_its_prefix_and_itself(pending: int, drafts: int, masks: int) -> None:
-    """Each column spelled out: the real tokens and drafts that it reads by depth, then the masks of its own group."""
-    chain = list(range(1 - pending, drafts + 1))
-    columns = [(-1, depth) for depth in chain]
-    columns += [(group, group + step) for group in range(drafts + 1) for step in range(1, masks + 1)]
-
-    def reads(query: tuple[int, int], key: tuple[int, int]) -> bool:
-        if key[0] < 0:
-            return key[1] <= (query[1] if query[0] < 0 else query[0])
-        return key[0] == query[0] and key[1] <= query[1]
-
-    depths, sees = verification_tree(pending, (masks,) * (drafts + 1))
-    assert depths.tolist() == [depth for _, depth in columns]
-    assert sees.tolist() == [[reads(query, key) for key in columns] for query in columns]
