@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.style import BASELINE, NEUTRAL, Look, empty, finish, plain, rows_height
-from analysis.figures.words import interval_words
+from analysis.figures.words import measure_words
 from analysis.runs.loads import LoadTest, Outcome
 from analysis.stats.intervals import Interval, share
 from analysis.stats.pairs import score_interval
@@ -148,8 +148,7 @@ def _traces(rows: pd.DataFrame, name: str, *, legend: bool) -> list[go.Scatter]:
 
 def _hover(row: dict[str, Any], end: str) -> str:
     arrived = "bursts" if row["load"] == BURSTS else f"{row['load']} of saturation"
-    goodput, points = (Interval.of(row, name) for name in ("goodput", POINTS))
-    in_time = interval_words(goodput.value, goodput.low, goodput.high, form=".2f")
+    in_time = measure_words(row, "goodput", ".2f")
     lines = [
         f"<b>{plain(row['series'])}</b>, {plain(arrived)}",
         f"{row['requests']} requests, {row['offered']:.2f} a second; {in_time} a second in time",
@@ -157,6 +156,5 @@ def _hover(row: dict[str, Any], end: str) -> str:
         f"further tokens p50 {row['tpot_p50']:.4f} s, p99 {row['tpot_p99']:.4f} s",
     ]
     if row["pairs"]:
-        difference = interval_words(points.value, points.low, points.high, form="+.1f")
-        lines.append(f"accuracy against AR {difference} points, n = {row['pairs']}")
+        lines.append(f"accuracy against AR {measure_words(row, POINTS, '+.1f')} points, n = {row['pairs']}")
     return "<br>".join([*lines, end] if end else lines)

@@ -115,16 +115,18 @@ def _measured(row: Row) -> list[str]:
     lines = []
     for name, (label, factor, form, unit) in MEASURES.items():
         if not missing(row.get(name)):
-            value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
-            low, high = sorted(ends)
-            lines.append(f"{label} {interval_words(value, low, high, form=form)}{unit}")
+            lines.append(f"{label} {measure_words(row, name, form, factor)}{unit}")
     if row.get("over"):
         lines.append(plain(f"AR in the same turns: {row['over']}"))
     return lines
 
 
-def interval_words(value: float, low: float, high: float, *, form: str) -> str:
-    """The value and, in brackets, its interval if it has one."""
+def measure_words(row: Row, name: str, form: str, factor: float = 1.0) -> str:
+    """The measure of this name and, in brackets, its interval if it has one; nothing without a value."""
+    if missing(row.get(name)):
+        return ""
+    value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
+    low, high = sorted(ends)
     return f"{value:{form}}" if missing(low) else f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
