@@ -20,8 +20,7 @@ from analysis.runs import write_run
 from analysis.runs.files import INDEX, read_index
 from analysis.runs.schema import is_id
 from analysis.runs.tables import PROPOSALS
-from analysis.sweeps.jobs import Job
-from analysis.sweeps.rows import Chunk
+from analysis.sweeps.jobs import Chunk, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
