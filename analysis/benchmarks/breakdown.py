@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import Question
+from analysis.decoding.answers import shared_tokens
 from analysis.decoding.timed import run
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -102,8 +103,7 @@ def walks(
 
 def _counts(question: Question, walk: Walk, ids: Sequence[int], entropies: Sequence[float]) -> dict[str, Any]:
     """Of one answer; where it is not AR's text, only the tokens before the first difference have an entropy."""
-    same = next((place for place, pair in enumerate(zip(walk.ids, ids, strict=False)) if len({*pair}) > 1), None)
-    known = min(len(walk.ids), len(ids)) if same is None else same
+    known = shared_tokens(walk.ids, ids)
     return {
         "number": question.number,
         "category": question.category,
