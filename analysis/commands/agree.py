@@ -18,7 +18,7 @@ from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine,
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.evaluations.agreement import LARGEST_GAP, Agreement, agreements
 from analysis.evaluations.evaluate import Plan
-from analysis.text_table import Columns, aligned, lines_of
+from analysis.text_table import Columns, table_of
 from mars.checkpoint.loading import load_source
 from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         found = list(agreements(checkpoint.engine, prompts, settings, layouts, batch_sizes, bar.update))
     holds = all(agreement.holds(options.dtype) for agreement in found)
     where = machine(checkpoint.dtype, checkpoint.engine.device)
-    sys.stdout.write(f"{aligned(lines_of(found, COLUMNS))}\n\n{_summary(found, options.dtype)}\n{NOTE}")
+    sys.stdout.write(f"{table_of(found, COLUMNS)}\n\n{_summary(found, options.dtype)}\n{NOTE}")
     sys.stdout.write(f"{len(prompts)} held-out problems, seed {plan.seed}.\n{checkpoint.name}, {where}.\n")
     print_json(
         options,

@@ -21,7 +21,7 @@ from analysis.commands.shared import described_run, machine
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.decoding.timed import Generate
 from analysis.harness.journal import Journal
-from analysis.text_table import Columns, aligned, lines_of
+from analysis.text_table import Columns, aligned, table_of
 from mars.checkpoint.loading import load_source
 from mars.config import DecodingSettings
 from mars.engine import ModelEngine
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace, layouts: Sequence[str], batch_sizes: Sequen
             found = list(compare(generate, lanes, questions, batch_sizes, journal, bar.update))
         journal.remove()
     holds = options.dtype != "float32" or not any(each.differences for each in found)
-    sys.stdout.write(f"{aligned(lines_of(found, COLUMNS))}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
+    sys.stdout.write(f"{table_of(found, COLUMNS)}\n\n{_summary(found, options.dtype)}\n{_listed(found)}")
     sys.stdout.write(f"{len(questions)} first turns of {options.questions}, generate with {base.name}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     print_json(

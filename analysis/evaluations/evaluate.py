@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.stats.intervals import wilson_interval
-from analysis.text_table import Columns, aligned, lines_of
+from analysis.text_table import Columns, table_of
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -173,7 +173,7 @@ DRAFTED: Columns[tuple[str, Score]] = (
 def to_table(evaluation: Evaluation) -> str:
     """One line per family and one for their mean, columns aligned; with a draft model, how often it ran per pass."""
     scores = {**evaluation.scores, "mean": evaluation.overall}
-    return aligned(lines_of(scores.items(), (*COLUMNS, *(DRAFTED if evaluation.overall.draft_passes else ()))))
+    return table_of(scores.items(), (*COLUMNS, *(DRAFTED if evaluation.overall.draft_passes else ())))
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:
