@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.benchmarks.conversation import Turns, whole
+from analysis.benchmarks.lanes import Turns, whole
 from analysis.benchmarks.questions import Question, parts_of
 from analysis.decoding.answers import shared_tokens
 from analysis.stats.intervals import Interval

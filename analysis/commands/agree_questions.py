@@ -13,8 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from analysis.benchmarks.against_generate import NEAR_TIE, Comparison, compare
-from analysis.benchmarks.conversation import check_fits
-from analysis.benchmarks.lanes import BenchmarkLane, described, lanes_of, parse_decoders
+from analysis.benchmarks.lanes import BenchmarkLane, check_fits, described, lanes_of, parse_decoders
 from analysis.benchmarks.questions import Question, fingerprint, read_questions
 from analysis.commands import print_json
 from analysis.commands.shared import described_run, machine

@@ -14,8 +14,7 @@ import torch
 from tqdm import tqdm
 
 from analysis.benchmarks.breakdown import ENTROPIES, LAYOUT, PLACES, POSITIONS, breakdown
-from analysis.benchmarks.conversation import check_fits
-from analysis.benchmarks.lanes import described
+from analysis.benchmarks.lanes import check_fits, described
 from analysis.benchmarks.questions import QUESTIONS, fingerprint, read_questions
 from analysis.benchmarks.spec_bench import TASK
 from analysis.commands.shared import described_run, machine, parse_sizes
