@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish
+from analysis.figures.style import GUIDE, Look, drawn, empty, finish
 from analysis.figures.words import measure_words
 from analysis.stats.resampling import ratio_of_sums
 
@@ -78,7 +78,7 @@ def breakdown(measured: Mapping[str, Any] | None) -> go.Figure:
             col=1,
         )
         figure.update_xaxes(title_text=PANELS[by], type="category", tickfont_size=11, row=number + 1, col=1)
-    figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.add_hline(y=1, **GUIDE)
     figure.update_yaxes(title_text="tokens/forward")
     return finish(figure, NAME, plot_height=height)
 

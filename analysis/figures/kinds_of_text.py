@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, PANEL_HEIGHT, Look, drawn, empty, finish, plain
+from analysis.figures.style import GUIDE, PANEL_HEIGHT, Look, drawn, empty, finish, plain
 from analysis.figures.words import measure_words
 from analysis.runs import RunStore
 from analysis.stats.pairs import speed_up_of_means
@@ -82,7 +82,7 @@ def kinds(store: RunStore, categories: Mapping[int, str]) -> go.Figure:
             error_x=errors(points, column, look.colour, alone=True),
             **drawn(look, words, points["id"].tolist(), size=9) | {"mode": "markers"},
         )
-    figure.add_vline(x=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.add_vline(x=1, **GUIDE)
     figure.update_xaxes(title_text="× AR", rangemode="tozero")
     figure.update_yaxes(autorange="reversed")
     return finish(figure, NAME, plot_height=max(PANEL_HEIGHT, _ROW * len(points)))

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from analysis.figures.style import BASELINE, NEUTRAL, Look, empty, finish, plain, rows_height
+from analysis.figures.style import BASELINE, GUIDE, Look, empty, finish, plain, rows_height
 from analysis.figures.words import measure_words
 from analysis.runs.loads import LoadTest, Outcome
 from analysis.stats.intervals import Interval, share
@@ -102,16 +102,12 @@ def under_load(test: LoadTest) -> go.Figure:
         figure.update_xaxes(title_text="requests/s that arrive" if row == 3 else None, rangemode="tozero", row=row)
         if name != "goodput":
             figure.update_yaxes(type="log", tickvals=_TICKS, ticktext=[f"{tick:g}" for tick in _TICKS], row=row)
-            limit = getattr(test.limits, name)
-            figure.add_hline(
-                y=limit, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below", row=row, col=1
-            )
+            figure.add_hline(y=getattr(test.limits, name), row=row, col=1, **GUIDE)
         for _, rows in points.groupby("rank", sort=True):
             for trace in _traces(rows, name, legend=row == 1):
                 figure.add_trace(trace, row=row, col=1)
-    saturation = {"line": {"color": NEUTRAL, "width": 1, "dash": "dot"}, "layer": "below"}
     for row in range(1, 4):
-        figure.add_vline(x=test.saturation, row=row, col=1, **saturation)
+        figure.add_vline(x=test.saturation, row=row, col=1, **GUIDE, line_dash="dot")
     return finish(figure, NAME, plot_height=rows_height(3))
 
 
