@@ -44,7 +44,7 @@ def breakdown(
     block_sizes: Sequence[int],
     max_new_tokens: int,
     places: int = PLACES,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """For each block size the counts of each question: the number, all tokens and passes, and those of each bin.
 
@@ -80,7 +80,7 @@ def walks(
     settings: DecodingSettings,
     decoder: str,
     places: int,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[Walk]:
     """The walk through each answer, in the order of the prompts; `places` of them decode at once.
 
@@ -96,7 +96,7 @@ def walks(
                 ends.append(part.start + part.accepted - 1)
                 scores.append(part.proposals[0].score)
                 ids += part.accepted_ids
-            if progress is not None and part.finish_reason is not None:
+            if part.finish_reason is not None:
                 progress(1)
     return [Walk(ids=tuple(ids), ends=tuple(ends), scores=tuple(scores)) for ids, ends, scores in found]
 

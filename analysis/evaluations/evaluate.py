@@ -100,7 +100,7 @@ def evaluate(
     decoder: str,
     settings: DecodingSettings,
     plan: Plan,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> Evaluation:
     """Decode the problems of `plan` and check the answers; `progress` gets the number of problems just done.
 
@@ -120,8 +120,7 @@ def evaluate(
             records = _decode(checkpoint, decode, settings, problems)
             batches.append(_scored(checkpoint, problems, records))
             threshold = records[-1].rows[0].threshold
-            if progress is not None:
-                progress(len(problems))
+            progress(len(problems))
         scores[task] = Score.total(batches)
     return Evaluation(threshold=threshold, scores=scores)
 

@@ -35,7 +35,7 @@ def measure(
     published: pd.DataFrame | None = None,
     *,
     families: Sequence[str] = (POOLED,),
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> pd.DataFrame:
     """The table of `runs`, and below it `published`, with the columns that figures need.
 
@@ -54,8 +54,7 @@ def measure(
     for row in table.to_dict("records"):
         tasks = [task for task in families if task == POOLED or task in row["tasks"]]
         measured += [row | {"task": task} | _measured(runs, row, task, baselines) for task in tasks]
-        if progress is not None:
-            progress(1)
+        progress(1)
     intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
     columns = list(dict.fromkeys([*table.columns, "task", "baseline", "ar_run", "gained", "lost", *intervals]))
     frames = [pd.DataFrame(measured, columns=columns)]
