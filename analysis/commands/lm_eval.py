@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import described_run, machine, run_provenance
-from analysis.evaluations.evaluate import find_decoder
 from analysis.sweeps.models import describe
 from analysis.text_table import table_of
+from mars import decoders
 from mars.checkpoint.loading import check_draft, load
 from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     """
     if options.batch_size < 1:
         raise ValueError(f"batch_size must be >= 1, got {options.batch_size}")
-    find_decoder(options.decoder)
+    decoders.check_name(options.decoder)
     check_draft(options)
     _settings(options, None)
     if find_spec("lm_eval") is None:

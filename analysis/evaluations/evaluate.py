@@ -109,7 +109,8 @@ def evaluate(
     Raises:
         ValueError: the decoder is unknown or cannot run this checkpoint, or a prompt does not fit its context.
     """
-    decode = find_decoder(decoder)
+    decoders.check_name(decoder)
+    decode = DECODERS[decoder]
     short = replace(settings, max_new_tokens=min(settings.max_new_tokens, WARM_UP_TOKENS))
     _decode(checkpoint, decode, short, next(plan.batches(plan.tasks[0])))
     scores: dict[str, Score] = {}
@@ -123,16 +124,6 @@ def evaluate(
             progress(len(problems))
         scores[task] = Score.total(batches)
     return Evaluation(threshold=threshold, scores=scores)
-
-
-def find_decoder(name: str) -> Decoder:
-    """The decoder of this name.
-
-    Raises:
-        ValueError: there is none; the choices are listed.
-    """
-    decoders.check_name(name)
-    return DECODERS[name]
 
 
 def _decode(
