@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -61,27 +60,15 @@ def add_decoder(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return add
 
 
-@pytest.fixture(scope="session")
-def extending() -> ModuleType:
-    """What adds the decoder of docs/extending.md; see `extending.py`."""
-    return importlib.import_module("tests.extending")
-
-
-@pytest.fixture(scope="session")
-def standins() -> ModuleType:
-    """What makes the messages of a live run as the app makes them; see `standins.py`."""
-    return importlib.import_module("tests.standins")
-
-
 @pytest.fixture
-def joint_window(extending: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def joint_window(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The decoder of docs/extending.md, in the table as the page says, for one test."""
     from mars import decoders
+    from tests import extending
 
     monkeypatch.setattr(decoders, "TABLE", dict(decoders.TABLE))
     monkeypatch.setitem(sys.modules, extending.PLACE, ModuleType(extending.PLACE))
-    added: ModuleType = extending.add()
-    return added
+    return extending.add()
 
 
 @pytest.fixture(scope="session")
