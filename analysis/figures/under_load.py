@@ -12,7 +12,7 @@ from analysis.figures.style import BASELINE, GUIDE, Look, empty, finish, plain, 
 from analysis.figures.words import measure_words
 from analysis.runs.loads import LoadTest, Outcome
 from analysis.stats.intervals import Interval, share
-from analysis.stats.pairs import score_interval
+from analysis.stats.pairs import PairedDifference
 
 NAME = "load"
 BASELINE_LANE = "ar"
@@ -81,7 +81,7 @@ def under_load_points(test: LoadTest) -> pd.DataFrame:
 def points_against_ar(one: Outcome) -> Interval:
     """The accuracy minus that of AR's answers to the same arrivals, in points with its score interval; NaN unpaired."""
     found = one.against_ar
-    return score_interval(found.gained, found.lost, found.n) if found else _NONE
+    return PairedDifference(n=found.n, gained=found.gained, lost=found.lost).score_interval() if found else _NONE
 
 
 def _goodput(one: Outcome) -> Interval:
