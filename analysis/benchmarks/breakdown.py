@@ -8,6 +8,7 @@ that had none. Tokens of one kind over the passes that end with one of them are 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,9 +118,6 @@ def _counts(question: Question, walk: Walk, ids: Sequence[int], entropies: Seque
 
 def _binned(edges: Sequence[float], values: Sequence[float], ends: Sequence[int]) -> list[tuple[int, int]]:
     """Tokens and passes of each bin; `values` are those of the tokens, and `ends` the tokens that end a pass."""
-    tokens, passes = [0] * len(edges), [0] * len(edges)
-    for value in values:
-        tokens[bisect_right(edges, max(value, edges[0])) - 1] += 1
-    for end in ends:
-        passes[bisect_right(edges, max(values[end], edges[0])) - 1] += 1
-    return list(zip(tokens, passes, strict=True))
+    bins = [bisect_right(edges, max(value, edges[0])) - 1 for value in values]
+    tokens, passes = Counter(bins), Counter(bins[end] for end in ends)
+    return [(tokens[number], passes[number]) for number in range(len(edges))]
