@@ -1,4 +1,4 @@
-"""What tests share: a scripted model, which needs no weights, and a tiny checkpoint with random ones."""
+"""What tests share: a tiny checkpoint with random weights, decoders beside those of the table, Node and a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from mars.checkpoint import Checkpoint
-    from mars.scripted import ScriptedModel
 
 # No test asks the Hub, where there is a network either. It is read at import, and by the programs that tests start.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -34,14 +33,6 @@ TINY_TEXT = [
     "user\nTom has 3 apples and buys 4 more. How many has he?\nassistant\n3 + 4 = 7\n#### 7\n",
     "user\nWrite a function that adds two numbers.\nassistant\ndef add(a, b):\n    return a + b\n",
 ]
-
-
-@pytest.fixture
-def scripted() -> type[ScriptedModel]:
-    """The scripted model: `scripted([[5, 6, 2]])` proposes 5, 6 and the stop token 2, with probability 1."""
-    from mars.scripted import ScriptedModel
-
-    return ScriptedModel
 
 
 @pytest.fixture
