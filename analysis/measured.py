@@ -27,7 +27,7 @@ VERSION = 1
 """One more after a change of what is measured or of what marks are called."""
 
 
-def write_measured(folder: Path, progress: Callable[[int], object] | None = None) -> Path:
+def write_measured(folder: Path, progress: Callable[[int], object] = lambda _: None) -> Path:
     """Measure the runs of a folder, over all families and for each, and keep the tables there; returns the file.
 
     Raises:

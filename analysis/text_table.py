@@ -14,9 +14,9 @@ Columns = tuple[tuple[str, Callable[[_T], str]], ...]
 """Headings, each with what a line says below it."""
 
 
-def lines_of(items: Iterable[_T], columns: Columns[_T]) -> list[tuple[str, ...]]:
-    """The heading and a line for each item."""
-    return [tuple(heading for heading, _ in columns), *(tuple(cell(item) for _, cell in columns) for item in items)]
+def table_of(items: Iterable[_T], columns: Columns[_T]) -> str:
+    """The heading and a line for each item, as `aligned`."""
+    return aligned([[heading for heading, _ in columns], *([cell(item) for _, cell in columns] for item in items)])
 
 
 def shown(value: float | None, form: str) -> str:

@@ -1,8 +1,7 @@
-"""What tests share: a scripted model, which needs no weights, and a tiny checkpoint with random ones."""
+"""What tests share: a tiny checkpoint with random weights, decoders beside those of the table, Node and a browser."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from mars.checkpoint import Checkpoint
-    from mars.scripted import ScriptedModel
 
 # No test asks the Hub, where there is a network either. It is read at import, and by the programs that tests start.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -35,14 +33,6 @@ TINY_TEXT = [
     "user\nTom has 3 apples and buys 4 more. How many has he?\nassistant\n3 + 4 = 7\n#### 7\n",
     "user\nWrite a function that adds two numbers.\nassistant\ndef add(a, b):\n    return a + b\n",
 ]
-
-
-@pytest.fixture
-def scripted() -> type[ScriptedModel]:
-    """The scripted model: `scripted([[5, 6, 2]])` proposes 5, 6 and the stop token 2, with probability 1."""
-    from mars.scripted import ScriptedModel
-
-    return ScriptedModel
 
 
 @pytest.fixture
@@ -61,27 +51,15 @@ def add_decoder(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return add
 
 
-@pytest.fixture(scope="session")
-def extending() -> ModuleType:
-    """What adds the decoder of docs/extending.md; see `extending.py`."""
-    return importlib.import_module("tests.extending")
-
-
-@pytest.fixture(scope="session")
-def standins() -> ModuleType:
-    """What makes the messages of a live run as the app makes them; see `standins.py`."""
-    return importlib.import_module("tests.standins")
-
-
 @pytest.fixture
-def joint_window(extending: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def joint_window(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The decoder of docs/extending.md, in the table as the page says, for one test."""
     from mars import decoders
+    from tests import extending
 
     monkeypatch.setattr(decoders, "TABLE", dict(decoders.TABLE))
     monkeypatch.setitem(sys.modules, extending.PLACE, ModuleType(extending.PLACE))
-    added: ModuleType = extending.add()
-    return added
+    return extending.add()
 
 
 @pytest.fixture(scope="session")

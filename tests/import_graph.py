@@ -12,6 +12,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 
@@ -96,20 +97,11 @@ def imported(code: str, known: Iterable[str]) -> set[str]:
 
 def circle(graph: Graph) -> list[str]:
     """A circle of the graph, its first name repeated at the end; empty if there is none."""
-    done = set[str]()
-
-    def search(name: str, path: list[str]) -> list[str]:
-        if name in path:
-            return [*path[path.index(name) :], name]
-        if name in done:
-            return []
-        for following in sorted(graph.get(name, ())):
-            if found := search(following, [*path, name]):
-                return found
-        done.add(name)
-        return []
-
-    return next((found for name in sorted(graph) if (found := search(name, []))), [])
+    try:
+        TopologicalSorter({name: sorted(targets) for name, targets in graph.items()}).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))  # it names a module before those that import it
+    return []
 
 
 def placed() -> dict[str, tuple[int, int, str]]:

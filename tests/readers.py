@@ -1,8 +1,13 @@
-"""Readers for the scripted models: what they say of a text, wrong now and then, so that passes differ."""
+"""Readers for the scripted models: what they say of a text, wrong now and then or at random, so that passes differ."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
+
 STOP = 2
+VOCAB, MASK, STOPS = 12, 11, (2, 3)
+"""Of the models that read by `Chance`."""
 
 
 def truth(tokens: tuple[int, ...]) -> int:
@@ -23,3 +28,22 @@ def hasty(tokens: tuple[int, ...], masks_read: int) -> tuple[int, float]:
     """A draft model, which is wrong now and then."""
     token, score = clear(tokens, masks_read)
     return (11, score) if len(tokens) % 7 == 0 else (token, score)
+
+
+@dataclass(frozen=True)
+class Chance:
+    """A random but fixed answer to every text; its score is one of `scores`, or any without them.
+
+    `stop_share` is that of stop tokens, `apart` that of answers that are not those of its seed.
+    """
+
+    seed: int
+    stop_share: float = 0.0
+    apart: float = 0.0
+    scores: tuple[float, ...] = ()
+
+    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
+        own = random.Random(f"own {self.seed} {tokens} {masks}")
+        chance = own if own.random() < self.apart else random.Random(f"{self.seed} {tokens} {masks}")
+        token = chance.choice(STOPS) if chance.random() < self.stop_share else chance.randrange(4, MASK)
+        return token, chance.choice(self.scores) if self.scores else chance.uniform(0.2, 1.0)

@@ -28,6 +28,7 @@ from mars.decoding.service import Service
 from mars.generate import main
 from mars.metrics import output_ids
 from mars.scripted import ScriptedModel
+from tests import extending
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -41,7 +42,7 @@ def decoder(joint_window: ModuleType) -> ModuleType:
     return joint_window
 
 
-def test_its_test_passes(decoder: ModuleType, extending: ModuleType) -> None:
+def test_its_test_passes(decoder: ModuleType) -> None:
     names: dict[str, object] = {}
     exec(compile(extending.blocks()[2], "extending.md: test", "exec"), names)
     [test] = [value for name, value in names.items() if name.startswith("test_")]
@@ -139,7 +140,7 @@ def test_every_decoder_has_a_chapter() -> None:
     assert f"{count} decoders" in readme
 
 
-def test_the_files_that_the_page_names_are_there(extending: ModuleType) -> None:
+def test_the_files_that_the_page_names_are_there() -> None:
     named = set(re.findall(r"`((?:mars|tests)/[\w/]+\.py)`", extending.PAGE.read_text(encoding="utf-8")))
     assert len(named) >= 6
     made_here = {"mars/decoding/joint_window.py"}

@@ -10,7 +10,6 @@ by a large copy, which reads and writes (a copy of n bytes moves 2n), on a CPU b
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
@@ -18,6 +17,7 @@ from statistics import median
 import torch
 from transformers import PreTrainedModel
 
+from analysis.decoding.timed import Stopwatch
 from mars.engine.linear import Linear
 
 COPY_BYTES = 2**31
@@ -107,16 +107,12 @@ def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
 
 def _median_seconds(work: Callable[[], object], device: torch.device) -> float:
     """The median seconds of several synchronised calls, after three that do not count."""
-    seconds = []
+    seconds, watch = [], Stopwatch.of(device)
     with torch.inference_mode():
         for _ in range(COPIES):
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            start = time.perf_counter()
+            start = watch.settled()
             work()
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            seconds.append(time.perf_counter() - start)
+            seconds.append(watch.settled() - start)
     return median(seconds[3:])
 
 

@@ -126,7 +126,7 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
 
 
 def interleaved(
-    measures: Mapping[_T, Callable[[], _V]], repeats: int, progress: Callable[[int], object] | None = None
+    measures: Mapping[_T, Callable[[], _V]], repeats: int, progress: Callable[[int], object] = lambda _: None
 ) -> dict[_T, list[_V]]:
     """What each measures, round by round in a rotating order, after an uncounted round.
 
@@ -138,13 +138,12 @@ def interleaved(
             measured = measures[key]()
             if number >= 0:
                 found[key].append(measured)
-            if progress is not None:
-                progress(1)
+            progress(1)
     return found
 
 
 def bench(
-    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] | None = None
+    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] = lambda _: None
 ) -> list[Result]:
     """Measure every decoder at every batch size; `progress` is called for each decoded round, warm-up included."""
     results: list[Result] = []

@@ -145,7 +145,7 @@ def read_replay(path: Path) -> Replay:
 
 
 def step_times(
-    engine: Engine, traffic: Traffic, plan: StepPlan, progress: Callable[[int], object] | None = None
+    engine: Engine, traffic: Traffic, plan: StepPlan, progress: Callable[[int], object] = lambda _: None
 ) -> list[Step]:
     """Measure every shape of pass, in rounds that take all query lengths in turn, after an uncounted round.
 

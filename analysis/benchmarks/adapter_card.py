@@ -1,9 +1,11 @@
-"""The measured part of an adapter's card, from its record and the run store: training, Spec-Bench, IFEval. No torch."""
+"""The measured part of an adapter's card, from its record and the run store: training, Spec-Bench, IFEval."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import pandas as pd
@@ -16,11 +18,11 @@ from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import ratio_of_sums
-from analysis.stats.training import training_curve
 from analysis.text_table import markdown
 from mars.decoders import BASELINE, EXACT
 
 BEGIN, END = "<!-- measured: written by `python -m analysis card --checkpoint DIR` -->", "<!-- end of measured -->"
+CURVE_ROWS = 10
 Entry = Mapping[str, Any]
 
 
@@ -51,6 +53,38 @@ def with_measured(card: str, part: str) -> str:
     if BEGIN not in card:
         return f"{card.rstrip()}\n\n{whole}\n"
     return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: whole, card, flags=re.DOTALL)
+
+
+def training_curve(record: Mapping[str, Any]) -> pd.DataFrame:
+    """How well an adapter fills masks, in means over tenths of the log in its record; no rows without a log.
+
+    The columns are `steps`, `hours`, `loss`, `mask_1` … and `tokens`. `mask_k` is how often mask k's most probable
+    token is the one written, given the token before it where the adapter has a head; masks past the adapter's own block
+    are left out. `tokens` are those of a pass if masks were right independently of each other. Hours are the recorded
+    seconds in proportion to the steps.
+    """
+    measured = record.get("measured", {})
+    log = [line for line in measured.get("log", ()) if "loss" in line]
+    kind = "given" if record.get("head") else "alone"
+    masks = range(1, min(record["masks"], record["block_size"] - 1) + 1) if log and record.get("masks") else ()
+    if not masks:
+        return pd.DataFrame()
+    size = -(-len(log) // CURVE_ROWS)
+    rows = []
+    for first in range(0, len(log), size):
+        part = pd.DataFrame(log[first : first + size])
+        done = (first + len(part)) / len(log)
+        shares = [float(part[f"{kind}_{mask}"].mean()) for mask in masks]
+        rows.append(
+            {
+                "steps": done * measured["steps"],
+                "hours": done * measured["seconds"] / 3600,
+                "loss": float(part["loss"].mean()),
+                **{f"mask_{mask}": share for mask, share in zip(masks, shares, strict=True)},
+                "tokens": 1 + sum(accumulate(shares, mul)),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _training(record: Mapping[str, Any]) -> str:

@@ -16,8 +16,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.benches.bench import rotated
-from analysis.benchmarks.conversation import Turns, check_fits, converse, whole
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, Turns, check_fits, converse, whole
 from analysis.benchmarks.questions import Question
 from analysis.decoding.answers import Answer
 from analysis.harness.journal import Journal

@@ -8,11 +8,13 @@ that had none. Tokens of one kind over the passes that end with one of them are 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import Question
+from analysis.decoding.answers import shared_tokens
 from analysis.decoding.timed import run
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -43,7 +45,7 @@ def breakdown(
     block_sizes: Sequence[int],
     max_new_tokens: int,
     places: int = PLACES,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """For each block size the counts of each question: the number, all tokens and passes, and those of each bin.
 
@@ -79,7 +81,7 @@ def walks(
     settings: DecodingSettings,
     decoder: str,
     places: int,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[Walk]:
     """The walk through each answer, in the order of the prompts; `places` of them decode at once.
 
@@ -95,15 +97,14 @@ def walks(
                 ends.append(part.start + part.accepted - 1)
                 scores.append(part.proposals[0].score)
                 ids += part.accepted_ids
-            if progress is not None and part.finish_reason is not None:
+            if part.finish_reason is not None:
                 progress(1)
     return [Walk(ids=tuple(ids), ends=tuple(ends), scores=tuple(scores)) for ids, ends, scores in found]
 
 
 def _counts(question: Question, walk: Walk, ids: Sequence[int], entropies: Sequence[float]) -> dict[str, Any]:
     """Of one answer; where it is not AR's text, only the tokens before the first difference have an entropy."""
-    same = next((place for place, pair in enumerate(zip(walk.ids, ids, strict=False)) if len({*pair}) > 1), None)
-    known = min(len(walk.ids), len(ids)) if same is None else same
+    known = shared_tokens(walk.ids, ids)
     return {
         "number": question.number,
         "category": question.category,
@@ -117,9 +118,6 @@ def _counts(question: Question, walk: Walk, ids: Sequence[int], entropies: Seque
 
 def _binned(edges: Sequence[float], values: Sequence[float], ends: Sequence[int]) -> list[tuple[int, int]]:
     """Tokens and passes of each bin; `values` are those of the tokens, and `ends` the tokens that end a pass."""
-    tokens, passes = [0] * len(edges), [0] * len(edges)
-    for value in values:
-        tokens[bisect_right(edges, max(value, edges[0])) - 1] += 1
-    for end in ends:
-        passes[bisect_right(edges, max(values[end], edges[0])) - 1] += 1
-    return list(zip(tokens, passes, strict=True))
+    bins = [bisect_right(edges, max(value, edges[0])) - 1 for value in values]
+    tokens, passes = Counter(bins), Counter(bins[end] for end in ends)
+    return [(tokens[number], passes[number]) for number in range(len(edges))]

@@ -24,7 +24,7 @@ from analysis.stats.intervals import Interval, share
 from analysis.stats.pairs import PairedDifference, contrast, paired_difference
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import FEWEST
-from analysis.text_table import Columns, aligned, lines_of
+from analysis.text_table import Columns
 from mars.schema import OPEN
 
 TASK = "ifeval"
@@ -214,11 +214,6 @@ COLUMNS: Columns[Figures] = (
     ("tokens/forward", lambda each: f"{each.tokens_per_forward.value:.2f}"),
     ("tok/s", lambda each: f"{each.tokens_per_second.value:.0f}"),
 )
-
-
-def to_table(found: Sequence[Figures]) -> str:
-    """A line for each lane, columns aligned."""
-    return aligned(lines_of(found, COLUMNS))
 
 
 def to_dict(found: Figures) -> dict[str, Any]:

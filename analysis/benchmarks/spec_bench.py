@@ -13,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.benchmarks.conversation import Turns, whole
+from analysis.benchmarks.lanes import Turns, whole
 from analysis.benchmarks.questions import Question, parts_of
 from analysis.decoding.answers import shared_tokens
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import percentiles, ratio_of_sums, sums
-from analysis.text_table import Columns, aligned, lines_of
+from analysis.text_table import Columns
 
 TASK = "spec_bench"
 
@@ -93,11 +93,6 @@ COLUMNS: Columns[Figures] = (
     ("95 % interval", lambda each: f"{each.speed_up.low:.2f} to {each.speed_up.high:.2f}" if each.speed_up else "–"),
     ("same text", lambda each: f"{each.same}/{each.n}"),
 )
-
-
-def to_table(lane: LaneReport) -> str:
-    """A line for each part, columns aligned."""
-    return aligned(lines_of(lane.figures, COLUMNS))
 
 
 def to_dict(lane: LaneReport) -> dict[str, Any]:

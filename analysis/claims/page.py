@@ -27,15 +27,14 @@ def to_markdown(
     published: Published,
     folder: Path,
     problems: Sequence[str],
-    real: Mapping[Claim, Finding] | None = None,
+    real: Mapping[Claim, Finding],
 ) -> str:
     """The whole page: verdicts on the tiny models, and beside them those on the `real` one.
 
     `folder` is that of the runs, `problems` says what is wrong with some of them.
     """
-    beside = {claim: (real or {}).get(claim, Finding()) for claim in found}
     overview = [
-        (str(claim.number), _title(claim), _cell(finding), _cell(beside[claim])) for claim, finding in found.items()
+        (str(claim.number), _title(claim), _cell(finding), _cell(real[claim])) for claim, finding in found.items()
     ]
     lines = [
         "# The claims, checked",
@@ -48,16 +47,16 @@ def to_markdown(
     ]
     if problems:
         lines += ["", "Runs that could not be read are left out:", "", *(f"- {problem}" for problem in problems)]
-    lines += _to_measure([claim for claim in found if beside[claim].verdict is ClaimVerdict.MISSING])
+    lines += _to_measure([claim for claim in found if real[claim].verdict is ClaimVerdict.MISSING])
     for claim, finding in found.items():
-        lines += ["", *_details(claim, finding, beside[claim], published)]
+        lines += ["", *_details(claim, finding, real[claim], published)]
     return "\n".join(lines) + "\n"
 
 
 def _cell(finding: Finding) -> str:
     """The verdict, the measured values and n."""
     if not finding.comparisons:
-        return f"{finding.verdict.value}"
+        return finding.verdict.value
     n = _n(finding)
     return f"**{finding.verdict.value}**: {_measured(finding)}{f' (n = {n})' if n else ''}"
 

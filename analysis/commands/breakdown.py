@@ -13,14 +13,13 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
+from analysis.benchmarks.adapter_card import training_curve
 from analysis.benchmarks.breakdown import ENTROPIES, LAYOUT, PLACES, POSITIONS, breakdown
-from analysis.benchmarks.conversation import check_fits
-from analysis.benchmarks.lanes import described
+from analysis.benchmarks.lanes import check_fits, described
 from analysis.benchmarks.questions import QUESTIONS, fingerprint, read_questions
 from analysis.benchmarks.spec_bench import TASK
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.figures import breakdown_points
-from analysis.stats.training import training_curve
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import load_source
 from mars.options import SOURCES, add_base_options, add_device_options

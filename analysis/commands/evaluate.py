@@ -10,7 +10,8 @@ from tqdm import tqdm
 
 from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import described_run
-from analysis.evaluations.evaluate import Plan, evaluate, find_decoder, to_dict, to_table
+from analysis.evaluations.evaluate import Plan, evaluate, to_dict, to_table
+from mars import decoders
 from mars.checkpoint.checkpoint import load
 from mars.options import add_decoding_options, decoding_settings
 from mars.tasks import TASKS
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
         tasks=tuple(TASKS) if options.tasks == "all" else tuple(name.strip() for name in options.tasks.split(",")),
         batch_size=options.batch_size,
     )
-    find_decoder(options.decoder)
+    decoders.check_name(options.decoder)
     decoding_settings(options, None)
     checkpoint = load(options)
     settings = decoding_settings(options, checkpoint.block_size)

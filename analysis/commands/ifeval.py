@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from analysis.benchmarks.benchmark import Benchmark
 from analysis.benchmarks.ifeval import (
+    COLUMNS,
     METRIC,
     PROMPTS,
     TASK,
@@ -21,7 +22,6 @@ from analysis.benchmarks.ifeval import (
     load_checkers,
     read_prompts,
     to_dict,
-    to_table,
 )
 from analysis.benchmarks.lanes import training_of
 from analysis.commands import print_json
@@ -30,6 +30,7 @@ from analysis.commands.shared import described_run, drift_note, machine, run_pro
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.runs import read_runs
 from analysis.runs.files import write_run
+from analysis.text_table import table_of
 
 HELP = "IFEval: instructions followed, strict, with throughput"
 MOST_TOKENS = 1280
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
         figures(lane.label, prompts, rows[lane.label], checkers.followed, None if lane.label == first else baseline)
         for lane in lanes
     ]
-    sys.stdout.write(f"{to_table(found)}\n\n")
+    sys.stdout.write(f"{table_of(found, COLUMNS)}\n\n")
     sys.stdout.write("".join(f"{note}\n" for note in notes))
     sys.stdout.write(f"Checked by {checkers.by}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from analysis.commands import add_json_option, print_json
 from analysis.commands.shared import described_run, machine, run_provenance
-from analysis.evaluations.evaluate import find_decoder
 from analysis.sweeps.models import describe
+from analysis.text_table import table_of
+from mars import decoders
 from mars.checkpoint.checkpoint import check_draft, load
 from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
@@ -64,14 +65,14 @@ def run(options: argparse.Namespace) -> None:
     """
     if options.batch_size < 1:
         raise ValueError(f"batch_size must be >= 1, got {options.batch_size}")
-    find_decoder(options.decoder)
+    decoders.check_name(options.decoder)
     check_draft(options)
     _settings(options, None)
     if find_spec("lm_eval") is None:
         raise ValueError("the evaluation harness is not installed: pip install -r requirements-eval.txt")
     # Imported late: the harness takes seconds, and is there only where somebody has asked for it.
     from analysis.harness.evaluation import evaluate
-    from analysis.harness.findings import to_dict, to_table
+    from analysis.harness.findings import COLUMNS, to_dict
     from analysis.harness.tasks import load_tasks
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     setting = _setting(options, checkpoint)
     described = described_run(checkpoint.dtype, checkpoint.engine.device)
     evaluation = evaluate(checkpoint, setting, task_options, loaded, options.runs, run_provenance(described))
-    sys.stdout.write(to_table(evaluation.findings) + "\n")
+    sys.stdout.write(table_of(evaluation.findings, COLUMNS) + "\n")
     sys.stdout.write("".join(f"{note}\n" for note in _notes(evaluation, options)))
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     print_json(

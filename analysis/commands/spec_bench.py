@@ -11,12 +11,13 @@ from tqdm import tqdm
 
 from analysis.benchmarks.benchmark import Benchmark
 from analysis.benchmarks.questions import QUESTIONS, read_questions
-from analysis.benchmarks.spec_bench import TASK, LaneReport, report, to_dict, to_table
+from analysis.benchmarks.spec_bench import COLUMNS, TASK, LaneReport, report, to_dict
 from analysis.commands import print_json
 from analysis.commands.lanes import add_lane_options, described_benchmark, load_lanes, setup_of
 from analysis.commands.shared import described_run, machine, run_provenance
 from analysis.decoding.decoder_specs import BASELINE
 from analysis.runs.files import write_run
+from analysis.text_table import table_of
 
 HELP = "Spec-Bench: accepted tokens per pass and speed-up over AR in the same run, by category"
 SHOWN = 10
@@ -58,7 +59,8 @@ def run(options: argparse.Namespace) -> None:
             write_run(options.runs, {**entry, **run_provenance(described)}, bench.rows(answered[lane.label]))
         journal.remove()
     reports = report(answered, questions)
-    sys.stdout.write("\n\n".join(f"{lane.label}\n{to_table(lane)}" for lane in reports) + f"\n\n{NOTE}")
+    tables = [f"{lane.label}\n{table_of(lane.figures, COLUMNS)}\n\n" for lane in reports]
+    sys.stdout.write("".join([*tables, NOTE]))
     sys.stdout.write("".join(f"{line}\n" for line in _notes(reports, lanes[0].checkpoint.name, resumed)))
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     told = described_benchmark(options, options.batch, [to_dict(lane) for lane in reports], entries, described)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.decoding import llama_cpp_process
-from analysis.decoding.timed import Stopwatch, Timed
+from analysis.decoding.timed import Timed
 from mars.decoding.base import Prompts
 
 LLAMA_CPP = "llama.cpp"
@@ -44,13 +44,12 @@ class LlamaCpp:
             "max_new_tokens": max_new_tokens,
         }
 
-    def timed(self, prompts: Prompts, watch: Stopwatch) -> Timed:
+    def timed(self, prompts: Prompts) -> Timed:
         """Each prompt once. Of its passes only their number is known, and its own clock says when the first token came.
 
         Raises:
             RuntimeError: it has answered with an error.
         """
-        watch.settled()
         found = self._ask([list(prompt) for prompt in prompts])
         written = [answer["usage"]["completion_tokens"] for answer in found["answers"]]
         times = [answer["timings"] for answer in found["answers"]]

@@ -59,7 +59,7 @@ def agreements(
     settings: DecodingSettings,
     layouts: Sequence[LayoutName],
     batch_sizes: Sequence[int],
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Agreement]:
     """The baseline and each layout at each batch size in turn; `progress` is called after every run.
 
@@ -79,8 +79,7 @@ def agreements(
                     judged[number, text] = gaps(engine, prompts[number], text)
             measured = [judged[number, text] for number, text in enumerate(found)]
             yield _agreement(layout, batch_size, found, expected, measured)
-            if progress is not None:
-                progress(1)
+            progress(1)
 
 
 def gaps(engine: Engine, prompt: Sequence[int], text: Sequence[int]) -> tuple[float, ...]:

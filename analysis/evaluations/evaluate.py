@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.stats.intervals import wilson_interval
-from analysis.text_table import Columns, aligned, lines_of
+from analysis.text_table import Columns, table_of
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -100,7 +100,7 @@ def evaluate(
     decoder: str,
     settings: DecodingSettings,
     plan: Plan,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> Evaluation:
     """Decode the problems of `plan` and check the answers; `progress` gets the number of problems just done.
 
@@ -109,7 +109,8 @@ def evaluate(
     Raises:
         ValueError: the decoder is unknown or cannot run this checkpoint, or a prompt does not fit its context.
     """
-    decode = find_decoder(decoder)
+    decoders.check_name(decoder)
+    decode = DECODERS[decoder]
     short = replace(settings, max_new_tokens=min(settings.max_new_tokens, WARM_UP_TOKENS))
     _decode(checkpoint, decode, short, next(plan.batches(plan.tasks[0])))
     scores: dict[str, Score] = {}
@@ -120,20 +121,9 @@ def evaluate(
             records = _decode(checkpoint, decode, settings, problems)
             batches.append(_scored(checkpoint, problems, records))
             threshold = records[-1].rows[0].threshold
-            if progress is not None:
-                progress(len(problems))
+            progress(len(problems))
         scores[task] = Score.total(batches)
     return Evaluation(threshold=threshold, scores=scores)
-
-
-def find_decoder(name: str) -> Decoder:
-    """The decoder of this name.
-
-    Raises:
-        ValueError: there is none; the choices are listed.
-    """
-    decoders.check_name(name)
-    return DECODERS[name]
 
 
 def _decode(
@@ -173,7 +163,7 @@ DRAFTED: Columns[tuple[str, Score]] = (
 def to_table(evaluation: Evaluation) -> str:
     """One line per family and one for their mean, columns aligned; with a draft model, how often it ran per pass."""
     scores = {**evaluation.scores, "mean": evaluation.overall}
-    return aligned(lines_of(scores.items(), (*COLUMNS, *(DRAFTED if evaluation.overall.draft_passes else ()))))
+    return table_of(scores.items(), (*COLUMNS, *(DRAFTED if evaluation.overall.draft_passes else ())))
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -21,10 +21,10 @@ def acceptance_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
     measured = table[table["source"] != PUBLISHED].drop_duplicates("id")
     counts = {run: _counts(runs.rows(run)["acceptance_lengths"]) for run in measured["id"]}
     bars = [
-        {"id": run, LENGTH: length, PASSES: passes, SHARE: passes / found.sum()}
+        {"id": run, LENGTH: length, PASSES: passes, SHARE: passes / sum(found)}
         for run, found in counts.items()
-        if found.sum()
-        for length, passes in enumerate(found.tolist(), start=1)
+        if sum(found)
+        for length, passes in enumerate(found, start=1)
     ]
     return pd.DataFrame(bars, columns=["id", LENGTH, PASSES, SHARE]).merge(measured, on="id", sort=False)
 
@@ -55,9 +55,8 @@ def acceptance(runs: RunStore, table: pd.DataFrame) -> go.Figure:
     return finish(figure, NAME)
 
 
-def _counts(lengths: pd.Series) -> np.ndarray:
-    longest = max((len(counts) for counts in lengths), default=0)
-    return np.sum([np.pad(np.asarray(counts), (0, longest - len(counts))) for counts in lengths], axis=0, dtype=int)
+def _counts(lengths: pd.Series) -> list[int]:
+    return [int(sum(passes)) for passes in zip_longest(*lengths, fillvalue=0)]
 
 
 def _words(row: dict[str, Any]) -> str:

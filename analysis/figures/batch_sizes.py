@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish, plain
+from analysis.figures.style import GUIDE, Look, drawn, empty, finish, plain
 from analysis.runs import RunStore
 from analysis.stats.turns import time_gain
 from mars.decoders import BASELINE, EXACT
@@ -63,7 +63,7 @@ def batches(store: RunStore) -> go.Figure:
             error_y=errors(part, SPEEDUP, look.colour),
             **drawn(look, [_hover(row) for row in part.to_dict("records")], part["id"].tolist(), size=9),
         )
-    figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.add_hline(y=1, **GUIDE)
     sizes = sorted(set(points["batch_size"]))
     figure.update_xaxes(type="log", tickvals=sizes, ticktext=[str(size) for size in sizes], title_text="batch size")
     figure.update_yaxes(title_text="speed-up over AR (×)", rangemode="tozero")

@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish
+from analysis.figures.style import GUIDE, Look, drawn, empty, finish
+from analysis.figures.words import measure_words
 from analysis.stats.resampling import ratio_of_sums
 
 NAME = "breakdown"
@@ -77,7 +78,7 @@ def breakdown(measured: Mapping[str, Any] | None) -> go.Figure:
             col=1,
         )
         figure.update_xaxes(title_text=PANELS[by], type="category", tickfont_size=11, row=number + 1, col=1)
-    figure.add_hline(y=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.add_hline(y=1, **GUIDE)
     figure.update_yaxes(title_text="tokens/forward")
     return finish(figure, NAME, plot_height=height)
 
@@ -97,7 +98,7 @@ def _ends(points: pd.DataFrame) -> Iterator[tuple[str, dict[str, str]]]:
     for by in PANELS:
         rows = points[points["by"] == by].to_dict("records") if len(points) else []
         if len(rows) > 1:
-            words = [_value(row) for row in (rows[0], rows[-1])]
+            words = [measure_words(row, MEASURE, ".2f") for row in (rows[0], rows[-1])]
             yield by, {"first": rows[0]["label"], "from": words[0], "last": rows[-1]["label"], "to": words[1]}
 
 
@@ -124,15 +125,11 @@ def _labels(edges: Sequence[float], *, whole: bool) -> list[str]:
     return [f"< {edges[1]:g}"] + [f"{low:g}–{high:g}" for low, high in pairwise(edges[1:])] + [f"≥ {edges[-1]:g}"]
 
 
-def _value(row: Mapping[str, Any]) -> str:
-    low, high = row[f"{MEASURE}_low"], row[f"{MEASURE}_high"]
-    return f"{row[MEASURE]:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low == low else "")  # NaN is not itself
-
-
 def _hover(row: Mapping[str, Any]) -> str:
     counts = (
         f"<br>{int(row['tokens']):,} tokens, {int(row['passes']):,} passes, n = {int(row['n'])}"
         if row["n"] == row["n"]
         else "<br>estimated"
     )
-    return f"<b>{row['label']}</b> {PANELS[row['by']]}<br>{_value(row)} tokens per forward{counts}"
+    found = measure_words(row, MEASURE, ".2f")
+    return f"<b>{row['label']}</b> {PANELS[row['by']]}<br>{found} tokens per forward{counts}"

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from analysis.figures.curves import Axes, add_diagonal, errors, panels
 from analysis.figures.points import PER_FORWARD
 from analysis.figures.style import NEUTRAL, Look, drawn, empty, finish, rows_height, translucent
-from analysis.figures.words import PUBLISHED, folded
+from analysis.figures.words import PUBLISHED, folded, measure_words
 from analysis.runs import RunStore
 from analysis.stats.calibration import reliability as bins_of
 
@@ -100,8 +100,7 @@ def _bars(run: str, bins: pd.DataFrame, look: Look) -> go.Bar:
 
 
 def _agreement(row: dict[str, Any]) -> str:
-    agreement, low, high = (100 * row[name] for name in ("agreement", "agreement_low", "agreement_high"))
-    return f"{_scores(row)}: {agreement:.1f} [{low:.1f}, {high:.1f}] % agree"
+    return f"{_scores(row)}: {measure_words(row, 'agreement', '.1f', 100)} % agree"
 
 
 def _scores(row: dict[str, Any]) -> str:

@@ -12,14 +12,13 @@ from analysis.figures.words import SOURCE
 class Description:
     """`question` is the one that the figure answers, `reading` how to read it.
 
-    `recipes` (analysis/recipes.py) make the runs that are drawn. `in_tradeoffs`: that tab draws it as well.
+    `recipes` (analysis/recipes.py) make the runs that are drawn.
     """
 
     title: str
     question: str
     reading: str
     recipes: tuple[str, ...]
-    in_tradeoffs: bool = True
 
     def caption(self, note: str = "") -> str:
         """The question, how to read the figure, and a note on the view it is shown in."""
@@ -56,7 +55,6 @@ DESCRIPTIONS = {
         "reads, and to compute the products of its columns. While reading is the limit, further columns are nearly "
         "free, and several tokens per pass save time.",
         recipes=("columns",),
-        in_tradeoffs=False,
     ),
     "efficiency": Description(
         title="Speed-up against tokens per forward",
@@ -100,7 +98,6 @@ DESCRIPTIONS = {
         "dashed line it is slower than AR. The text is AR's. "
         "Intervals resample few questions and are narrower than they should be.",
         recipes=("real-spec-bench",),
-        in_tradeoffs=False,
     ),
     "batches": Description(
         title="By batch size, on a real model",
@@ -109,7 +106,6 @@ DESCRIPTIONS = {
         "size. Below the dashed line it is slower than AR. Exact decoding writes AR's text; a lower τ may not. "
         "Intervals are over turns, so they hold the machine too.",
         recipes=("real-batches",),
-        in_tradeoffs=False,
     ),
     "breakdown": Description(
         title="Where masks gain, on a real model",
@@ -119,7 +115,6 @@ DESCRIPTIONS = {
         "a pass ends where a draft is wrong. The dashed line is AR. The adapter was trained with 6 masks. Intervals "
         "resample the questions.",
         recipes=("real-breakdown",),
-        in_tradeoffs=False,
     ),
     "reliability": Description(
         title="Do the scores mean what they say?",

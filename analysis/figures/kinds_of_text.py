@@ -9,7 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.curves import errors
-from analysis.figures.style import NEUTRAL, PANEL_HEIGHT, Look, drawn, empty, finish, plain
+from analysis.figures.style import GUIDE, PANEL_HEIGHT, Look, drawn, empty, finish, plain
+from analysis.figures.words import measure_words
 from analysis.runs import RunStore
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import tokens_per_forward
@@ -81,7 +82,7 @@ def kinds(store: RunStore, categories: Mapping[int, str]) -> go.Figure:
             error_x=errors(points, column, look.colour, alone=True),
             **drawn(look, words, points["id"].tolist(), size=9) | {"mode": "markers"},
         )
-    figure.add_vline(x=1, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below")
+    figure.add_vline(x=1, **GUIDE)
     figure.update_xaxes(title_text="× AR", rangemode="tozero")
     figure.update_yaxes(autorange="reversed")
     return finish(figure, NAME, plot_height=max(PANEL_HEIGHT, _ROW * len(points)))
@@ -100,5 +101,4 @@ def _pair(store: RunStore) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 def _hover(row: Mapping[str, Any], column: str, label: str) -> str:
     name = plain(WORDS.get(row["category"], row["category"]))
-    found = f"{row[column]:.2f} [{row[f'{column}_low']:.2f}, {row[f'{column}_high']:.2f}]"
-    return f"<b>{name}</b>, n = {row['n']}<br>{found} {label}"
+    return f"<b>{name}</b>, n = {row['n']}<br>{measure_words(row, column, '.2f')} {label}"

@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.naming import named
-from analysis.figures.words import BASELINE_DECODER, missing
+from analysis.figures.words import missing, named
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, speed_baselines
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts, paired_difference
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import time_gain
+from mars.decoders import BASELINE
 
 ACCURACY, PER_FORWARD, PER_SECOND, SPEEDUP = "accuracy", "tokens_per_forward", "tokens_per_second", "speedup"
 SAME_TEXT, AR_ACCURACY, LOSS = "same_text", "ar_accuracy", "loss"
@@ -35,7 +35,7 @@ def measure(
     published: pd.DataFrame | None = None,
     *,
     families: Sequence[str] = (POOLED,),
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> pd.DataFrame:
     """The table of `runs`, and below it `published`, with the columns that figures need.
 
@@ -45,8 +45,8 @@ def measure(
     the id of the AR run that took turns with it, in the same group at the same batch size: speed-ups are over it, and
     `same_text` is the share of its texts that are that run's, or the AR baseline's where there is none, if that is of
     the same weights or of its adapter's base. `baseline` is the id of the AR baseline, `task` the family; with
-    `families` a run has one row for each in place of one over all. The columns of `analysis.figures.naming` say what
-    marks are called. `progress` is told after each run.
+    `families` a run has one row for each in place of one over all. The columns of `named` say what marks are called.
+    `progress` is told after each run.
     """
     table = runs.table()
     baselines = _Baselines(runs, table)
@@ -54,8 +54,7 @@ def measure(
     for row in table.to_dict("records"):
         tasks = [task for task in families if task == POOLED or task in row["tasks"]]
         measured += [row | {"task": task} | _measured(runs, row, task, baselines) for task in tasks]
-        if progress is not None:
-            progress(1)
+        progress(1)
     intervals = [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
     columns = list(dict.fromkeys([*table.columns, "task", "baseline", "ar_run", "gained", "lost", *intervals]))
     frames = [pd.DataFrame(measured, columns=columns)]
@@ -110,7 +109,7 @@ class _Baselines:
 
     def __init__(self, runs: RunStore, table: pd.DataFrame) -> None:
         self._runs = runs
-        plain = table[table["decoder"] == BASELINE_DECODER]
+        plain = table[table["decoder"] == BASELINE]
         self._timed: list[dict[str, Any]] = plain[plain["timed"].astype(bool)].to_dict("records")
         greedy = {entry["id"] for entry in runs.entries if is_plain(entry)}
         ordered = plain[plain["id"].isin(greedy)].sort_values(["n", "id"], ascending=[False, True])

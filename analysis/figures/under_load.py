@@ -8,11 +8,11 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from analysis.figures.style import BASELINE, NEUTRAL, Look, empty, finish, plain, rows_height
-from analysis.figures.words import interval_words
+from analysis.figures.style import BASELINE, GUIDE, Look, empty, finish, plain, rows_height
+from analysis.figures.words import measure_words
 from analysis.runs.loads import LoadTest, Outcome
 from analysis.stats.intervals import Interval, share
-from analysis.stats.pairs import score_interval
+from analysis.stats.pairs import PairedDifference
 
 NAME = "load"
 BASELINE_LANE = "ar"
@@ -81,7 +81,7 @@ def under_load_points(test: LoadTest) -> pd.DataFrame:
 def points_against_ar(one: Outcome) -> Interval:
     """The accuracy minus that of AR's answers to the same arrivals, in points with its score interval; NaN unpaired."""
     found = one.against_ar
-    return score_interval(found.gained, found.lost, found.n) if found else _NONE
+    return PairedDifference(n=found.n, gained=found.gained, lost=found.lost).score_interval() if found else _NONE
 
 
 def _goodput(one: Outcome) -> Interval:
@@ -102,16 +102,12 @@ def under_load(test: LoadTest) -> go.Figure:
         figure.update_xaxes(title_text="requests/s that arrive" if row == 3 else None, rangemode="tozero", row=row)
         if name != "goodput":
             figure.update_yaxes(type="log", tickvals=_TICKS, ticktext=[f"{tick:g}" for tick in _TICKS], row=row)
-            limit = getattr(test.limits, name)
-            figure.add_hline(
-                y=limit, line={"color": NEUTRAL, "width": 1, "dash": "dash"}, layer="below", row=row, col=1
-            )
+            figure.add_hline(y=getattr(test.limits, name), row=row, col=1, **GUIDE)
         for _, rows in points.groupby("rank", sort=True):
             for trace in _traces(rows, name, legend=row == 1):
                 figure.add_trace(trace, row=row, col=1)
-    saturation = {"line": {"color": NEUTRAL, "width": 1, "dash": "dot"}, "layer": "below"}
     for row in range(1, 4):
-        figure.add_vline(x=test.saturation, row=row, col=1, **saturation)
+        figure.add_vline(x=test.saturation, row=row, col=1, **GUIDE, line_dash="dot")
     return finish(figure, NAME, plot_height=rows_height(3))
 
 
@@ -148,8 +144,7 @@ def _traces(rows: pd.DataFrame, name: str, *, legend: bool) -> list[go.Scatter]:
 
 def _hover(row: dict[str, Any], end: str) -> str:
     arrived = "bursts" if row["load"] == BURSTS else f"{row['load']} of saturation"
-    goodput, points = (Interval.of(row, name) for name in ("goodput", POINTS))
-    in_time = interval_words(goodput.value, goodput.low, goodput.high, form=".2f")
+    in_time = measure_words(row, "goodput", ".2f")
     lines = [
         f"<b>{plain(row['series'])}</b>, {plain(arrived)}",
         f"{row['requests']} requests, {row['offered']:.2f} a second; {in_time} a second in time",
@@ -157,6 +152,5 @@ def _hover(row: dict[str, Any], end: str) -> str:
         f"further tokens p50 {row['tpot_p50']:.4f} s, p99 {row['tpot_p99']:.4f} s",
     ]
     if row["pairs"]:
-        difference = interval_words(points.value, points.low, points.high, form="+.1f")
-        lines.append(f"accuracy against AR {difference} points, n = {row['pairs']}")
+        lines.append(f"accuracy against AR {measure_words(row, POINTS, '+.1f')} points, n = {row['pairs']}")
     return "<br>".join([*lines, end] if end else lines)

@@ -1,20 +1,23 @@
-"""The words of marks: the name of a series, the setting of a run, the text under the pointer.
+"""The words of marks: names of models and series, the setting of a run, the text under the pointer.
 
 Rows are those of `RunStore.table()`: missing numbers are NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from analysis.figures.style import WIDTH, plain
+import pandas as pd
+
+from analysis.figures.style import BASELINE_RANK, WIDTH, plain
 from mars import decoders
 from mars.config import DEFAULTS, SETTINGS
 
 Row = Mapping[str, Any]
-BASELINE_DECODER = decoders.BASELINE
 PUBLISHED = "published"
 SOURCE = "arXiv 2604.07023"
 
@@ -33,6 +36,8 @@ _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
 """The settings that are named even at their defaults, where a decoder reads them."""
 _SHARED = ("use_cache", "temperature", "top_p")
 _LEFT_OUT = {"threshold", "seed"}
+_TELLING = ("device", "dtype")
+"""The columns that are named where lines would have one name."""
 
 
 def decoder_words(row: Row) -> str:
@@ -115,16 +120,18 @@ def _measured(row: Row) -> list[str]:
     lines = []
     for name, (label, factor, form, unit) in MEASURES.items():
         if not missing(row.get(name)):
-            value, *ends = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
-            low, high = sorted(ends)
-            lines.append(f"{label} {interval_words(value, low, high, form=form)}{unit}")
+            lines.append(f"{label} {measure_words(row, name, form, factor)}{unit}")
     if row.get("over"):
         lines.append(plain(f"AR in the same turns: {row['over']}"))
     return lines
 
 
-def interval_words(value: float, low: float, high: float, *, form: str) -> str:
-    """The value and, in brackets, its interval if it has one."""
+def measure_words(row: Row, name: str, form: str, factor: float = 1.0) -> str:
+    """The measure of this name and, in brackets, its interval if it has one; nothing without a value."""
+    if missing(row.get(name)):
+        return ""
+    value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
+    low, high = sorted(ends)
     return f"{value:{form}}" if missing(low) else f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
@@ -171,3 +178,92 @@ def _text(value: Any, longest: int = WIDTH) -> str | None:
 def missing(value: Any) -> bool:
     """Whether a cell of a table is empty."""
     return value is None or (isinstance(value, float) and value != value)
+
+
+def named(table: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
+    """The table with further columns; `baseline` is the fingerprint of the AR baseline.
+
+    They are made for the whole store, so that a filter renames and recolours nothing. `model` is a name that no two
+    models share, `series` the settings that the runs of a line share, `threshold` the one that decided, `rank` the
+    number of the series' look, `over` the AR run of the same turns in words, `hover` the text of a mark.
+    """
+    found = table.assign(model=_models(table))
+    found["over"] = _over(found)
+    records = found.to_dict("records")
+    found["series"] = pd.Series(_series(records), dtype=object, index=found.index)
+    found["hover"] = pd.Series([hover(row) for row in records], dtype=object, index=found.index)
+    theirs = found["source"] == PUBLISHED
+    decided = found["settings.threshold"].astype(float).where([heeds_threshold(row) for row in records])
+    found["threshold"] = decided.mask(theirs & (decided >= 1))  # published as τ = 1, run without a threshold
+    ranks = found["series"].map(_ranks(found[~theirs]) | _ranks(found[theirs]))
+    is_baseline = (found["model.fingerprint"] == baseline) & (found["decoder"] == decoders.BASELINE) & ~theirs
+    return found.assign(rank=ranks.mask(is_baseline, BASELINE_RANK).astype(int))
+
+
+def _over(table: pd.DataFrame) -> pd.Series:
+    """The AR run that each run took turns with: its model and its tokens per second."""
+    runs = table.drop_duplicates("id").set_index("id")
+    words = [f"{model}, {speed:,.0f} tok/s" for model, speed in runs[["model", "tokens_per_second"]].to_numpy()]
+    return table["ar_run"].map(dict(zip(runs.index, words, strict=True)).get)
+
+
+def _series(records: Sequence[Row]) -> list[str]:
+    """The settings common to a line, in words; device, number format and tasks are named if they differ."""
+    names = [series_words(row) for row in records]
+    for column in _TELLING:
+        values: dict[str, set[object]] = {}
+        for name, row in zip(names, records, strict=True):
+            # What is not known is one value: a NaN differs from every other.
+            values.setdefault(name, set()).add(None if missing(row[column]) else row[column])
+        names = [
+            f"{name} · {row[column]}" if len(values[name]) > 1 and not missing(row[column]) else name
+            for name, row in zip(names, records, strict=True)
+        ]
+    counts = Counter(row["tasks"] for row in records if row["source"] != PUBLISHED)
+    usual = counts.most_common(1)[0][0] if counts else ()
+    return [name + _unusual_tasks(row, usual) for name, row in zip(names, records, strict=True)]
+
+
+def _unusual_tasks(row: Row, usual: tuple[str, ...]) -> str:
+    """The tasks of a run in words, if they are not those of most runs or if the run is published."""
+    tasks = row["tasks"]
+    if row["source"] == PUBLISHED:
+        return " · mean" if len(tasks) > 1 else "".join(f" · {task}" for task in tasks)
+    if tasks == usual:
+        return ""
+    return f" · {', '.join(tasks)}" if len(tasks) < 3 else f" · {len(tasks)} tasks: {tasks[0]}, …"
+
+
+def _models(table: pd.DataFrame) -> list[str]:
+    """The name of each row's model; if several models share it, with its number of conversations or its fingerprint.
+
+    Published models have no fingerprints: their block size tells those of one name apart.
+    """
+    weights = table.groupby("model.name")["model.fingerprint"].nunique()
+    seen = table.groupby("model.name")["model.examples"].nunique()
+    names = []
+    columns = ["model.name", "model.examples", "model.fingerprint", "source", "model.block_size"]
+    for name, examples, fingerprint, source, block_size in table[columns].itertuples(index=False):
+        if source == PUBLISHED:
+            names.append(str(name) if missing(block_size) else f"{name}, B = {int(block_size)}")
+        elif weights[name] < 2:
+            names.append(str(name))
+        elif seen[name] == weights[name] and not missing(examples):
+            names.append(f"{name} ({examples / 1000:.3g}k)")
+        else:
+            names.append(f"{name} ({str(fingerprint)[:6]})")
+    return names
+
+
+def _ranks(table: pd.DataFrame) -> dict[str, int]:
+    """The number of each series' look. Series with most runs get the first looks, which differ most."""
+    counts = table["series"].value_counts()
+    return {
+        name: rank for rank, name in enumerate(sorted(counts.index, key=lambda name: (-counts[name], natural(name))))
+    }
+
+
+def natural(text: str) -> list[tuple[int, float, str]]:
+    """A sort key that puts B = 4 before B = 16."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(0, float(part), "") if number % 2 else (1, 0.0, part) for number, part in enumerate(parts) if part]

@@ -13,7 +13,7 @@ from analysis.harness.journal import Journal
 from analysis.harness.model import GENERATE
 from analysis.harness.tasks import Planned
 from analysis.stats.intervals import wilson_interval
-from analysis.text_table import Columns, aligned, lines_of, shown
+from analysis.text_table import Columns, shown
 
 _TOLD = (
     *("task", "metric", "n", "score", "correct", "interval", "tokens_per_forward", "tokens_per_second", "truncated"),
@@ -123,11 +123,6 @@ COLUMNS: Columns[Finding] = (
     ("tokens/forward", lambda each: shown(each.tokens_per_forward, ".2f")),
     ("tok/s", lambda each: shown(each.tokens_per_second, ".0f")),
 )
-
-
-def to_table(findings: Sequence[Finding]) -> str:
-    """One line per task, columns aligned."""
-    return aligned(lines_of(findings, COLUMNS))
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from plotly.io.json import to_json_plotly
 
 from analysis import plotly_script
 from analysis.figures import template
-from analysis.figures.words import PUBLISHED, cut, decoder_words, interval_words, missing, model_words, threshold_words
+from analysis.figures.words import PUBLISHED, cut, decoder_words, measure_words, model_words, threshold_words
 from analysis.report.sections import Evidence, Section
 from analysis.text_table import to_csv
 
@@ -118,24 +118,19 @@ def _range(values: pd.Series) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    speeds = [_with_interval(row, name, 1, ".2f") for name in ("tokens_per_forward", "speedup")]
     return [
         cut(model_words(row)),
         decoder_words(row),
         threshold_words(row),
         f"{int(row['batch_size'])}",
         f"{int(row['n']):,}",
-        _with_interval(row, "accuracy", 100, ".1f"),
-        *speeds,
+        measure_words(row, "accuracy", ".1f", 100),
+        measure_words(row, "tokens_per_forward", ".2f"),
+        measure_words(row, "speedup", ".2f"),
         f"{row['device']}, {row['dtype']}, {row['hardware']}",
         row["date"][:10],
         row["id"],
     ]
-
-
-def _with_interval(row: dict[str, Any], name: str, factor: float, form: str) -> str:
-    value, low, high = (factor * row[column] for column in (name, f"{name}_low", f"{name}_high"))
-    return "" if missing(value) else interval_words(value, low, high, form=form)
 
 
 def _provenance(measured: pd.DataFrame) -> dict[str, list[str]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from analysis.runs.tables import PROPOSALS, check_proposals, check_rows, rows_sc
 
 INDEX = "index.json"
 LOCK = ".lock"
+"""Held by the one process that writes to a store."""
 
 
 def read_index(path: Path) -> list[Any]:
@@ -68,7 +68,7 @@ def write_run(
     if kept is not None:
         check_proposals(kept, checked)
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with FileLock(folder / LOCK):
         index = folder / INDEX
         others = read_index(index) if index.exists() else []
         runs = [other for other in others if not (isinstance(other, dict) and other.get("id") == entry["id"])]
@@ -91,7 +91,7 @@ def remove_runs(folder: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> 
     index = folder / INDEX
     if not index.is_file():
         return 0
-    with locked(folder):
+    with FileLock(folder / LOCK):
         runs = read_index(index)
         gone = [run for run in runs if isinstance(run, dict) and unwanted(run)]
         if gone:
@@ -106,13 +106,6 @@ def remove_runs(folder: Path, unwanted: Callable[[Mapping[str, Any]], bool]) -> 
 def _write_index(index: Path, runs: list[Any]) -> None:
     text = json.dumps({"schema": SCHEMA, "runs": runs}, indent=1, ensure_ascii=False) + "\n"
     replace_file(index, lambda place: Path(place).write_text(text, encoding="utf-8"))
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """A context in which no other process writes to this store."""
-    with FileLock(folder / LOCK):
-        yield
 
 
 def _table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.stats.intervals import CONFIDENCE, Interval, check_confidence
+from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import PairedDifference
 
 
@@ -32,36 +32,32 @@ class Candidate:
 class OperatingPoint:
     """The chosen setting, None if none qualifies, among `candidates`, the fastest first."""
 
-    confidence: float
     chosen: Candidate | None
     candidates: tuple[Candidate, ...]
 
 
-def chosen_among(
-    measured: Mapping[str, tuple[Interval, PairedDifference]], *, points: float, confidence: float = CONFIDENCE
-) -> OperatingPoint:
+def chosen_among(measured: Mapping[str, tuple[Interval, PairedDifference]], *, points: float) -> OperatingPoint:
     """Choose among runs, given by name with their speed and their difference from one baseline.
 
     Raises:
-        ValueError: points or confidence are out of range.
+        ValueError: the points are out of range.
     """
-    check_confidence(confidence)
     raw = [difference.loss_p_value(points) for _, difference in measured.values()]
-    corrected, levels = holm(raw, 1 - confidence)
+    corrected, levels = holm(raw, 1 - CONFIDENCE)
     tried = [
         Candidate(
             name=name,
             speed=speed,
             difference=difference,
             loss_at_most=difference.loss_at_most(1 - level),
-            qualifies=p_value <= 1 - confidence,
+            qualifies=p_value <= 1 - CONFIDENCE,
         )
         for (name, (speed, difference)), p_value, level in zip(measured.items(), corrected, levels, strict=True)
     ]
     order = sorted(range(len(tried)), key=lambda i: (-tried[i].speed.value, raw[i], tried[i].name))
     candidates = tuple(tried[i] for i in order)
     chosen = next((candidate for candidate in candidates if candidate.qualifies), None)
-    return OperatingPoint(confidence=confidence, chosen=chosen, candidates=candidates)
+    return OperatingPoint(chosen=chosen, candidates=candidates)
 
 
 def holm(p_values: list[float], alpha: float) -> tuple[list[float], list[float]]:

@@ -49,8 +49,17 @@ class PairedDifference:
         return float(mcnemar([[0, self.gained], [self.lost, 0]], exact=True).pvalue)
 
     def score_interval(self, confidence: float = CONFIDENCE) -> Interval:
-        """The difference in points with its score interval, two-sided."""
-        return score_interval(self.gained, self.lost, self.n, confidence)
+        """The difference in points with its score interval, two-sided.
+
+        Raises:
+            ValueError: there are fewer pairs than changed, or none.
+        """
+        check_confidence(confidence)
+        n, gained, lost = self.n, self.gained, self.lost
+        if n < 1 or min(gained, lost) < 0 or gained + lost > n:
+            raise ValueError(f"n must be >= 1 and at least as many as changed, got {gained} + {lost} of {n}")
+        tail = norm.isf((1 - confidence) / 2)
+        return Interval((gained - lost) / n * POINTS, *(_limit(gained, lost, n, z) for z in (tail, -tail)))
 
     def loss_at_most(self, confidence: float = CONFIDENCE) -> float:
         """Upper end of the one-sided score interval of the loss, baseline − candidate, in points."""
@@ -66,19 +75,6 @@ class PairedDifference:
         if not 0 < points < POINTS:
             raise ValueError(f"points must be above 0 and below 100, got {points}")
         return float(norm.sf(_score(self.gained, self.lost, self.n, -points / POINTS)))
-
-
-def score_interval(gained: int, lost: int, n: int, confidence: float = CONFIDENCE) -> Interval:
-    """The difference of accuracy in points with its two-sided score interval, from how many of `n` pairs changed.
-
-    Raises:
-        ValueError: there are fewer pairs than changed, or none.
-    """
-    check_confidence(confidence)
-    if n < 1 or min(gained, lost) < 0 or gained + lost > n:
-        raise ValueError(f"n must be >= 1 and at least as many as changed, got {gained} + {lost} of {n}")
-    tail = norm.isf((1 - confidence) / 2)
-    return Interval((gained - lost) / n * POINTS, *(_limit(gained, lost, n, z) for z in (tail, -tail)))
 
 
 def _limit(gained: int, lost: int, n: int, z: float) -> float:

@@ -9,7 +9,7 @@ not removed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
@@ -66,18 +66,12 @@ def drift(rows: pd.DataFrame) -> Drift | None:
     """Whether the seconds of a token rose or fell over the turns of a run; None without turns, or with too few."""
     if COLUMN not in rows or rows[COLUMN].nunique() < FEWEST:
         return None
-    numbers = sorted(rows[COLUMN].unique())
-    slow = [-_speed(rows[rows[COLUMN] == number]) for number in numbers]
-    line = linregress(range(len(numbers)), slow)
-    return Drift(percent=100 * (exp(line.slope * (len(numbers) - 1)) - 1), p_value=float(line.pvalue))
+    sums = rows.groupby(COLUMN)[["tokens", "seconds"]].sum()
+    line = linregress(range(len(sums)), np.log(sums["seconds"] / sums["tokens"]))
+    return Drift(percent=100 * (exp(line.slope * (len(sums) - 1)) - 1), p_value=float(line.pvalue))
 
 
 def _gain(sums_X4: np.ndarray) -> Any:
     """The logarithm of a speed-up, from tokens and seconds of both."""
     logs = np.log(sums_X4)
     return logs[..., 0] - logs[..., 1] - logs[..., 2] + logs[..., 3]
-
-
-def _speed(rows: pd.DataFrame) -> float:
-    """The logarithm of tokens per second."""
-    return log(rows["tokens"].sum() / rows["seconds"].sum())

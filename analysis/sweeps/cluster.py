@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from analysis.sweeps.jobs import Job
+from analysis.sweeps.jobs import Chunk, Job, decode_chunk
 from analysis.sweeps.models import Models
-from analysis.sweeps.rows import Chunk, decode_chunk
 from mars.cluster import connect, gpus_for
 
 TRIES = 5  # of a chunk whose machine died

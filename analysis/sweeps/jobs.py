@@ -1,21 +1,23 @@
-"""The runs that a plan asks for, each once."""
+"""The runs that a plan asks for, each once, and the decoding of a chunk of their problems."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
 
+from analysis.decoding.answers import answers
 from analysis.runs.schema import run_id
 from analysis.sweeps.models import Key, describe
 from analysis.sweeps.plan import LISTS, Group, SweepPlan
 from mars import decoders
+from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoders import Needs
-from mars.tasks import Problem, numbered
+from mars.tasks import TASKS, Problem, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,14 @@ class Job:
         """The number of a problem in its family, and the problem."""
         number, family = divmod(place, len(self.setting["tasks"]))
         return number, numbered(self.setting["tasks"][family], self.setting["seed"], number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Rows (docs/runs.md) as objects with the columns' names; `proposals` likewise, None where they are not kept."""
+
+    rows: list[dict[str, Any]]
+    proposals: list[dict[str, Any]] | None
 
 
 def turns_of(plan: SweepPlan) -> list[list[Job]]:
@@ -155,3 +165,26 @@ def _id(group: Group, setting: Mapping[str, Any]) -> str:
     words += f"-{setting['draft']['name']}" if setting["draft"] else ""
     name = f"{setting['model']['name']}.{words}.b{setting['batch_size']}"
     return run_id(name, setting)
+
+
+def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:
+    """Decode these problems of a run, and check the answers.
+
+    Raises:
+        ValueError: the decoder cannot run this checkpoint, or a prompt does not fit its context.
+    """
+    problems = [job.problem(place) for place in places]
+    prompts = [checkpoint.encode(problem.prompt) for _, problem in problems]
+    decoder, batch_size = job.setting["decoder"], job.setting["batch_size"]
+    found = dict(answers(checkpoint.engine, decoder, job.settings, prompts, batch_size, masks=job.proposals))
+    rows, proposals = [], []
+    for place, (number, problem) in enumerate(problems):
+        answer = replace(found[place], text=checkpoint.decode(found[place].ids))
+        where = {"task": problem.task, "number": number}
+        rows.append({**where, "correct": TASKS[problem.task].check(problem, answer.text), **answer.columns()})
+        proposals += [
+            {**where, "depth": depth, "score": score, "agrees": answer.ids[position] == token}
+            for position, depth, score, token in answer.masks
+            if position < len(answer.ids)  # the others are past the end
+        ]
+    return Chunk(rows=rows, proposals=proposals if job.proposals else None)

@@ -19,10 +19,9 @@ from tqdm import tqdm
 from analysis.benches.bench import rotated, without_collections
 from analysis.runs import RunStore, read_runs
 from analysis.sweeps.cluster import Cluster
-from analysis.sweeps.jobs import Job, turns_of
+from analysis.sweeps.jobs import Chunk, Job, decode_chunk, turns_of
 from analysis.sweeps.models import Models
 from analysis.sweeps.plan import SweepPlan
-from analysis.sweeps.rows import Chunk, decode_chunk
 from analysis.sweeps.work import Process, Work
 
 

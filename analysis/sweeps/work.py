@@ -20,8 +20,7 @@ from analysis.runs import write_run
 from analysis.runs.files import INDEX, read_index
 from analysis.runs.schema import is_id
 from analysis.runs.tables import PROPOSALS
-from analysis.sweeps.jobs import Job
-from analysis.sweeps.rows import Chunk
+from analysis.sweeps.jobs import Chunk, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +97,12 @@ class Work:
             file.flush()
             os.fsync(file.fileno())
 
-    def assemble(self, job: Job, provenance: Mapping[str, Any]) -> bool:
-        """Put the run into the store if all its chunks are there, from any process; returns whether they were."""
+    def assemble(self, job: Job, provenance: Mapping[str, Any]) -> None:
+        """Put the run into the store if all its chunks are there, from any process."""
         with FileLock(self.place / ".assemble.lock"):
             done = self.done(job)
             if len(done) < job.chunks:
-                return False
+                return
             lines = [done[number] for number in range(job.chunks)]
             rows = pd.DataFrame([{**row, "turn": line["chunk"]} for line in lines for row in line["rows"]])
             if not job.setting["timed"]:
@@ -114,7 +113,6 @@ class Work:
                 proposals = pd.DataFrame(found, columns=PROPOSALS.names)
             write_run(self.folder, {**job.setting, **provenance}, rows, proposals)
             self.clear(job)
-            return True
 
     def clear(self, job: Job) -> None:
         """Remove the chunks of a run that is in the store."""

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.figures.curves import Axes, drawable
 from analysis.figures.frontiers import height
 from analysis.figures.words import PUBLISHED, Row, missing
-from analysis.stats.intervals import Interval
+from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.operating_points import Candidate, OperatingPoint, chosen_among
 from analysis.stats.pairs import PairedDifference
 from app.tradeoffs.card import called, setting_words
@@ -58,7 +58,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
     point = _point(tried[~sure], points, against)
     within = f"Within {_points(points)} of AR's accuracy"
     where = _where(ar, against)
-    how = [_who(ar, against), _tried(len(tried), point, int(ar["n"]))]
+    how = [_who(ar, against), _tried(len(tried), int(ar["n"]))]
     able = tried[sure | tried["id"].isin([point.chosen.name] if point.chosen else [])]
     if able.empty:
         closest = min(candidate.loss_at_most for candidate in point.candidates)
@@ -69,7 +69,7 @@ def _judged(tried: pd.DataFrame, ar: Row, points: float, against: str) -> Findin
         return Finding(sentence=sentence, how=" ".join(how))
     row = _best(able, against)
     if point.chosen is not None and row["id"] == point.chosen.name:
-        loss = _loss(point.chosen, point.confidence)
+        loss = _loss(point.chosen)
     else:
         loss = f"AR's own text in all {int(row['n']):,} answers, so nothing is lost"
     said = " ".join([*how, f"{called(row)} ({setting_words(row)}): {loss}."])
@@ -132,18 +132,18 @@ def _speed(row: Row, ar: Row) -> str:
     return f"about {tokens} tokens a second, {_times(row['speedup'])} AR, on {problems_words(ar)}"
 
 
-def _tried(count: int, point: OperatingPoint, problems: int) -> str:
-    return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {point.confidence:.0%} confidence."
+def _tried(count: int, problems: int) -> str:
+    return f"{count} {_plural('setting', count)} tried on {problems:,} problems, {CONFIDENCE:.0%} confidence."
 
 
-def _loss(chosen: Candidate, confidence: float) -> str:
+def _loss(chosen: Candidate) -> str:
     loss, at_most = -chosen.difference.score_interval().value, chosen.loss_at_most
     if abs(loss) < _ALIKE:
         measured = "as accurate as AR in this measurement"
     else:
         measured = f"{abs(loss):.1f} points {'less' if loss > 0 else 'more'} accurate than AR in this measurement"
     limit = "no less accurate" if at_most < _ALIKE else f"at most {at_most:.1f} points less"
-    return f"{measured}, and {limit} with {confidence:.0%} confidence"
+    return f"{measured}, and {limit} with {CONFIDENCE:.0%} confidence"
 
 
 def _points(points: float) -> str:

@@ -14,7 +14,7 @@ from analysis.figures.words import (
     PUBLISHED,
     Row,
     decoder_words,
-    interval_words,
+    measure_words,
     missing,
     model_words,
     task_words,
@@ -37,13 +37,11 @@ class Column:
 
 def number(label: str, name: str, form: str = ".2f", factor: float = 1.0) -> Column:
     """A measure with its interval, if it has one."""
-
-    def words(row: Row) -> str:
-        value, *ends = (factor * row.get(column, float("nan")) for column in (name, f"{name}_low", f"{name}_high"))
-        low, high = sorted(ends)
-        return "" if missing(value) else interval_words(value, low, high, form=form)
-
-    return Column(label=label, words=words, key=lambda row: copysign(1.0, factor) * row.get(name, float("nan")))
+    return Column(
+        label=label,
+        words=lambda row: measure_words(row, name, form, factor),
+        key=lambda row: copysign(1.0, factor) * row.get(name, float("nan")),
+    )
 
 
 def _plain(label: str, name: str, form: str = "") -> Column:

@@ -10,8 +10,7 @@ import pandas as pd
 from pydantic import Field
 
 from analysis.figures import POOLED
-from analysis.figures.naming import natural
-from analysis.figures.words import PUBLISHED, Row, heeds_threshold, missing
+from analysis.figures.words import PUBLISHED, Row, heeds_threshold, missing, natural
 from mars.schema import STRICT, bounds, checked, one_of
 
 MOST_VALUES = 200

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -124,25 +125,14 @@ def proposals(tasks: Iterable[str] = TASKS, depths: int = 3, each: int = 60) -> 
     return pd.concat(frames, ignore_index=True)
 
 
-class Fabricator:
-    """`fabricate.store([fabricate.run(…), …])`, and the parts of which runs are made."""
-
-    model = staticmethod(model)
-    run = staticmethod(run)
-    proposals = staticmethod(proposals)
-    ar = AR
-
-    @staticmethod
-    def store(
-        runs: Iterable[tuple[dict[str, Any], pd.DataFrame]], kept: dict[str, pd.DataFrame] | None = None
-    ) -> RunStore:
-        """A store of these runs, in the order of their ids."""
-        pairs = sorted(runs, key=lambda pair: pair[0]["id"])
-        return RunStore(
-            entries=[entry for entry, _ in pairs],
-            frames={entry["id"]: frame for entry, frame in pairs},
-            kept=kept or {},
-        )
+def store(runs: Iterable[tuple[dict[str, Any], pd.DataFrame]], kept: dict[str, pd.DataFrame] | None = None) -> RunStore:
+    """A store of these runs, in the order of their ids."""
+    pairs = sorted(runs, key=lambda pair: pair[0]["id"])
+    return RunStore(
+        entries=[entry for entry, _ in pairs],
+        frames={entry["id"]: frame for entry, frame in pairs},
+        kept=kept or {},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +149,6 @@ def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def fabricate() -> Callable[..., Any]:
-    """Makes runs and stores; see `Fabricator`."""
-    return Fabricator()
+def fabricate() -> SimpleNamespace:
+    """`fabricate.store([fabricate.run(…), …])`, and the parts of which runs are made."""
+    return SimpleNamespace(model=model, run=run, proposals=proposals, store=store)

@@ -43,7 +43,7 @@ import httpx
 
 from analysis.runs.loads import Comparison, Faster, InTime, LoadTest, Outcome, write_load
 from analysis.stats.intervals import Interval
-from analysis.stats.pairs import score_interval
+from analysis.stats.pairs import PairedDifference
 from mars.provenance import provenance
 from mars.schema import as_json, checked
 from tests.performance.asking import Asked
@@ -182,7 +182,7 @@ def _say(one: Outcome) -> None:
 
     against = ""
     if found := one.against_ar:
-        points = score_interval(found.gained, found.lost, found.n)
+        points = PairedDifference(n=found.n, gained=found.gained, lost=found.lost).score_interval()
         against = f", {points.value:+.1f} points [{points.low:+.1f}, {points.high:+.1f}] n {found.n}"
     if gain := one.faster:
         against += f", {gain.value:.2f}x AR for a user [{gain.low:.2f}, {gain.high:.2f}] n {gain.n}"

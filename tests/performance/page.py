@@ -15,7 +15,8 @@ from contextlib import ExitStack
 
 from app.scheduling import PACES
 from app.server import options
-from tests.performance.alone import Alone, Speed, shown_speeds
+from mars.metrics import Tally
+from tests.performance.alone import Alone, shown_tallies
 from tests.performance.cores import only, shared_out
 from tests.performance.memory import resident_megabytes
 from tests.performance.served import served
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figure = page.first_figure()
         page.set_up(given.tokens, given.pace)
         warm = page.run()
-        alone.speeds(warm.document)
+        alone.tallies(warm.document)
         streamed, heaps, pairs = _runs(page, alone, given.runs, given.pairs)
         resident = resident_megabytes(pid)
     tasks = [length for run in streamed for length in run.long_tasks]
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if tasks else 0
 
 
-Pair = tuple[list[Speed], list[Speed]]
+Pair = tuple[list[Tally], list[Tally]]
 
 
 def _runs(page: Visit, alone: Alone, runs: int, pairs: int) -> tuple[list[Streamed], dict[int, float], list[Pair]]:
@@ -99,7 +100,7 @@ def _runs(page: Visit, alone: Alone, runs: int, pairs: int) -> tuple[list[Stream
             heaps[number] = page.heap_megabytes()
         if number <= pairs:
             document = streamed[-1].document
-            found.append((shown_speeds(document), alone.speeds(document)))
+            found.append((shown_tallies(document), alone.tallies(document)))
     return streamed, heaps, found
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.runs.loads import Comparison, Faster, InTime
 from analysis.stats.intervals import RESAMPLES, Interval, student
-from analysis.stats.pairs import POINTS, score_interval
+from analysis.stats.pairs import POINTS, PairedDifference
 from analysis.stats.resampling import percentiles
 from tests.performance.asking import Asked
 from tests.performance.traces import Answers
@@ -56,7 +56,7 @@ def compared(names: tuple[str, str, str], ours: Turns, theirs: Turns, limits: In
     n = sum(map(len, runs))
     gained = sum(one and not other for found in runs for one, other in found)
     lost = gained - (mine - others)
-    score = score_interval(gained, lost, n).scaled(n / POINTS / others)
+    score = PairedDifference(n=n, gained=gained, lost=lost).score_interval().scaled(n / POINTS / others)
     drawn = sums[np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))].sum(axis=1)
     drawn = drawn[drawn[:, 1] > 0]
     spread = percentiles(mine / others, drawn[:, 0] / drawn[:, 1])
@@ -113,7 +113,7 @@ def points_gained(pairs: Sequence[tuple[int, bool, bool]]) -> tuple[Interval, in
         return None
     means = [statistics.fmean(of_one) for of_one in changes.values()]
     if not any(means):
-        return score_interval(0, 0, len(means)), len(means)
+        return PairedDifference(n=len(means), gained=0, lost=0).score_interval(), len(means)
     return student(means).scaled(POINTS), len(means)
 
 

@@ -62,7 +62,7 @@ def test_every_shape_of_pass_is_timed() -> None:
 
 def test_windows_stand_behind_the_context() -> None:
     engine = FakeEngine()
-    step_times(engine, TRAFFIC, StepPlan.of(3, (2,), 20, 5, None), None)  # type: ignore[arg-type]
+    step_times(engine, TRAFFIC, StepPlan.of(3, (2,), 20, 5, None))  # type: ignore[arg-type]
     windows = {window.columns: window for window in engine.windows}
     for queries, window in windows.items():
         assert window.slots_RQ.tolist() == [list(range(21, 21 + queries))] * 2

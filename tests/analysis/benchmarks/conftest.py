@@ -11,16 +11,9 @@ import pytest
 from analysis.benchmarks.lanes import BenchmarkLane, lanes_of, parse_decoders
 from analysis.benchmarks.questions import Question
 from mars.checkpoint import Checkpoint
+from tests.analysis.conftest import model
 
-MODEL = {
-    "name": "tiny",
-    "fingerprint": "0" * 16,
-    "parameters": 1,
-    "stage": "mars",
-    "block_size": 4,
-    "sft_loss": None,
-    "examples": None,
-}
+MODEL = model("tiny", block_size=4)
 SMALL = [
     Question(number=81, category="writing", turns=("Tom has 3.", "And 4?")),
     Question(number=121, category="coding", turns=("Add two.", "Return it.")),

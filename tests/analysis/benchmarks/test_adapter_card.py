@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
+from analysis.benchmarks import adapter_card
 from analysis.benchmarks.adapter_card import BEGIN, END, measured_part, with_measured
 from analysis.benchmarks.ifeval import Prompt
 from analysis.benchmarks.questions import Question
 from analysis.runs import RunStore, write_run
-from analysis.stats import training
 
 CATEGORIES = ("writing", "writing", "qa", "qa", "qa", "qa")
 QUESTIONS = [Question(number=n, category=category, turns=("x",)) for n, category in enumerate(CATEGORIES)]
@@ -59,7 +59,7 @@ def runs(fabricate: Any) -> list[Any]:
 def test_each_section_is_of_the_record_and_the_runs(
     fabricate: Any, runs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "BINS", 2)
+    monkeypatch.setattr(adapter_card, "CURVE_ROWS", 2)
     part = measured_part(RECORD, fabricate.store(runs), "a" * 16, QUESTIONS, PROMPTS, lambda: checked)
     lines = part.splitlines()
     assert [line for line in lines if line.startswith("## ")] == [

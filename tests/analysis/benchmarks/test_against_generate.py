@@ -134,7 +134,7 @@ def test_differences_are_listed(
         Difference(question=number, token=2, ours=7, theirs=None, gap=gap) for number, gap in ((81, 0.1), (201, 0.9))
     )
     made = Comparison(label="jacobi", batch_size=1, n=4, tokens=24, differences=differences)
-    monkeypatch.setattr("analysis.commands.agree_questions.compare", lambda *_: [made])
+    monkeypatch.setattr("analysis.commands.agree.compare", lambda *_: [made])
     assert main(words("--dtype", dtype)) == code
     lines = capsys.readouterr().out.splitlines()
     assert sentence in lines

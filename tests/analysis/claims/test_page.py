@@ -33,7 +33,8 @@ def real() -> dict[Claim, Finding]:
 def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_token: Any, exact_runs: Any) -> None:
     evidence = evidence_of([*one_token(0.9), *exact_runs()])
     found = judge(evidence)
-    page = to_markdown(found, evidence.published, Path("runs"), ["runs/x.parquet: column tokens is missing"])
+    problems = ["runs/x.parquet: column tokens is missing"]
+    page = to_markdown(found, evidence.published, Path("runs"), problems, dict.fromkeys(found, Finding()))
     lines = page.splitlines()
     table = [line for line in lines if line.startswith(tuple(f"| {claim.number} | " for claim in CLAIMS))]
     assert len(table) == len(CLAIMS)

@@ -10,7 +10,6 @@ import torch
 from analysis.__main__ import main
 from analysis.benches.bandwidth import Traffic
 from analysis.commands import bench as command
-from analysis.commands import bench_cases
 from analysis.commands.shared import DEFAULT_CHECKPOINT
 from mars.checkpoint import load_checkpoint
 from mars.config import DecodingSettings
@@ -194,7 +193,7 @@ def test_speculative_runs_on_the_pair(
         engines.append(engine)
         return DECODERS["autoregressive"](engine, prompts, settings)
 
-    monkeypatch.setattr(bench_cases, "_load_pair", lambda options, source: paired)
+    monkeypatch.setattr(command, "paired", lambda target, draft: paired)
     add_decoder("speculative", speculative)
     chosen = ["--draft", str(tiny_folder), "--decoders", "speculative/k2", "--json"]
     assert main(words(tiny_folder, *chosen)) == 0

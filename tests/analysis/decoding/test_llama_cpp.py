@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.decoding.llama_cpp import LlamaCpp
-from analysis.decoding.timed import Stopwatch
 
 PACKAGE = '''
 """Answers as xllamacpp 2026.10 does, and writes down what it was asked."""
@@ -53,7 +52,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_each_prompt_is_asked_alone_greedily_and_in_a_process_without_torch(file: Path) -> None:
     baseline = LlamaCpp(file, threads=2, context=64, max_new_tokens=8)
-    timed = baseline.timed([[3, 4], [5]], Stopwatch())
+    timed = baseline.timed([[3, 4], [5]])
     asked = [json.loads(line) for line in file.with_name("asked.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [each["prompt"] for each in asked] == [[3, 4], [5]]
     assert all((each["n_predict"], each["temperature"], each["cache_prompt"]) == (8, 0.0, False) for each in asked)
@@ -64,7 +63,7 @@ def test_each_prompt_is_asked_alone_greedily_and_in_a_process_without_torch(file
 
 def test_an_error_of_its_own_is_told(file: Path) -> None:
     with pytest.raises(RuntimeError, match="no prompt"):
-        LlamaCpp(file, threads=1, context=64, max_new_tokens=8).timed([[]], Stopwatch())
+        LlamaCpp(file, threads=1, context=64, max_new_tokens=8).timed([[]])
 
 
 def test_what_is_missing_is_said_in_one_sentence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

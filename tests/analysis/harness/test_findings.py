@@ -10,10 +10,11 @@ pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
 from lm_eval.api.model import hash_args
 
-from analysis.harness.findings import Finding, found, to_dict, to_table
+from analysis.harness.findings import COLUMNS, Finding, found, to_dict
 from analysis.harness.journal import Journal
 from analysis.harness.model import GenerationRequest
 from analysis.harness.tasks import Planned
+from analysis.text_table import table_of
 from mars.config import DecodingSettings
 
 KWARGS = {"until": ["Q:"]}
@@ -70,13 +71,13 @@ def test_a_metric_that_does_not_say_what_is_right_is_not_stored(values: tuple[An
     assert (finding.correct, finding.interval, finding.storable) == (None, None, False)
     assert finding.score == 0.25, "as the harness sums it up"
     assert finding.tokens_per_forward == 9 / 4
-    assert to_table([finding]).splitlines()[1].split() == ["sums", "em,strict", "2", "0.25", "–", "2.25", "9"]
+    assert table_of([finding], COLUMNS).splitlines()[1].split() == ["sums", "em,strict", "2", "0.25", "–", "2.25", "9"]
 
 
 def test_where_nothing_is_written_there_is_no_row() -> None:
     finding = found(plan(writes=False), results(1.0, 0.0, requests=3), Journal())
     assert (finding.correct, finding.rows, finding.tokens_per_forward, finding.storable) == (1, None, None, False)
-    assert to_table([finding]).splitlines()[1].endswith("–      –")
+    assert table_of([finding], COLUMNS).splitlines()[1].endswith("–      –")
     assert to_dict(finding)["tokens_per_second"] is None
 
 

@@ -14,19 +14,11 @@ import pytest
 
 from analysis.runs import read_runs, write_run
 from mars.config import DecodingSettings
+from tests.analysis.conftest import PROVENANCE, model
 
-MODEL = {
-    "name": "mars-b8",
-    "fingerprint": "0123456789abcdef",
-    "parameters": 12,
-    "stage": "mars",
-    "block_size": 8,
-    "sft_loss": True,
-    "examples": 100,
-}
 ENTRY: dict[str, Any] = {
     "id": "mars-b8.sliding_window@0.9.b2.0a",
-    "model": MODEL,
+    "model": model("mars-b8"),
     "draft": None,
     "decoder": "sliding_window",
     "settings": asdict(DecodingSettings(threshold=0.9)),
@@ -38,16 +30,8 @@ ENTRY: dict[str, Any] = {
     "device": "cpu",
     "timed": False,
     "group": None,
-    "command": "python",
+    **PROVENANCE,
     "commit": None,
-    "hardware": "a processor",
-    "threads": 1,
-    "processes": 1,
-    "torch": "2",
-    "transformers": "5",
-    "python": "3.11",
-    "date": "2026-11-21T13:00:00+00:00",
-    "plan": "smoke",
 }
 ROWS = pd.DataFrame(
     {

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from analysis.decoding.answers import Answer
-from analysis.sweeps import rows as sweep_rows
-from analysis.sweeps.jobs import Job, turns_of
+from analysis.sweeps import jobs as sweep_jobs
+from analysis.sweeps.jobs import Job, decode_chunk, turns_of
 from analysis.sweeps.plan import Group, SweepPlan
-from analysis.sweeps.rows import decode_chunk
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
@@ -77,7 +76,7 @@ def test_proposals_past_the_end_are_left_out(
     job = job_of(tiny_folder, "self_speculative", layouts=("quadratic",), proposals=True)
     cost = {"passes": 1, "seconds": 1.0, "model_seconds": 1.0, "finish_reason": "stop", "acceptance_lengths": (1,)}
     answer = Answer(ids=(5, 6), masks=((1, 1, 0.25, 6), (1, 2, 0.125, 7), (2, 1, 0.5, 6)), **cost)
-    monkeypatch.setattr(sweep_rows, "answers", lambda *_, masks: [(1, answer), (0, answer)])
+    monkeypatch.setattr(sweep_jobs, "answers", lambda *_, masks: [(1, answer), (0, answer)])
     found = decode_chunk(tiny, job, range(2))
     expected = [{"depth": 1, "score": 0.25, "agrees": True}, {"depth": 2, "score": 0.125, "agrees": False}] * 2
     assert [{name: proposal[name] for name in expected[0]} for proposal in found.proposals] == expected

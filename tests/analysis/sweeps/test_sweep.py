@@ -15,8 +15,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.runs import read_runs
 from analysis.sweeps import sweep as sweep_module
-from analysis.sweeps.jobs import Job
-from analysis.sweeps.rows import Chunk, decode_chunk
+from analysis.sweeps.jobs import Chunk, Job, decode_chunk
 from analysis.sweeps.work import Process, Work
 from mars.checkpoint import Checkpoint
 

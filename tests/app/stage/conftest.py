@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.browser import bundle
 from app.compare import stream
+from tests import standins
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -91,8 +91,7 @@ def mount(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., Pa
 class Play:
     """The messages of a run, and what hands them to a stage by its value."""
 
-    def __init__(self, standins: ModuleType) -> None:
-        self.lane, self.token, self.passed = standins.card, standins.Token, standins.passed
+    lane, token, passed = staticmethod(standins.card), standins.Token, staticmethod(standins.passed)
 
     @staticmethod
     def feed(tab: Page, *messages: Message) -> None:
@@ -123,6 +122,6 @@ class Play:
 
 
 @pytest.fixture(scope="session")
-def play(standins: ModuleType) -> Play:
+def play() -> Play:
     """`play.start(tab, play.lane("b", "masks"))`, `play.feed(tab, play.passed("b", 1, [play.token("One")]))`, …"""
-    return Play(standins)
+    return Play()

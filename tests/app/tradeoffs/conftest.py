@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.tradeoffs.run_cache import RunCache
-from tests.analysis.conftest import Fabricator
 from tests.app.tradeoffs.fabricated import store
 
 
@@ -17,12 +15,6 @@ from tests.app.tradeoffs.fabricated import store
 def fabricate() -> Callable[[Path], Path]:
     """`fabricate(folder)` writes the store there."""
     return store
-
-
-@pytest.fixture(scope="session")
-def fabricated() -> Any:
-    """What makes models, runs and stores; see `Fabricator` of the tests of `analysis`."""
-    return Fabricator
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from analysis.figures.naming import natural
+from analysis.figures.words import natural
 from app.tradeoffs import view as filters
 from app.tradeoffs.run_cache import RunCache
 

@@ -14,6 +14,7 @@ from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import PER_FORWARD
 from app.tradeoffs.view import View
 from mars import decoders
+from tests.analysis import conftest as make
 
 SHIPPED = RunCache()
 TITLES = {decoder.title for decoder in decoders.TABLE.values()}
@@ -33,18 +34,18 @@ def test_a_set_has_one_machine_one_number_of_problems_and_its_ar_run(against: st
     assert len({each.name for each in found}) == len({each.label for each in found}) == len(found)
 
 
-def test_runs_of_another_machine_or_model_are_another_set(fabricated: Any) -> None:
-    ar, mars = fabricated.model("ar", "sft", None, None), fabricated.model("mars")
-    large = {**fabricated.model("large"), "parameters": 9_000_000}
-    runs = [fabricated.run(model, batch_size=1, group="timed") for model in (ar, mars)]
+def test_runs_of_another_machine_or_model_are_another_set() -> None:
+    ar, mars = make.model("ar", "sft", None, None), make.model("mars")
+    large = {**make.model("large"), "parameters": 9_000_000}
+    runs = [make.run(model, batch_size=1, group="timed") for model in (ar, mars)]
     other = [
-        fabricated.run(large, name, batch_size=1, group="spec_bench/1", tasks=("spec_bench",), problems=9)
+        make.run(large, name, batch_size=1, group="spec_bench/1", tasks=("spec_bench",), problems=9)
         for name in ("autoregressive", "self_speculative")
     ]
     for entry, _ in other:
         entry |= {"judged": False, "hardware": "another machine"}
-    runs.append(fabricated.run(mars, "sliding_window", threshold=0.9, batch_size=1, group="timed"))
-    table = figures.measure(fabricated.store([*runs, *other]))
+    runs.append(make.run(mars, "sliding_window", threshold=0.9, batch_size=1, group="timed"))
+    table = figures.measure(make.store([*runs, *other]))
     first, second = together.sets(table, PER_SECOND)
     assert "1 family" not in first.label
     assert (len(first.ids), len(second.ids)) == (3, 2)

@@ -30,6 +30,7 @@ from mars.serve.routes import LoadedModels, build
 ASSETS = Path(__file__).parents[3] / "assets"
 CHECKPOINT = ASSETS / "checkpoints" / "mars-b8"
 REAL = ASSETS / "adapters" / "smollm2-135m-mars"
+USUAL = Limits()
 
 
 class Steps:
@@ -94,20 +95,15 @@ def checkpoint(one_thread: None) -> Checkpoint:
 
 @pytest.fixture(scope="session")
 def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
-    """`serve(limits=…, keys=…, places=2, queue=1)`: a server of its own."""
-    with _serving() as start:
-
-        def begin(*, limits: Limits | None = None, keys: list[str] | None = None, **options: Any) -> Running:
-            return start(options.pop("checkpoint", checkpoint), limits or Limits(), keys, options)
-
-        yield begin
-
-
-@contextmanager
-def _serving() -> Iterator[Callable[..., Running]]:
+    """`serve(limits=…, keys=…, places=2, queue=1)`: a server of its own, of another `checkpoint` if given."""
     running: list[tuple[Running, threading.Thread]] = []
 
-    def start(checkpoint: Checkpoint, limits: Limits, keys: list[str] | None, options: dict[str, Any]) -> Running:
+    def start(
+        checkpoint: Checkpoint = checkpoint,
+        limits: Limits = USUAL,
+        keys: list[str] | None = None,
+        **options: Any,
+    ) -> Running:
         metrics, steps = Metrics(), Steps()
         service = AsyncService(checkpoint, metrics, turn=steps.turn, **options)
         served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -17,34 +16,23 @@ from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel, ScriptedModel
+from tests.readers import MASK, STOPS, VOCAB, Chance
 
-STOPS = frozenset({2, 3})
-VOCAB, MASK = 12, 11
 Timeline = list[tuple[str, list[tuple[int, int, list[int], int, str | None]]]]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A random but fixed answer to every text."""
-
-    seed: int
-    stop_share: float = 0.0
-
-    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
-        chance = random.Random(f"{self.seed} {tokens} {masks}")
-        token = chance.choice((2, 3)) if chance.random() < self.stop_share else chance.randrange(4, MASK)
-        return token, chance.choice((0.3, 0.6, 0.9, 1.0))
+reader_of = partial(Chance, scores=(0.3, 0.6, 0.9, 1.0))
 
 
-def model_of(reader: Reader) -> ReadingModel:
-    return ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=STOPS)
+def model_of(reader: Chance) -> ReadingModel:
+    return ReadingModel(reader, vocab_size=VOCAB, mask_token_id=MASK, stop_token_ids=frozenset(STOPS))
 
 
 def run(model: ScriptedModel, prompts: list[list[int]], options: DecodingSettings) -> list[ForwardPass]:
     return list(DECODERS["block_cached"](model, prompts, options))
 
 
-def by_the_rules(reader: Reader, prompts: list[list[int]], options: DecodingSettings) -> Timeline:
+def by_the_rules(reader: Chance, prompts: list[list[int]], options: DecodingSettings) -> Timeline:
     """Phase, and (row, start, proposals, accepted, finish reason) of each row that takes part, pass by pass."""
     texts: dict[int, list[int]] = {row: [] for row in range(len(prompts))}
     timeline: Timeline = []
@@ -65,7 +53,7 @@ def by_the_rules(reader: Reader, prompts: list[list[int]], options: DecodingSett
 
 
 def one_pass(
-    reader: Reader, row: int, prompt: list[int], text: list[int], end: int, options: DecodingSettings
+    reader: Chance, row: int, prompt: list[int], text: list[int], end: int, options: DecodingSettings
 ) -> tuple[int, int, list[int], int, str | None]:
     start = len(text)
     width = min(options.block_size + options.extra_proposal, end - start, options.max_new_tokens - start)
@@ -99,7 +87,7 @@ def seen(records: list[ForwardPass]) -> Timeline:
     ]
 
 
-readers = st.builds(Reader, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.05, 0.2)))
+readers = st.builds(reader_of, seed=st.integers(0, 10**6), stop_share=st.sampled_from((0.0, 0.05, 0.2)))
 prompts_of_tests = st.lists(st.lists(st.integers(4, 10), min_size=1, max_size=5), min_size=1, max_size=4)
 options_of_tests = st.builds(
     DecodingSettings,
@@ -115,7 +103,7 @@ options_of_tests = st.builds(
 @settings(max_examples=120, deadline=None)
 @given(reader=readers, prompts=prompts_of_tests, options=options_of_tests, static=st.booleans())
 def test_every_pass_of_every_batch_follows_the_rules(
-    reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool
+    reader: Chance, prompts: list[list[int]], options: DecodingSettings, static: bool
 ) -> None:
     model = model_of(reader)
     model.static_shapes = static
@@ -128,7 +116,7 @@ def test_every_pass_of_every_batch_follows_the_rules(
 @settings(max_examples=40, deadline=None)
 @given(reader=readers, prompts=prompts_of_tests, size=st.integers(1, 9), temperature=st.sampled_from((0.0, 1.0)))
 def test_one_token_mode_is_autoregressive(
-    reader: Reader, prompts: list[list[int]], size: int, temperature: float
+    reader: Chance, prompts: list[list[int]], size: int, temperature: float
 ) -> None:
     options = DecodingSettings(threshold=None, cache_block_size=size, max_new_tokens=12, temperature=temperature)
     found = run(model_of(reader), prompts, options)
@@ -141,7 +129,7 @@ def test_one_cache_block_for_the_whole_text_is_sliding_window() -> None:
     prompts = [[4, 5, 6], [7]]
     options = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=12, cache_block_size=12)
     found, expected = (
-        list(DECODERS[name](model_of(Reader(3)), prompts, options)) for name in ("block_cached", "sliding_window")
+        list(DECODERS[name](model_of(reader_of(3)), prompts, options)) for name in ("block_cached", "sliding_window")
     )
     assert seen(found) == seen(expected)
 
@@ -196,7 +184,7 @@ def test_a_row_that_ends_leaves_and_nobody_waits_for_it() -> None:
 
 
 def test_no_commit_follows_the_last_token() -> None:
-    records = run(model_of(Reader(1)), [[4]], DecodingSettings(cache_block_size=4, max_new_tokens=4))
+    records = run(model_of(reader_of(1)), [[4]], DecodingSettings(cache_block_size=4, max_new_tokens=4))
     assert records[-1].rows[0].finish_reason == "length"
     assert "commit" not in {record.phase for record in records}
 
@@ -215,7 +203,7 @@ def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
 
 @pytest.mark.parametrize("passes", [0, 1, 3])
 def test_stop_ends_the_run_before_the_next_call(passes: int) -> None:
-    model, control = model_of(Reader(1)), Control(None)
+    model, control = model_of(reader_of(1)), Control(None)
     stream = DECODERS["block_cached"](model, [[4, 5]], DecodingSettings(cache_block_size=2), control)
     for _ in range(passes):
         next(stream)
@@ -227,9 +215,9 @@ def test_stop_ends_the_run_before_the_next_call(passes: int) -> None:
 def test_long_prompts_are_read_in_chunks() -> None:
     prompts = [[4 + number % 7 for number in range(length)] for length in (700, 3, 1)]
     options = DecodingSettings(block_size=3, threshold=0.5, cache_block_size=3, max_new_tokens=7)
-    records = run(model_of(Reader(2)), prompts, options)
+    records = run(model_of(reader_of(2)), prompts, options)
     assert [(record.phase, record.query_tokens) for record in records[:2]] == [("prefill", 512), ("prefill", 187 + 2)]
-    assert seen(records) == by_the_rules(Reader(2), prompts, options)
+    assert seen(records) == by_the_rules(reader_of(2), prompts, options)
 
 
 def test_masks_need_a_model_that_was_trained_to_fill_them() -> None:

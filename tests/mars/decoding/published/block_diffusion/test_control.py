@@ -11,6 +11,7 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS
 from mars.scripted import Diffusing, ScriptedModel
+from tests.readers import Chance
 
 Make = Callable[..., Any]
 DIFFUSION = DECODERS["block_diffusion"]
@@ -28,8 +29,8 @@ def test_a_new_threshold_acts_from_the_next_pass_on() -> None:
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2, 5])
-def test_stop_ends_the_run_before_the_next_call(reader_of: Make, engine_of: Make, passes: int) -> None:
-    engine, control = engine_of(reader_of(1), 4), Control(None)
+def test_stop_ends_the_run_before_the_next_call(engine_of: Make, passes: int) -> None:
+    engine, control = engine_of(Chance(1), 4), Control(None)
     stream = DIFFUSION(engine, [[4] * 5], DecodingSettings(block_size=4), control)
     for _ in range(passes):
         next(stream)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from mars.config import DecodingSettings
 from mars.metrics import Tally
 from mars.records import ForwardPass
+from tests.readers import STOPS, Chance
 
-STOPS = frozenset({2, 3})
-Reader = Callable[[tuple[int, ...], int], tuple[int, float]]
 Part = tuple[int, int, list[tuple[int, str]], int, str | None]
 Timeline = list[tuple[str, list[Part]]]
 Run = Callable[..., list[ForwardPass]]
@@ -28,7 +27,7 @@ class Block:
         self.start = max(first, len(prompt))
         self.shown: list[tuple[int, str]] = []
 
-    def one_pass(self, reader: Reader, threshold: float | None) -> None:
+    def one_pass(self, reader: Chance, threshold: float | None) -> None:
         real = self.text.index(None)
         prefix = tuple(token for token in self.text[:real] if token is not None)
         open_ = [place for place in range(real, len(self.text)) if self.text[place] is None]
@@ -44,7 +43,7 @@ class Block:
                 self.text[place] = token
 
 
-def by_the_rules(reader: Reader, prompts: list[list[int]], options: DecodingSettings) -> Timeline:
+def by_the_rules(reader: Chance, prompts: list[list[int]], options: DecodingSettings) -> Timeline:
     """Phase, and (row, start, proposals with their sources, accepted, finish reason), pass by pass."""
     size, limit = options.block_size, options.max_new_tokens
     texts = dict(enumerate(prompts))
@@ -108,7 +107,6 @@ def seen(records: list[ForwardPass]) -> Timeline:
     static=st.booleans(),
 )
 def test_every_pass_of_every_batch_follows_the_rules(
-    reader_of: Make,
     engine_of: Make,
     run: Run,
     seed: int,
@@ -117,7 +115,7 @@ def test_every_pass_of_every_batch_follows_the_rules(
     options: DecodingSettings,
     static: bool,
 ) -> None:
-    reader = reader_of(seed, stop_share)
+    reader = Chance(seed, stop_share)
     engine = engine_of(reader, options.block_size, static)
     records = run(engine, prompts, options)
     assert seen(records) == by_the_rules(reader, prompts, options)
@@ -133,7 +131,6 @@ def test_every_pass_of_every_batch_follows_the_rules(
     threshold=st.sampled_from((None, 0.5, 0.8)),
 )
 def test_a_batch_counts_for_each_row_what_it_counts_alone(
-    reader_of: Make,
     engine_of: Make,
     run: Run,
     seed: int,
@@ -141,7 +138,7 @@ def test_a_batch_counts_for_each_row_what_it_counts_alone(
     prompts: list[list[int]],
     threshold: float | None,
 ) -> None:
-    reader = reader_of(seed, stop_share)
+    reader = Chance(seed, stop_share)
     options = DecodingSettings(block_size=4, threshold=threshold, max_new_tokens=11)
     together = Tally.of(run(engine_of(reader, 4), prompts, options)).rows
     alone = [Tally.of(run(engine_of(reader, 4), [prompt], options)).rows[0] for prompt in prompts]
@@ -151,10 +148,10 @@ def test_a_batch_counts_for_each_row_what_it_counts_alone(
         assert found.acceptance_lengths == own.acceptance_lengths
 
 
-def test_long_prompts_are_read_in_chunks_of_whole_blocks(reader_of: Make, engine_of: Make, run: Run) -> None:
+def test_long_prompts_are_read_in_chunks_of_whole_blocks(engine_of: Make, run: Run) -> None:
     prompts = [[4 + number % 7 for number in range(length)] for length in (700, 4, 1)]
     options = DecodingSettings(block_size=3, threshold=0.5, max_new_tokens=7)
-    records = run(engine_of(reader_of(2), 3), prompts, options)
+    records = run(engine_of(Chance(2), 3), prompts, options)
     assert [(record.phase, record.query_tokens) for record in records[:2]] == [("prefill", 510), ("prefill", 189 + 3)]
     assert [[part.row for part in record.rows] for record in records[:2]] == [[0], [0, 1]]
-    assert seen(records) == by_the_rules(reader_of(2), prompts, options)
+    assert seen(records) == by_the_rules(Chance(2), prompts, options)

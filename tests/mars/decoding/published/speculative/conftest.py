@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -13,29 +12,15 @@ from mars.decoding import DECODERS
 from mars.decoding.pair import Pair
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel
+from tests.readers import MASK, STOPS, VOCAB, Chance
 
-VOCAB, MASK, STOPS = 12, 11, (2, 3)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A random but fixed answer to every text; `apart` is the share of answers that are not those of its seed."""
-
-    seed: int
-    stop_share: float = 0.05
-    apart: float = 0.0
-
-    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
-        own = random.Random(f"own {self.seed} {tokens} {masks}")
-        chance = own if own.random() < self.apart else random.Random(f"{self.seed} {tokens} {masks}")
-        token = chance.choice(STOPS) if chance.random() < self.stop_share else chance.randrange(4, MASK)
-        return token, chance.choice((0.3, 0.6, 0.9))
+READER = partial(Chance, stop_share=0.05, scores=(0.3, 0.6, 0.9))
 
 
 @pytest.fixture(scope="session")
-def reader_of() -> type[Reader]:
-    """`reader_of(7, apart=0.3)`: the answers of seed 7, three in ten of them others; see `Reader`."""
-    return Reader
+def reader_of() -> Callable[..., Chance]:
+    """`reader_of(7, apart=0.3)`: the answers of seed 7, three in ten of them others."""
+    return READER
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +38,8 @@ def model_of() -> Callable[..., ReadingModel]:
 def pair_of(model_of: Callable[..., ReadingModel]) -> Callable[..., Pair]:
     """`pair_of(7)`: a target and a draft that agree on seven in ten answers."""
 
-    def pair_of(seed: int, apart: float = 0.3, target_masks: bool = True, draft_masks: bool = False) -> Pair:
-        return Pair(model_of(Reader(seed), target_masks), model_of(Reader(seed, apart=apart), draft_masks))
+    def pair_of(seed: int, apart: float = 0.3, draft_masks: bool = False) -> Pair:
+        return Pair(model_of(READER(seed)), model_of(READER(seed, apart=apart), draft_masks))
 
     return pair_of
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from analysis.benchmarks.conversation import check_fits, converse, whole
-from analysis.benchmarks.lanes import BenchmarkLane
+from analysis.benchmarks.lanes import BenchmarkLane, check_fits, converse, whole
 from analysis.benchmarks.questions import Question
 from analysis.decoding.answers import Answer
 from mars.checkpoint import Checkpoint
