@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
-import { acceptedAt } from "../../app/browser/shared/what-if.js";
+import { acceptedAt } from "../../app/browser/shared/reasons.js";
 import { columnsOf, seenBy, SteppedLane } from "../../app/browser/step/lane.js";
 import { usualLane } from "../../app/browser/step/view.js";
 

@@ -1,8 +1,8 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
+import { acceptedAt } from "../shared/reasons.js";
 import { plural } from "../shared/tokens.js";
-import { acceptedAt } from "../shared/what-if.js";
 import { button, proposals, slider, visible, walk, written } from "./parts.js";
 
 const oneTokenPage = {

@@ -2,9 +2,8 @@
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { isRefused, sentenceOf } from "../shared/reasons.js";
+import { acceptedAt, isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
-import { acceptedAt } from "../shared/what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
