@@ -10,12 +10,11 @@ import { keeper } from "../shared/keeper.js";
 import { hearLines } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
-import { StageFoot } from "./foot.js";
+import { Replay, StageFoot } from "./foot.js";
 import { LanePicks } from "./lane-picks.js";
 import { LaneView } from "./lane.js";
 import { Pointer, Tip } from "./pointer.js";
 import { differ, LETTERS, Recorded } from "./recorded.js";
-import { Replay } from "./replay.js";
 
 const BEFORE = new Set(["idle", "loading"]);
 const OF_A_LANE = new Set(["pass", "counts", "inactive", "end", "verdict"]);
