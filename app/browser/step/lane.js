@@ -62,13 +62,13 @@ export class SteppedLane {
     if (record.phase === "prefill") return `${read} tokens of the prompt go into the cache; nothing is proposed.`;
     if (record.phase === "commit") return `${read} accepted tokens go into the cache; nothing is proposed.`;
     if (this.diffuses) return this.filled(row);
-    const tokens = row.accepted === 1 ? "1 token" : `${row.accepted} tokens`;
+    const tokens = plural(row.accepted, "token");
     if (record.phase === "verify" && row.threshold === null && shape.known) {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
       const right = row.trace.reasons.filter((reason) => reason === "right").length;
       return drafts ? `${right} of ${drafts} drafts right, so ${tokens} accepted.` : `No drafts to verify, ${tokens} accepted.`;
     }
-    const said = row.proposals.length === 1 ? "1 proposal" : `${row.proposals.length} proposals`;
+    const said = plural(row.proposals.length, "proposal");
     if (record.phase === "draft") {
       const kept = row.trace?.reasons.filter((reason) => reason === "kept").length ?? row.proposals.length;
       return `The draft model writes: ${kept < row.proposals.length ? `${kept} of ` : ""}${said}, for the next pass to verify.`;
