@@ -18,7 +18,7 @@ export class SteppedLane {
       const counted = isCounted(record.phase);
       const pass = { index, record, row, counted, number: counted ? ++number : null, from: written };
       written += row.accepted;
-      return { ...pass, to: written };
+      return pass;
     });
     this.count = number;
     this.family = familyOf(lane);
@@ -33,22 +33,16 @@ export class SteppedLane {
     return pass.counted ? `Pass ${pass.number}` : NAMES[pass.record.phase];
   }
 
-  // The index of the pass with this number, or of the one that wrote token `token`.
-  find({ number, token }) {
-    const found = this.passes.find((pass) => (number ? pass.number === number : pass.counted && token < pass.to));
-    return found ? found.index : 0;
-  }
-
-  piece(token) {
-    return this.lane.pieces[token] ?? "";
+  // The index of the pass with this number.
+  find(number) {
+    return this.passes.find((pass) => pass.number === number)?.index ?? 0;
   }
 
   // A token as a word in a box: nothing in it may be invisible.
   label(token) {
-    const piece = this.piece(token);
-    if (this.lane.stop_ids.includes(token)) return "end";
-    if (!piece) return `#${token}`;
-    return visiblePiece(piece);
+    if (this.ends(token)) return "end";
+    const piece = this.lane.pieces[token];
+    return piece ? visiblePiece(piece) : `#${token}`;
   }
 
   ends(token) {
@@ -103,11 +97,6 @@ export class SteppedLane {
       found.changed += accepted !== row.accepted;
     }
     return found;
-  }
-
-  // The columns of a pass.
-  shape(pass) {
-    return columnsOf(pass.row);
   }
 
   // Why a proposal was accepted or not.

@@ -150,8 +150,7 @@ class TradeView {
     this.stage.classList.toggle("with-card", Boolean(id));
     this.table.mark(id);
     this.say();
-    if (id) return this.card.open(id);
-    return undefined;
+    if (id) this.card.open(id);
   }
 
   async savePicture() {
