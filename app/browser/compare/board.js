@@ -148,8 +148,7 @@ export function mountBoard({ element, props, watch, tell, submit }) {
 class ProblemCard {
   constructor() {
     this.root = make("section", "board-card");
-    this.root.hidden = true;
-    this.number = null;
+    this.close();
   }
 
   close() {
