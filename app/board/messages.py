@@ -157,6 +157,8 @@ def wrote(key: str, number: int, outcome: Outcome) -> ProblemDone:
 
 def standing(lane: BoardLane, baseline: BoardLane) -> Score:
     """The row of `lane`, rounded for the page; the baseline itself has neither speed-up nor pairs."""
+    from analysis.stats.intervals import wilson_interval  # late: it reads scipy
+
     n = len(lane.outcomes)
     other = lane is not baseline
     return {
@@ -164,7 +166,7 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
         "lane": lane.key,
         "n": n,
         "right": lane.right,
-        "interval": [round(end, 5) for end in _interval(lane.right, n)] if n else None,
+        "interval": [round(end, 5) for end in wilson_interval(lane.right, n)] if n else None,
         "tokens": lane.tally.tokens,
         "passes": lane.tally.passes,
         "tokensPerForward": round(lane.tally.tokens_per_forward, 4),
@@ -180,31 +182,19 @@ def standing(lane: BoardLane, baseline: BoardLane) -> Score:
 
 def pairs(lane: BoardLane, baseline: BoardLane) -> Pairs:
     """Both lanes on the problems that both have finished."""
+    from analysis.stats.pairs import PairedDifference  # late: it reads scipy
+
     shared = lane.outcomes.keys() & baseline.outcomes.keys()
     mine = {number for number in shared if lane.outcomes[number].right}
     theirs = {number for number in shared if baseline.outcomes[number].right}
-    only_this, only_baseline = len(mine - theirs), len(theirs - mine)
+    difference = PairedDifference(n=len(shared), gained=len(mine - theirs), lost=len(theirs - mine))
     return {
-        "n": len(shared),
+        "n": difference.n,
         "both": len(mine & theirs),
-        "onlyBaseline": only_baseline,
-        "onlyThis": only_this,
-        "p": round(_mcnemar(only_this, only_baseline), 5),
+        "onlyBaseline": difference.lost,
+        "onlyThis": difference.gained,
+        "p": round(difference.p_value, 5),
     }
-
-
-def _interval(right: int, n: int) -> tuple[float, float]:
-    from analysis.stats.intervals import wilson_interval  # late: it reads scipy
-
-    return wilson_interval(right, n)
-
-
-def _mcnemar(gained: int, lost: int) -> float:
-    if not gained + lost:
-        return 1.0
-    from scipy.stats import binomtest  # late: it is slow to import
-
-    return float(binomtest(gained, gained + lost).pvalue)
 
 
 def _speed(batches: list[Count]) -> float | None:

@@ -73,18 +73,14 @@ class Lane:
         """The text so far, without special tokens."""
         return self.checkpoint.decode(output_ids(self.records))
 
-    def counts(self) -> stream.Counts:
-        """The counters as the page shows them."""
-        return stream.counts(self.tally, shared=self.shared)
-
     def add(self, record: ForwardPass) -> tuple[stream.Pass | stream.Counters, list[str]]:
         """Add one pass; returns the message that draws it and the text of each accepted token."""
         self.records.append(record)
         self.tally.add(record)
-        row = record.rows[0]
+        row, counts = record.rows[0], stream.counts(self.tally, shared=self.shared)
         self.finish_reason = row.finish_reason or self.finish_reason
         if not row.accepted:
-            return stream.Counters(kind="counts", lane=self.key, counts=self.counts()), []
+            return stream.Counters(kind="counts", lane=self.key, counts=counts), []
         texts = [self._text.add(token_id) for token_id in row.accepted_ids]
         self.written += texts
         message = stream.forward_pass(
@@ -94,7 +90,7 @@ class Lane:
             texts=texts,
             pieces=self.pieces,
             stop_ids=self.checkpoint.engine.stop_token_ids,
-            counts=self.counts(),
+            counts=counts,
             alternatives=MOST_ALTERNATIVES,
         )
         return message, texts

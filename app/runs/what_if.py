@@ -14,7 +14,7 @@ from app.runs.run import Run, RunLane, to_json
 from mars import decoders
 from mars.config import ScoreName, meets_threshold
 from mars.metrics import COUNTED
-from mars.records import ForwardPass, Proposal, RowPass
+from mars.records import ForwardPass, RowPass
 from mars.schema import StrictDict, as_json
 
 HUNDREDTHS = 100
@@ -77,17 +77,14 @@ def would_accept(row: RowPass, threshold: float, score: ScoreName, stop_ids: Col
     """
     if row.threshold is None:
         return row.accepted
-    accepted = min(row.accepted, sum(1 for _ in takewhile(_needs_none, row.proposals)))
+    need_none = takewhile(lambda proposal: proposal.source != "mask", row.proposals)
+    accepted = min(row.accepted, len(list(need_none)))
     for proposal in row.proposals[accepted:]:
         ended = row.proposals[accepted - 1].token_id in stop_ids
         if ended or not meets_threshold(proposal.score, threshold, score):
             break
         accepted += 1
     return accepted
-
-
-def _needs_none(proposal: Proposal) -> bool:
-    return proposal.source != "mask"
 
 
 def _steps(record: ForwardPass, highest: int, score: ScoreName, stop_ids: Collection[int]) -> Steps:

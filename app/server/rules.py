@@ -55,7 +55,6 @@ class Rules:
     login: bool = False
     largest_body: int = LARGEST_BODY
     most_at_once: int = MOST_AT_ONCE
-    most_of_one: int = MOST_OF_ONE
 
     @cached_property
     def routes(self) -> list[tuple[frozenset[str], re.Pattern[str]]]:
@@ -88,7 +87,7 @@ class Rules:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdecimal()) or int(length) > self.largest_body:
             return 413
-        full = busy >= self.most_at_once or of_one >= self.most_of_one
+        full = busy >= self.most_at_once or of_one >= MOST_OF_ONE
         return 503 if method == "POST" and full else 0
 
     def _is_called(self, host: str) -> bool:

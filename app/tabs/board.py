@@ -46,7 +46,7 @@ class Board:
         self.score.click(self._new, [self.family, self.count, *lanes], shown, **run)
         self.view.submit(self._again, lanes, shown, **run)
         self.view.select(ended, None, shown[1:], queue=False, **QUIET)
-        self.stop.click(self._stop, queue=False, **QUIET)
+        self.stop.click(comparing.end_run, queue=False, **QUIET)
 
     def _new(self, request: gr.Request, task: str, count: int, *lanes: Any) -> tuple[Any, ...]:
         return self._start({"task": task, "count": count, "first": problems.new_seed()}, lanes, request)
@@ -66,9 +66,6 @@ class Board:
         except ValueError as error:
             return refusal(error), gr.skip(), gr.skip()
         return begun(identity)
-
-    def _stop(self, request: gr.Request) -> None:
-        self._comparing.runner.sessions.stop(str(request.session_hash))
 
 
 _FIELDS = ("task", "count", "first")

@@ -105,7 +105,7 @@ class Tab:
         started = [self.stage, self.run, self.stop]
         for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
             button.click(act, inputs, started, queue=False, **QUIET)
-        self.stop.click(self._stop, queue=False, **QUIET)
+        self.stop.click(self.end_run, queue=False, **QUIET)
         self.threshold.input(self.steer, self.threshold, self.reading, queue=False, **LATEST)
         self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
         for changed in self.row.wire(self.threshold, self.steer, self.reading, self.models):
@@ -256,7 +256,7 @@ class Tab:
             return *ended(), gr.skip(), gr.skip()
         return *ended(), [*history, run][-KEPT_RUNS:], page_document(run)
 
-    def _stop(self, request: gr.Request) -> None:
+    def end_run(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))
 
     def steer(self, value: float, request: gr.Request) -> str:

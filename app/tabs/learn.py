@@ -42,8 +42,6 @@ class LessonLane(StrictDict):
     """A lane of a recorded run."""
 
     checkpoint: str
-    promptTokens: int
-    blockSize: int
     threshold: float | None
     right: bool | None
     written: list[str]
@@ -155,10 +153,6 @@ def _run(name: str) -> Run:
     return read((FOLDER / name).read_bytes())
 
 
-def _proposing(lane: RunLane) -> list[ForwardPass]:
-    return [record for record in lane.records if record.rows[0].proposals]
-
-
 def _tried(lane: RunLane) -> list[Steps]:
     steps = zip(lane.records, what_if(lane)["passes"], strict=True)
     return [found for record, found in steps if record.rows[0].proposals]
@@ -167,12 +161,10 @@ def _tried(lane: RunLane) -> list[Steps]:
 def _lane(lane: RunLane) -> LessonLane:
     return {
         "checkpoint": lane.checkpoint,
-        "promptTokens": lane.prompt_tokens,
-        "blockSize": lane.settings.block_size,
         "threshold": lane.settings.threshold,
         "right": lane.right,
         "written": list(lane.written),
-        "passes": [_pass(lane, record) for record in _proposing(lane)],
+        "passes": [_pass(lane, record) for record in lane.records if record.rows[0].proposals],
     }
 
 

@@ -20,10 +20,8 @@ def build() -> gr.themes.Base:
 
 _SIZES = {
     "layout_gap": "14px",
-    "form_gap_width": "0px",
     "block_padding": "0px",
     "block_title_text_size": "calc(15px * var(--lens-type))",
-    "block_title_text_weight": "400",
     "input_text_size": "calc(18px * var(--lens-type))",
     "input_padding": "9px 12px",
     "input_radius": "8px",
@@ -33,7 +31,6 @@ _SIZES = {
     "button_small_text_size": "calc(15px * var(--lens-type))",
     "button_small_padding": "5px 12px",
     "button_small_radius": "8px",
-    "button_small_text_weight": "400",
     "checkbox_label_text_size": "calc(16px * var(--lens-type))",
 }
 _COLORS = {

@@ -23,9 +23,9 @@ from app.tradeoffs.visitors import LEAST, MOST, USUAL, Rate, Visitors
 from mars.schema import checked
 
 
-def build(page: gr.Blocks, runner: Runner, run_cache: RunCache | None = None) -> None:
-    """Lay out the tab inside `page`, for the runs of `assets/runs` or others; its first figure is drawn in advance."""
-    handler = RequestHandler(run_cache or RunCache(), runner)
+def build(page: gr.Blocks, runner: Runner) -> None:
+    """Lay out the tab inside `page`, for the runs of `assets/runs`; its first figure is drawn in advance."""
+    handler = RequestHandler(RunCache(), runner)
     view = drawn("tradeoffs", '<div class="trade"></div>', elem_id="tradeoffs", plotly=bundle.plotly())
 
     def answer(event: gr.EventData, request: gr.Request) -> Iterator[str]:

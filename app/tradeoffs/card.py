@@ -87,20 +87,12 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
         "facts": _facts(row),
     }
     if row["source"] == PUBLISHED:
-        return shown | {
-            "published": True,
-            "note": NO_ROWS,
-            "command": "",
-            "choice": None,
-            "tasks": [],
-            "again": NO_ROWS,
-        }
+        return shown | {"published": True, "note": NO_ROWS, "choice": None}
     entry = entry_of(store.runs, run)
     checkpoint, draft = named(entry["model"], sources), named(entry["draft"], sources)
     lacking = why_not(entry, checkpoint, draft)
     return shown | {
         "published": False,
-        "note": "",
         "command": entry["command"],
         "choice": None if lacking else lane_choice(entry, row, checkpoint, draft),
         "lacking": lacking,

@@ -1,14 +1,12 @@
-"""The figures of Trade-offs: the runs each needs, and the sweep that makes them; its first selection; what it draws.
+"""The figures of Trade-offs: the runs each needs, and the plan that makes them; its first selection; what it draws.
 
 A figure called NAME is drawn by `NAME` of `analysis.figures`, from the numbers of `NAME_points`.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -25,56 +23,19 @@ PER_SECOND, SPEEDUP = "tokens_per_second", "speedup"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 MOST_BARS = 8
 _USUAL_THRESHOLD = 0.95
-PLANS = Path(__file__).parents[2] / "analysis" / "plans"
-Group = Mapping[str, Any]
-"""A group of a plan: the settings of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The runs that a figure is drawn from: in words, and as a test whether a group of a plan makes them."""
+    """The runs that a figure is drawn from, in words, and the plan in analysis/plans that makes them."""
 
     words: str
-    made_by: Callable[[Group], bool]
+    plan: str
 
-
-def advice(need: Need, folder: Path = PLANS) -> str:
-    """A sentence with the command that makes these runs."""
-    plans = [path for path in sorted(folder.glob("*.toml")) if any(need.made_by(group) for group in _groups(path))]
-    if not plans:
-        return f"No plan in analysis/plans makes {need.words}; docs/runs.md says how to write one."
-    plans.sort(key=lambda path: path.stem == "smoke")  # a quick look, not evidence
-    return f"This makes {need.words}: python -m analysis sweep analysis/plans/{plans[0].name}"
-
-
-def _groups(path: Path) -> Iterator[Group]:
-    """The groups of a plan with its defaults filled in; none if the file is no plan."""
-    try:
-        plan = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
-    tables = plan.pop("group", [])
-    yield from ({**plan, **table} for table in tables if isinstance(table, dict))
-
-
-def _many(group: Group, key: str) -> list[Any]:
-    value = group.get(key, [])
-    return value if isinstance(value, list) else [value]
-
-
-def has(key: str, *values: Any) -> Callable[[Group], bool]:
-    """A test whether a group has `key`, with one of `values` if any are given."""
-    return lambda group: any(not values or value in values for value in _many(group, key))
-
-
-def at_least(key: str, count: int) -> Callable[[Group], bool]:
-    """A test whether a group has at least so many values of `key`."""
-    return lambda group: len(_many(group, key)) >= count
-
-
-def both(*tests: Callable[[Group], bool]) -> Callable[[Group], bool]:
-    """A test whether a group passes all these tests."""
-    return lambda group: all(test(group) for test in tests)
+    @property
+    def advice(self) -> str:
+        """A sentence with the command that makes these runs."""
+        return f"This makes {self.words}: python -m analysis sweep analysis/plans/{self.plan}.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +123,12 @@ class Figure:
         return TIMED if self.axes and against != PER_FORWARD else self.need
 
 
-RUNS = Need(words="runs of every decoder", made_by=has("decoders"))
-TIMED = Need(words="timed runs", made_by=has("timed", True))
-_ABLATION = Need(
-    words="runs of models trained with and without the SFT loss",
-    made_by=both(has("decoders", "sliding_window"), at_least("checkpoints", 4)),
-)
-_SCORES = Need(words="runs with other scores", made_by=has("scores", "margin", "entropy"))
-_CACHING = Need(words="timed runs of block_cached", made_by=both(has("timed", True), has("decoders", "block_cached")))
-_PROPOSALS = Need(words="runs that keep their mask proposals", made_by=has("proposals", True))
+RUNS = Need(words="runs of every decoder", plan="ablations")
+TIMED = Need(words="timed runs", plan="block-cache")
+_ABLATION = Need(words="runs of models trained with and without the SFT loss", plan="ablations")
+_SCORES = Need(words="runs with other scores", plan="ablations")
+_CACHING = Need(words="timed runs of block_cached", plan="block-cache")
+_PROPOSALS = Need(words="runs that keep their mask proposals", plan="calibration")
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure

@@ -12,7 +12,7 @@ from analysis.figures import POOLED
 from analysis.figures.words import PUBLISHED, SOURCE, task_words, threshold_words
 from analysis.runs import RunStore
 from app.tradeoffs import tables, together
-from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene, advice
+from app.tradeoffs.catalogue import AXES, FIGURES, PER_SECOND, SPEEDUP, Figure, Scene
 from app.tradeoffs.operating import Finding, finding
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.together import PER_FORWARD, Together
@@ -272,10 +272,10 @@ def _why_empty(picked: Selection) -> str:
     everything = replace(picked.scene, table=ours)
     need = picked.figure.needs(picked.scene.against)
     if ours.empty:
-        return f"{NO_RUNS} {advice(need)}"
+        return f"{NO_RUNS} {need.advice}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
         return "The selection has no run that this figure can show; others have. Widen the filters."
-    return f"This figure can show none of the runs. {advice(need)}"
+    return f"This figure can show none of the runs. {need.advice}"
 
 
 def _summary(picked: Selection) -> str:

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
-import { acceptedAt } from "../../app/browser/shared/what-if.js";
+import { acceptedAt } from "../../app/browser/shared/reasons.js";
 import { columnsOf, seenBy, SteppedLane } from "../../app/browser/step/lane.js";
 import { usualLane } from "../../app/browser/step/view.js";
 
@@ -21,7 +21,8 @@ test("the passes of every shipped lane are numbered and gain what was written", 
   assert.ok(LANES.length >= 4);
   for (const each of LANES) {
     const stepped = new SteppedLane(each, NOTHING_ELSE);
-    assert.equal(stepped.passes.at(-1).to, each.written.length);
+    const { from, row } = stepped.passes.at(-1);
+    assert.equal(from + row.accepted, each.written.length);
     const numbers = stepped.passes.filter(({ counted }) => counted).map(({ number }) => number);
     assert.deepEqual(numbers, numbers.map((_, place) => place + 1));
     assert.equal(stepped.count, numbers.length);
@@ -32,7 +33,7 @@ test("every pass of every shipped lane has columns, an outcome, and a reason for
   for (const each of LANES) {
     const stepped = new SteppedLane(each, NOTHING_ELSE);
     for (const pass of stepped.passes) {
-      const shape = stepped.shape(pass);
+      const shape = columnsOf(pass.row);
       const read = shape.columns.map(({ proposal }) => proposal).filter((place) => place !== null);
       assert.deepEqual(read.sort((a, b) => a - b), pass.row.proposals.map((_, place) => place));
       assert.match(stepped.outcome(pass, shape), /\w.*\.$/);
@@ -63,12 +64,10 @@ test("an entropy is above τ or not, in words", () => {
   assert.equal(filled.reason(filled.passes[0], 1), "Still a mask: others were surer, and its entropy is above τ.");
 });
 
-test("a pass is found by its number or by a token that it wrote", () => {
+test("a pass is found by its number", () => {
   const stepped = new SteppedLane(STEPS.found, NOTHING_ELSE);
-  assert.equal(stepped.find({ number: 2 }), 2);
-  assert.equal(stepped.find({ token: 1 }), 1);
-  assert.equal(stepped.find({ token: 2 }), 2);
-  assert.equal(stepped.find({ number: 9 }), 0);
+  assert.equal(stepped.find(2), 2);
+  assert.equal(stepped.find(9), 0);
 });
 
 test("a refused proposal says why, and so does what stands behind it", () => {
@@ -105,7 +104,7 @@ test("a run of an earlier version shows its proposals, and says that it does not
   const old = { ...STEPS.refused, records: [{ ...STEPS.refused.records[0], rows: [row] }] };
   const stepped = new SteppedLane(old, NOTHING_ELSE);
   const [pass] = stepped.passes;
-  const shape = stepped.shape(pass);
+  const shape = columnsOf(pass.row);
   assert.deepEqual([shape.known, shape.columns.length, shape.tree], [false, row.proposals.length, false]);
   assert.ok(shape.columns.every(({ token }) => token === null));
   assert.equal(stepped.reason(pass, 0), "Accepted. An earlier version recorded this run, and not why.");

@@ -30,12 +30,9 @@ class Board extends RunView {
     this.model = null;
   }
 
-  follow({ id }) {
-    if (this.followed === id) return;
-    this.followed = id;
+  begin() {
     this.root.dataset.board = "loading";
     this.sentence = this.status.textContent = "Starting …";
-    this.feed.follow(id);
   }
 
   open(message) {
@@ -72,12 +69,8 @@ class Board extends RunView {
 
   state(message) {
     this.root.dataset.board = message.state;
-    this.sentence = this.status.textContent = message.sentence;
     this.bar.hidden = OVER.includes(message.state);
-    if (this.feed.run && OVER.includes(message.state)) {
-      this.feed.follow(null);
-      this.ended();
-    }
+    super.state(message);
     if (!this.model) return;
     this.model.state = message;
     if (!OVER.includes(message.state)) return;
@@ -145,8 +138,7 @@ export function mountBoard({ element, props, watch, tell, submit }) {
   window.addEventListener("pagehide", () => {
     if (board.model && !OVER.includes(board.model.state.state)) keepBoard(board.model);
   });
-  const before = lastBoard();
-  if (before) before.forEach((message) => board.hear(message));
+  lastBoard()?.forEach((message) => board.hear(message));
   board.read(props.value);
   watch("value", () => board.read(props.value));
   board.root.dataset.ready = "true";
@@ -156,8 +148,7 @@ export function mountBoard({ element, props, watch, tell, submit }) {
 class ProblemCard {
   constructor() {
     this.root = make("section", "board-card");
-    this.root.hidden = true;
-    this.number = null;
+    this.close();
   }
 
   close() {

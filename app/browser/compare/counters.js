@@ -3,7 +3,7 @@
 
 import { isSurerWhenLower } from "../shared/decoders.js";
 import { make, put, shape } from "../shared/dom.js";
-import { decimals, thresholdName } from "../shared/tokens.js";
+import { decimals, plural, thresholdName } from "../shared/tokens.js";
 
 const MOST_BARS = 8; // the last one stands for all longer ones too
 const FEWEST_BARS = 4;
@@ -132,9 +132,7 @@ export function binned(lengths) {
 
 export function inWords(lengths) {
   const parts = lengths.map((count, place) => [place + 1, count]).filter(([, count]) => count);
-  return parts
-    .map(([length, count]) => `${length} ${length === 1 ? "token" : "tokens"} in ${count} ${count === 1 ? "pass" : "passes"}`)
-    .join(", ");
+  return parts.map(([length, count]) => `${plural(length, "token")} in ${plural(count, "pass", "passes")}`).join(", ");
 }
 
 // The threshold of each pass as a line of steps, under the text. One token per pass is a level of its own, on top.

@@ -132,7 +132,7 @@ export class LaneView {
   sum(counts) {
     const { passes = 0, tokens = 0, seconds = 0 } = counts ?? {};
     const more = this.lane.letter ? plural(tokens, "token") : `${decimals(seconds, 2)} s model time`;
-    this.summary.textContent = `${passes} ${passes === 1 ? "pass" : "passes"} · ${more}`;
+    this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
   }
 
   draw() {

@@ -10,12 +10,11 @@ import { keeper } from "../shared/keeper.js";
 import { hearLines } from "../shared/messages.js";
 import { bandNode, tokenNode } from "../shared/tokens.js";
 import { TokenCard } from "./card.js";
-import { StageFoot } from "./foot.js";
+import { Replay, StageFoot } from "./foot.js";
 import { LanePicks } from "./lane-picks.js";
 import { LaneView } from "./lane.js";
 import { Pointer, Tip } from "./pointer.js";
 import { differ, LETTERS, Recorded } from "./recorded.js";
-import { Replay } from "./replay.js";
 
 const BEFORE = new Set(["idle", "loading"]);
 const OF_A_LANE = new Set(["pass", "counts", "inactive", "end", "verdict"]);
@@ -25,7 +24,7 @@ const FEW = 2; // lanes for which a projector has room
 class Stage extends RunView {
   // `ended` hears the identity of a run of which no more will come.
   constructor(root, recorded, ended) {
-    super(root, { drawn: () => this.picture() });
+    super(root);
     this.ended = ended;
     this.facts = new WeakMap();
     this.tips = new WeakMap();
@@ -55,7 +54,7 @@ class Stage extends RunView {
   read(value) {
     hearLines(value, (message) => {
       const known = message.kind === "open" && message.id === this.root.dataset.run;
-      if (!known && (!this.feed.run || message.kind === "follow")) this.hear(message);
+      if (!known && (!this.run || message.kind === "follow")) this.hear(message);
     });
     this.picture();
   }
@@ -65,12 +64,10 @@ class Stage extends RunView {
     else super.hear(message);
   }
 
-  follow({ id }) {
-    if (this.root.dataset.run === id) return; // the value was read twice
+  begin(id) {
     this.root.dataset.run = id;
     this.state({ state: "loading", sentence: "Starting …" });
     this.leaveRecorded();
-    this.feed.follow(id);
   }
 
   // What the lines that came at once say together.
@@ -138,17 +135,8 @@ class Stage extends RunView {
     document.querySelector(".lens-stop-or-follow")?.classList.toggle("over", wrote && (state === "done" || state === "stopped"));
     document.querySelector(".lens-next-run")?.classList.toggle("shown", state === "running");
     if (!BEFORE.has(state)) this.leaveRecorded();
-    this.sentence = sentence;
-    this.say(sentence);
     if (!this.show) this.replay.ended(OVER.includes(state));
-    if (OVER.includes(state)) this.close();
-  }
-
-  // The run that is followed is over.
-  close() {
-    const { run } = this.feed;
-    this.feed.follow(null);
-    if (run) this.ended(run);
+    super.state({ state, sentence });
   }
 
   get status() {

@@ -1,8 +1,8 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
 import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
+import { acceptedAt } from "../shared/reasons.js";
 import { plural } from "../shared/tokens.js";
-import { acceptedAt } from "../shared/what-if.js";
 import { button, proposals, slider, visible, walk, written } from "./parts.js";
 
 const oneTokenPage = {
@@ -25,7 +25,7 @@ const oneTokenPage = {
     const draw = (to) => {
       count = to;
       text.replaceChildren(written(ar, count));
-      told.textContent = `${count} forward ${count === 1 ? "pass" : "passes"}, ${count} tokens`;
+      told.textContent = `${plural(count, "forward pass", "forward passes")}, ${count} tokens`;
       next.disabled = count === ar.passes.length;
       if (count >= 10) done();
     };
@@ -88,7 +88,7 @@ const windowPage = {
     const fill = button("Fill the masks", () => {
       const pass = mars.passes[number];
       window_.replaceChildren(proposals(pass));
-      told.textContent = `This pass gained ${pass.accepted} ${pass.accepted === 1 ? "token" : "tokens"}.`;
+      told.textContent = `This pass gained ${plural(pass.accepted, "token")}.`;
       if (pass.accepted >= 3) done();
     });
     const [controls] = walk(mars.passes.length, (to) => {
@@ -328,7 +328,7 @@ const widthPage = {
       const bar = make("span", "lens-learn-column");
       bar.style.height = `${(100 * seconds) / most}%`;
       bar.dataset.columns = columns;
-      bar.title = `${columns} ${columns === 1 ? "column" : "columns"}: ${milliseconds(seconds)}`;
+      bar.title = `${plural(columns, "column")}: ${milliseconds(seconds)}`;
       return bar;
     });
     const told = status("lens-learn-told");

@@ -44,7 +44,6 @@ export function pageAddress() {
 }
 
 class Address {
-  // `onRefused` gets the [name, value] pairs of the address that nobody could use.
   constructor(tabs, onRefused) {
     this.tabs = tabs;
     this.onRefused = onRefused;

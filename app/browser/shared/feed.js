@@ -9,53 +9,17 @@ const DRAWING_GAP = 250; // milliseconds
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 
-// Reads the lines of a live run, several at once, until somebody follows another one or none. The browser connects again
-// by itself and says how many lines it has. `drawn` hears when several lines have been heard. `told` hears a sentence
-// while there is no connection, and null once there is; `lost` hears why no more will come, and is to follow none then.
-export class RunFeed {
-  constructor({ hear, drawn = () => {}, told, lost }) {
-    Object.assign(this, { hear, drawn, told, lost });
-    this.run = null;
-    this.source = null;
-  }
-
-  follow(run) {
-    if (run === this.run) return;
-    this.source?.close();
-    this.source = null;
-    this.run = run;
-    if (run) this.connect(run);
-  }
-
-  connect(run) {
-    const source = new EventSource(ours(`runs/${run}/events`));
-    this.source = source;
-    source.onopen = () => this.told(null);
-    source.onmessage = ({ data }) => {
-      if (run !== this.run) return;
-      hearLines(data, this.hear);
-      this.drawn();
-    };
-    source.onerror = () => {
-      if (run !== this.run) return;
-      if (source.readyState !== EventSource.CLOSED) return this.told(RECONNECTING);
-      return this.lost(LOST);
-    };
-  }
-}
-
 // What draws a live run, message by message: each kind of message has a method of its name. The value of a component says
-// which run to follow, or why none starts. A view has `status`, the element of its sentence, and a method `state`.
+// which run to follow, or why none starts. The lines of a run come several at once, until another one is followed or it is
+// over; the browser connects again by itself and says how many lines it has. A view has `status`, the element of its
+// sentence.
 export class RunView {
-  constructor(root, { drawn } = {}) {
+  constructor(root) {
     this.root = root;
     this.sentence = ""; // of the state, which comes back once there is a connection again
-    this.feed = new RunFeed({
-      hear: (message) => this.hear(message),
-      drawn,
-      told: (sentence) => this.say(sentence ?? this.sentence),
-      lost: (sentence) => this.state({ state: "failed", sentence }),
-    });
+    this.followed = null; // the run whose lines came last
+    this.run = null; // the same while more may come
+    this.source = null;
   }
 
   read(value) {
@@ -66,6 +30,42 @@ export class RunView {
     this[message.kind]?.(message);
   }
 
+  follow({ id }) {
+    if (this.followed === id) return; // the value was read twice
+    this.followed = id;
+    this.begin(id);
+    this.listen(id);
+  }
+
+  // Hear the lines of this run and of no other, null for none.
+  listen(run) {
+    this.source?.close();
+    this.run = run;
+    if (!run) return;
+    const source = new EventSource(ours(`runs/${run}/events`));
+    this.source = source;
+    source.onopen = () => this.say(this.sentence);
+    source.onmessage = ({ data }) => {
+      if (run !== this.run) return;
+      hearLines(data, (message) => this.hear(message));
+      this.picture();
+    };
+    source.onerror = () => {
+      if (run !== this.run) return;
+      if (source.readyState !== EventSource.CLOSED) this.say(RECONNECTING);
+      else this.state({ state: "failed", sentence: LOST });
+    };
+  }
+
+  state({ state, sentence }) {
+    this.sentence = sentence;
+    this.say(sentence);
+    const { run } = this;
+    if (!run || !OVER.includes(state)) return;
+    this.listen(null);
+    this.ended(run);
+  }
+
   say(sentence) {
     this.status.textContent = sentence;
   }
@@ -73,6 +73,11 @@ export class RunView {
   refusal({ sentence }) {
     this.state({ state: "failed", sentence });
   }
+
+  // For views to fill: before the first line of a run, after lines that came at once, and when no more will come.
+  begin() {}
+  picture() {}
+  ended() {}
 }
 
 // Draws at most four times a second, in an animation frame, and once more after the last wish.

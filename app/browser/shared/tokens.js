@@ -18,8 +18,8 @@ export function thresholdName(threshold) {
   return threshold === null ? "one token per pass" : `τ ${threshold.toFixed(2)}`;
 }
 
-export function plural(number, word) {
-  return `${number} ${word}${number === 1 ? "" : "s"}`;
+export function plural(number, one, many = `${one}s`) {
+  return `${number} ${number === 1 ? one : many}`;
 }
 
 export function plainWords(text) {

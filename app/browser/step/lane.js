@@ -2,9 +2,8 @@
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
-import { isRefused, sentenceOf } from "../shared/reasons.js";
+import { acceptedAt, isRefused, sentenceOf } from "../shared/reasons.js";
 import { decimals, plural, visiblePiece } from "../shared/tokens.js";
-import { acceptedAt } from "../shared/what-if.js";
 
 const NAMES = { prefill: "Prompt", commit: "Cache", draft: "Draft" };
 
@@ -19,7 +18,7 @@ export class SteppedLane {
       const counted = isCounted(record.phase);
       const pass = { index, record, row, counted, number: counted ? ++number : null, from: written };
       written += row.accepted;
-      return { ...pass, to: written };
+      return pass;
     });
     this.count = number;
     this.family = familyOf(lane);
@@ -34,22 +33,16 @@ export class SteppedLane {
     return pass.counted ? `Pass ${pass.number}` : NAMES[pass.record.phase];
   }
 
-  // The index of the pass with this number, or of the one that wrote token `token`.
-  find({ number, token }) {
-    const found = this.passes.find((pass) => (number ? pass.number === number : pass.counted && token < pass.to));
-    return found ? found.index : 0;
-  }
-
-  piece(token) {
-    return this.lane.pieces[token] ?? "";
+  // The index of the pass with this number.
+  find(number) {
+    return this.passes.find((pass) => pass.number === number)?.index ?? 0;
   }
 
   // A token as a word in a box: nothing in it may be invisible.
   label(token) {
-    const piece = this.piece(token);
-    if (this.lane.stop_ids.includes(token)) return "end";
-    if (!piece) return `#${token}`;
-    return visiblePiece(piece);
+    if (this.ends(token)) return "end";
+    const piece = this.lane.pieces[token];
+    return piece ? visiblePiece(piece) : `#${token}`;
   }
 
   ends(token) {
@@ -63,13 +56,13 @@ export class SteppedLane {
     if (record.phase === "prefill") return `${read} tokens of the prompt go into the cache; nothing is proposed.`;
     if (record.phase === "commit") return `${read} accepted tokens go into the cache; nothing is proposed.`;
     if (this.diffuses) return this.filled(row);
-    const tokens = row.accepted === 1 ? "1 token" : `${row.accepted} tokens`;
+    const tokens = plural(row.accepted, "token");
     if (record.phase === "verify" && row.threshold === null && shape.known) {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
       const right = row.trace.reasons.filter((reason) => reason === "right").length;
       return drafts ? `${right} of ${drafts} drafts right, so ${tokens} accepted.` : `No drafts to verify, ${tokens} accepted.`;
     }
-    const said = row.proposals.length === 1 ? "1 proposal" : `${row.proposals.length} proposals`;
+    const said = plural(row.proposals.length, "proposal");
     if (record.phase === "draft") {
       const kept = row.trace?.reasons.filter((reason) => reason === "kept").length ?? row.proposals.length;
       return `The draft model writes: ${kept < row.proposals.length ? `${kept} of ` : ""}${said}, for the next pass to verify.`;
@@ -104,11 +97,6 @@ export class SteppedLane {
       found.changed += accepted !== row.accepted;
     }
     return found;
-  }
-
-  // The columns of a pass.
-  shape(pass) {
-    return columnsOf(pass.row);
   }
 
   // Why a proposal was accepted or not.

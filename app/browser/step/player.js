@@ -1,8 +1,8 @@
 // Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing at a chosen speed.
 
 import { button, make, put, shape } from "../shared/dom.js";
+import { HUNDREDTHS } from "../shared/reasons.js";
 import { decimals } from "../shared/tokens.js";
-import { HUNDREDTHS } from "../shared/what-if.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };

@@ -3,7 +3,7 @@
 import { decoderOf, familyOf } from "../shared/decoders.js";
 import { button, clear, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
-import { SteppedLane } from "./lane.js";
+import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
 import { Player, WhatIf } from "./player.js";
 
@@ -32,17 +32,16 @@ export class StepView {
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // Show a run, opened as the keeper opens it, at the wished lane and the pass with that number or the one that wrote
-  // that token.
-  open({ run, what_if: whatIf }, { lane = null, number = null, token = null } = {}) {
+  // Show a run, opened as the keeper opens it, at the wished lane and the pass with that number.
+  open({ run, what_if: whatIf }, { lane = null, number = null } = {}) {
     Object.assign(this, { run, tables: whatIf });
     this.note.textContent = run.note ?? "";
     this.lanes.replaceChildren(...run.lanes.map((each) => this.tab(each)));
-    this.choose(lane ?? usualLane(run).key, { number, token });
+    this.choose(lane ?? usualLane(run).key, number);
   }
 
   tab(lane) {
-    const choose = () => this.choose(lane.key, {});
+    const choose = () => this.choose(lane.key);
     const node = button(`step-lane lens-lane-${familyOf(lane)}`, "", choose, { "data-lane": lane.key });
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
     const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
@@ -51,7 +50,7 @@ export class StepView {
     return node;
   }
 
-  choose(key, place) {
+  choose(key, number = null) {
     const found = this.run.lanes.find((each) => each.key === key) ?? this.run.lanes[0];
     this.lane = new SteppedLane(found, this.tables[found.key]);
     this.ask(found);
@@ -60,8 +59,7 @@ export class StepView {
     this.panel.className = `step-panel lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
     this.passage.open(this.lane);
     const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
-    const wished = place.number || (place.token ?? null) !== null;
-    this.player.open(this.lane, wished ? this.lane.find(place) : first);
+    this.player.open(this.lane, number ? this.lane.find(number) : first);
     this.whatIf.open(this.lane);
   }
 
@@ -75,7 +73,7 @@ export class StepView {
 
   show(index) {
     this.pass = this.lane.passes[index];
-    this.shape = this.lane.shape(this.pass);
+    this.shape = columnsOf(this.pass.row);
     const { record, row } = this.pass;
     const facts = [
       `${record.query_tokens.toLocaleString("en-US")} ${record.query_tokens === 1 ? "position" : "positions"} computed`,

@@ -19,22 +19,19 @@ export class TradeCard {
     this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
   }
 
-  async open(id, { quiet = false } = {}) {
+  async open(id) {
     this.id = id;
     const card = await this.ask("card", { id });
-    if (this.id !== id) return false;
+    if (this.id !== id) return;
     if (card.problem) {
       this.root.replaceChildren(this.head(card.problem, ""));
       this.root.hidden = false;
-      return false;
+      return;
     }
     this.draw(card);
     this.root.hidden = false;
-    if (!quiet) {
-      this.root.focus({ preventScroll: true });
-      bringIntoView(this.root);
-    }
-    return true;
+    this.root.focus({ preventScroll: true });
+    bringIntoView(this.root);
   }
 
   close() {

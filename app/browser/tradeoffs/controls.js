@@ -48,16 +48,12 @@ export class TradeControls {
 
   show(view, { axes, against, tasks, task, layers, layer, runs, batch }) {
     this.figure.value = view.figure;
-    fill(this.against, axes, against);
-    this.against.parentElement.hidden = axes.length < 2;
-    fill(this.runs, runs.options, runs.value);
-    this.runs.parentElement.hidden = runs.options.length < 2;
-    fill(this.batch, batch.options.map((size) => ({ value: size, label: size })), String(batch.value));
-    this.batch.parentElement.hidden = !batch.options.length;
-    fill(this.task, tasks, task);
-    this.task.parentElement.hidden = tasks.length < 2;
-    const names = layers.map((name) => ({ value: name, label: name }));
-    fill(this.layer, names, layer || this.layer.value);
+    const named = (values) => values.map((value) => ({ value, label: value }));
+    fill(this.against, axes, against, 2);
+    fill(this.runs, runs.options, runs.value, 2);
+    fill(this.batch, named(batch.options), String(batch.value), 1);
+    fill(this.task, tasks, task, 2);
+    fill(this.layer, named(layers), layer || this.layer.value);
     this.published.checked = Boolean(layer);
     this.published.disabled = layers.length === 0;
     this.switch.title = layers.length ? "From arXiv 2604.07023: other models, no intervals" : "No published numbers for this view";
@@ -66,7 +62,9 @@ export class TradeControls {
   }
 }
 
-function fill(select, options, value = select.value) {
+// A list with fewer options than `fewest` is hidden.
+function fill(select, options, value = select.value, fewest = 0) {
+  select.parentElement.hidden = options.length < fewest;
   select.replaceChildren(...options.map((option) => new Option(option.label, option.value)));
   if (options.some((option) => String(option.value) === value)) select.value = value;
 }

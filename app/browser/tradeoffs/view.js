@@ -9,15 +9,15 @@ import { LiveList, plotly, TradePlot } from "./plot.js";
 
 const TRADE_FILTERS = ["scale", "checkpoint", "block_size", "sft_loss", "decoder", "score", "batch_size", "hardware"];
 const TRADE_START = { figure: "frontier", against: "tokens_per_second", runs: "", task: "all families", published: "" };
-const TRADE_POINTS = { start: 2, least: 0.1, most: 50 };
-const TRADE_BATCH = 1;
+const TRADE_VIEW = { ...TRADE_START, points: 2, batch: 1, more: false, chosen: null }; // the first one
+const TRADE_POINTS = { least: 0.1, most: 50 };
 const TRADE_NAMES = [...Object.keys(TRADE_START), "points", "batch", "more", "run", "all", ...TRADE_FILTERS];
 
 class TradeView {
   // `plotlyAddress` is where the drawing library is.
   constructor(root, questions, plotlyAddress) {
     Object.assign(this, { root, questions, plotlyAddress });
-    this.view = { ...TRADE_START, batch: TRADE_BATCH, more: false, chosen: null };
+    this.view = { ...TRADE_VIEW };
     this.number = 0;
     const ask = (what, about, onWay) => this.questions.ask(what, about, onWay);
     this.controls = new TradeControls((change) => this.change(change));
@@ -68,7 +68,6 @@ class TradeView {
     const hears = { onPick: (id) => this.pick(id), onSeen: () => this.follow(this.live.lanes) };
     this.plotter ??= new TradePlot(this.plot, drawing, told.templates, hears);
     this.controls.begin(told);
-    this.view.points ??= told.points.value;
     this.notice(told.problems);
     for (const part of this.body) part.hidden = false;
     await this.refresh(told.shown);
@@ -113,7 +112,7 @@ class TradeView {
   // An address asked for what there is not: begin where the tab begins by itself, and say so.
   async retreat(problem) {
     this.tried = true;
-    Object.assign(this.view, TRADE_START, { batch: TRADE_BATCH, more: false, chosen: null });
+    this.view = { ...TRADE_VIEW, points: this.view.points };
     await this.refresh();
     this.status.textContent = problem;
   }
@@ -151,8 +150,7 @@ class TradeView {
     this.stage.classList.toggle("with-card", Boolean(id));
     this.table.mark(id);
     this.say();
-    if (id) return this.card.open(id);
-    return undefined;
+    if (id) this.card.open(id);
   }
 
   async savePicture() {
@@ -174,9 +172,9 @@ class TradeView {
 // The view as the names and values of an address, and back. A filter's values are joined by "|".
 export function addressOf(view, run) {
   const said = { run };
-  for (const [name, start] of Object.entries(TRADE_START)) said[name] = (view[name] ?? start) === start ? null : view[name];
-  said.points = (view.points ?? TRADE_POINTS.start) === TRADE_POINTS.start ? null : view.points;
-  said.batch = (view.batch ?? TRADE_BATCH) === TRADE_BATCH ? null : view.batch;
+  for (const name of [...Object.keys(TRADE_START), "points", "batch"]) {
+    said[name] = view[name] === TRADE_VIEW[name] ? null : view[name];
+  }
   said.more = view.more ? "yes" : null;
   const chosen = Object.entries(view.chosen ?? {}).filter(([, values]) => values.length);
   if (view.chosen) said.all = chosen.length ? null : "yes";
@@ -186,7 +184,7 @@ export function addressOf(view, run) {
 
 // The view that an address asks for, and the names whose values are none.
 export function viewOf(values) {
-  const view = { ...TRADE_START, points: TRADE_POINTS.start, batch: TRADE_BATCH, more: false, chosen: null };
+  const view = { ...TRADE_VIEW };
   const refused = [];
   for (const name of Object.keys(TRADE_START)) if (values[name] !== undefined) view[name] = values[name];
   if (values.points !== undefined) {

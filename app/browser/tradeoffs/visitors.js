@@ -38,7 +38,7 @@ export function wordsOf(lane, spends) {
 
 class VisitorsView extends RunView {
   constructor(root, { rates, model }, send) {
-    super(root, { drawn: () => this.draw() });
+    super(root);
     Object.assign(this, { send, samples: { ar: [], mars: [] } });
     this.slider = make("input", "visitors-rate", "", { id: "visitors-rate" });
     Object.assign(this.slider, { type: "range", min: rates.least, max: rates.most, step: 0.1, value: rates.usual });
@@ -94,24 +94,20 @@ class VisitorsView extends RunView {
     this.button.textContent = running ? "Stop" : "Start";
   }
 
-  follow({ id }) {
-    if (this.followed === id) return;
-    this.followed = id;
+  begin() {
     this.samples = { ar: [], mars: [] };
-    this.feed.follow(id);
   }
 
-  state({ state, sentence }) {
-    this.sentence = this.status.textContent = sentence;
-    this.show(!OVER.includes(state));
-    if (OVER.includes(state)) this.feed.follow(null);
+  state(message) {
+    super.state(message);
+    this.show(!OVER.includes(message.state));
   }
 
   load({ lanes }) {
     for (const [key, lane] of Object.entries(lanes)) this.samples[key].push(lane);
   }
 
-  draw() {
+  picture() {
     for (const [key, samples] of Object.entries(this.samples)) {
       if (samples.length) this.rows[key].textContent = wordsOf(samples.at(-1), key === "mars");
     }

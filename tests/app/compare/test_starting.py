@@ -124,12 +124,12 @@ def test_people_share_passes_and_their_lanes_say_so(checkpoints: dict[str, Any],
     calls = len(checkpoints["ar"].engine.calls) + len(checkpoints["mars"].engine.calls)
     records = sum(len(lane.records) for person in (first, second) for lane in person.lanes)
     assert calls < records
-    assert first.lanes[0].counts()["shared"]
+    assert first.lanes[0].shared
     alone = Person(make_entries, checkpoints, AdmissionQueue(), 0.9)
     first.live.stop()
     second.live.stop()
     alone.step(5)
-    assert not alone.lanes[0].counts()["shared"]
+    assert not alone.lanes[0].shared
 
 
 def test_who_leaves_in_the_middle_changes_nothing_for_the_others(
