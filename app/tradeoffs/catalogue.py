@@ -123,11 +123,11 @@ class Figure:
         return TIMED if self.axes and against != PER_FORWARD else self.need
 
 
-RUNS = Need(words="runs of every decoder", plan="ablations")
+RUNS = Need(words="runs of every decoder", plan="shipped")
 TIMED = Need(words="timed runs", plan="block-cache")
 _ABLATION = Need(words="runs of models trained with and without the SFT loss", plan="ablations")
 _SCORES = Need(words="runs with other scores", plan="ablations")
-_CACHING = Need(words="timed runs of block_cached", plan="block-cache")
+_CACHING = Need(words="timed runs of block_cached", plan="shipped")
 _PROPOSALS = Need(words="runs that keep their mask proposals", plan="calibration")
 
 FIGURES: dict[str, Figure] = {

@@ -91,7 +91,7 @@ config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Without fastmath: LLVM optimises a function anew wherever another one calls it, and must not find other sums there. So
-# sums have an order that is written down (mars/engine/instructions.py), the same on every CPU.
+# sums have an order that is written down (mars/engine/instructions.py).
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)
