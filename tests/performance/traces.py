@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.performance.asking import Asked
 
 BURSTS_APART = 4.0  # seconds
-MOSTLY, LONGEST = 0.3, 3.0  # traces below this part of saturation are longer, at most so many times
+MOSTLY, LONGEST = 0.9, 3.0  # below this part of saturation traces are longer, for as many requests, up to so many times
 
 Trace = list[tuple[float, int]]
 """Seconds and the number of a question, one for each request."""
