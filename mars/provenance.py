@@ -50,11 +50,17 @@ def commit() -> str | None:
 
 
 def bfloat16_units(information: Mapping[str, str]) -> str:
-    """The units of this processor that multiply bfloat16, by /proc/cpuinfo: speeds differ by several times."""
+    """The units for bfloat16 of this processor, by /proc/cpuinfo, and their limit: speeds differ by several times."""
     flags = information.get("flags", "").split()
-    if "amx_bf16" in flags:
-        return "AMX"
-    return "AVX512-BF16" if "avx512_bf16" in flags else "neither AMX nor AVX512-BF16"
+    lesser = "AVX512-BF16" if "avx512_bf16" in flags else "neither AMX nor AVX512-BF16"
+    units, limit = "AMX" if "amx_bf16" in flags else lesser, instruction_limit()
+    return units if limit is None else f"{units}, limited to {limit}"
+
+
+def instruction_limit() -> str | None:
+    """The instructions that oneDNN may use at most (ONEDNN_MAX_CPU_ISA, formerly DNNL_MAX_CPU_ISA); None for all."""
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "ALL"
+    return None if limit.upper() in ("ALL", "DEFAULT") else limit.upper()
 
 
 def _cpu_information() -> dict[str, str]:

@@ -13,7 +13,6 @@ of the weights (mars/engine/kernels.py).
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from typing import Any
 
@@ -39,6 +38,7 @@ from mars.engine.instructions import (
 from mars.engine.kernels import OPTIONS, at, load, store
 from mars.engine.quantised import Projection, Steps, rounded
 from mars.engine.workers import Openmp, openmp
+from mars.provenance import instruction_limit
 
 TILE = 16  # rows, and outputs
 DEPTH = 32  # inputs in bfloat16, twice as many in 8 bits
@@ -55,12 +55,9 @@ _FEATURES = "amx-tile", "amx-bf16", "amx-int8"  # LLVM's names; CPUs have all th
 def available() -> bool:
     """Whether this CPU has such tiles, LLVM compiles for them, and the system lets this process use them.
 
-    Forbidden to oneDNN (ONEDNN_MAX_CPU_ISA, formerly DNNL_MAX_CPU_ISA), tiles are forbidden here too, so that a lesser
-    CPU can be measured.
+    What is forbidden to oneDNN is forbidden here too, so that a lesser CPU can be measured.
     """
-    most = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "ALL"
-    allowed = any(name in most.upper() for name in ("AMX", "ALL", "DEFAULT"))
-    return allowed and compiles_for(*_FEATURES) and _initialised() and openmp() is not None
+    return "AMX" in (instruction_limit() or "AMX") and compiles_for(*_FEATURES) and _initialised() and openmp() is not None
 
 
 def _initialised() -> bool:

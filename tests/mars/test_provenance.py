@@ -21,6 +21,14 @@ def test_speeds_in_bfloat16_depend_on_these_units(flags: str, words: str) -> Non
     assert bfloat16_units({}) == "neither AMX nor AVX512-BF16"
 
 
+@pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+def test_a_limit_of_instructions_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "avx512_core_bf16")
+    assert bfloat16_units({"flags": "avx512_bf16 amx_bf16"}) == "AMX, limited to AVX512_CORE_BF16"
+    monkeypatch.setenv(variable, "all")
+    assert bfloat16_units({"flags": "avx512_bf16 amx_bf16"}) == "AMX"
+
+
 def test_the_processor_is_named_with_its_cores_and_units() -> None:
     name, cores, units = hardware("cpu").rsplit(", ", 2)
     assert name
