@@ -10,9 +10,10 @@ largest f spend c, and the others the base b:
 
     goodput(c, k) = (n + Σ_n f (G_b - 1) + Σ_k f (G_c - G_b)) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
-The factor s says how much longer passes with masks have taken under this choice than T:
-it is small if plans often have no masks. Rows with plans of their own (`TREES`) share one window, whatever each spends.
-Other layouts are for all rows or none, except in trials: rows of two windows are judged separately, which takes time.
+The factor s says how much longer passes have taken under this choice than T, which is the time of passes that nothing
+interrupts. It is small if plans often have no masks. Rows with plans of their own (`TREES`) share one window, whatever
+each spends. Other layouts are for all rows or none, except in trials: rows of two windows are judged separately, which
+takes time.
 With more rows the columns of plans cost more, and plans have fewer: so their G, q and s are kept for each load. Each
 column pays for its price, so copies need no trial. Passes that read prompts in between take the same time in all,
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
@@ -177,10 +178,11 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The expected tokens a second of passes of so many columns, and the numbers of the rows that spend the choice."""
+    """The tokens a second that passes of so many columns promise, s, and the numbers of the rows that spend."""
 
     rate: float
     columns: float
+    slow: float
     spending: set[int]
 
 
@@ -239,7 +241,7 @@ class Controller:
         self._load = 0
         self._base = NOTHING
         self._accounts: dict[int, Account] = {}
-        self._expected = Goodput(0.0, 0.0, set())
+        self._expected = Goodput(0.0, 0.0, 1.0, set())
         self._changed = self._seen.now - HOLD
         self._trying = False
 
@@ -284,7 +286,7 @@ class Controller:
             kind = self.choice.kind if spent else "plain"
             masked = any(row.plan is None or any(row.plan.masks) for row, _ in spent)
             self._seen.times.took(total, seconds, kind if masked else "plain")
-            if kind != "plain" and known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
+            if known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
                 known.timed(seconds, usual)
             for choice in {self._base, self.choice}:
                 rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
@@ -297,8 +299,12 @@ class Controller:
                 account.passed(row.gained, known.gain)
 
     def price(self, *, masked: bool) -> float:
-        """The price of one more column, with or without masks: the tokens that all rows would write in its time."""
-        found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
+        """The price of one more column, with or without masks: the tokens that all rows would write in its time.
+
+        Interruptions make a column longer, and less is written in that time: the price is that of passes without any.
+        """
+        steady = self._expected.rate * self._expected.slow
+        found = self._seen.times.price(self._expected.columns, steady, "tree" if masked else "plain")
         return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
@@ -372,7 +378,7 @@ class Controller:
         tokens = others + len(rows) + sum(copied)
         columns = others + len(rows) * base.columns
         if choice in BASES:
-            return Goodput(tokens / self._seconds(columns, 1.0, "plain"), columns, set())
+            return Goodput(tokens / self._seconds(columns, base.slow, "plain"), columns, base.slow, set())
         found: list[tuple[float, float]] = []
         for row, instead in zip(rows, copied, strict=True):
             account = self._accounts[row.number]
@@ -382,7 +388,7 @@ class Controller:
         count = len(found)
         if not self._together and (choice.window or choice.layout in TREES):
             count = 1 + max(range(count), key=lambda place: found[place][0])
-        return Goodput(*found[count - 1], {row.number for row in rows[:count]})
+        return Goodput(*found[count - 1], known.slow, {row.number for row in rows[:count]})
 
     def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
         """The expected seconds of a pass; 1 before anything is known."""
