@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LOWEST_LOGPROB = -9999.0  # what OpenAI writes for a probability that is rounded to 0
 FAILED = "the server made a mistake; its log says more"
+_BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
 _log = logging.getLogger(__name__)
 Finish = Literal["stop", "length"]
 
@@ -132,7 +133,6 @@ class Candidates:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
 
     def of(self, token_id: int, probability: float) -> Candidate:
         """The token with this probability."""
@@ -142,8 +142,8 @@ class Candidates:
 
     def _bytes(self, token_id: int, text: str) -> list[int]:
         piece = self._checkpoint.tokenizer.convert_ids_to_tokens(token_id)
-        if text and isinstance(piece, str) and all(character in self._byte_of for character in piece):
-            return [self._byte_of[character] for character in piece]
+        if text and isinstance(piece, str) and all(character in _BYTE_OF for character in piece):
+            return [_BYTE_OF[character] for character in piece]
         return list(text.encode())
 
 
