@@ -60,7 +60,7 @@ def test_the_time_is_shared_out_and_low_rates_get_more_of_it() -> None:
     rates, lanes, turns, drain = [0.05, 0.1, 0.3, 1.3, 0.6], 4, 2, 3.0
     seconds = seconds_for(1200.0, lanes, rates, turns, drain)
     wholes = [seconds * length(rate) for rate in rates]
-    assert wholes == pytest.approx([3 * seconds, 3 * seconds, seconds, seconds, seconds])
+    assert wholes == pytest.approx([part * seconds for part in (3, 3, 3, 1, 1.5)])
     taken = sum(whole * max(rate, 1.0) + turns * drain for whole, rate in zip(wholes, rates, strict=True))
     assert lanes * taken == pytest.approx(1200.0)
     assert seconds_for(1.0, lanes, rates, turns, drain) == 0.3

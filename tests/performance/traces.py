@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.performance.asking import Asked
 
 BURSTS_APART = 4.0  # seconds
-MOSTLY, LONGEST = 0.9, 3.0  # below this part of saturation traces are longer, for as many requests, up to so many times
+# Below this part of saturation traces are longer, for as many requests, up to so many times.
+MOSTLY, LONGEST = 0.9, 3.0
 
 Trace = list[tuple[float, int]]
 """Seconds and the number of a question, one for each request."""
