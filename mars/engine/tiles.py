@@ -57,7 +57,8 @@ def available() -> bool:
 
     What is forbidden to oneDNN is forbidden here too, so that a lesser CPU can be measured.
     """
-    return "AMX" in (instruction_limit() or "AMX") and compiles_for(*_FEATURES) and _initialised() and openmp() is not None
+    allowed = "AMX" in (instruction_limit() or "AMX")
+    return allowed and compiles_for(*_FEATURES) and _initialised() and openmp() is not None
 
 
 def _initialised() -> bool:
