@@ -10,10 +10,10 @@ largest f spend c, and the others the base b:
 
     goodput(c, k) = (n + Σ_n f (G_b - 1) + Σ_k f (G_c - G_b)) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
-The factor s says how much longer passes have taken under this choice than T, which is the time of passes that nothing
-interrupts. It is small if plans often have no masks. Rows with plans of their own (`TREES`) share one window, whatever
-each spends. Other layouts are for all rows or none, except in trials: rows of two windows are judged separately, which
-takes time.
+The factor s is small if plans of this choice often have no masks: it is the mean of T for passes as they were, over T
+for passes with masks. The seconds themselves would count interruptions, which T does not, against choices with masks
+alone. Rows with plans of their own (`TREES`) share one window, whatever each spends. Other layouts are for all rows or
+none, except in trials: rows of two windows are judged separately, which takes time.
 With more rows the columns of plans cost more, and plans have fewer: so their G, q and s are kept for each load. Each
 column pays for its price, so copies need no trial. Passes that read prompts in between take the same time in all,
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
@@ -61,7 +61,6 @@ WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
 WORTH_ANOTHER = 0.75  # the same of what was tried before
 MARGIN = 0.02  # by which another choice must be better
 LATEST = 0.03  # the weight of a pass in s
-FASTEST, SLOWEST = 0.5, 1.5  # a pass that took longer yet was interrupted
 MOST_UNKNOWN = 0.5  # the highest price of a column before any was timed
 CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, and costs if its price was too low
 BONUS = 1.15  # on the claim of rows that spend already, so that rows do not take turns
@@ -142,9 +141,9 @@ class Known:
         self.columns += (columns - self.columns) * weight / (self.seen + weight)
         self.seen = min(self.seen + weight, REMEMBERED)
 
-    def timed(self, seconds: float, usual: float) -> None:
-        """Learn from the seconds of a pass; `usual` is T."""
-        self.slow += LATEST * (min(max(seconds / usual, FASTEST), SLOWEST) - self.slow)
+    def timed(self, seconds: float, masked: float) -> None:
+        """Learn from T of a pass as it was, and as it would have been with masks."""
+        self.slow += LATEST * (seconds / masked - self.slow)
 
 
 @dataclass(slots=True)
@@ -178,11 +177,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The tokens a second that passes of so many columns promise, s, and the numbers of the rows that spend."""
+    """The expected tokens a second of passes of so many columns, and the numbers of the rows that spend the choice."""
 
     rate: float
     columns: float
-    slow: float
     spending: set[int]
 
 
@@ -241,7 +239,7 @@ class Controller:
         self._load = 0
         self._base = NOTHING
         self._accounts: dict[int, Account] = {}
-        self._expected = Goodput(0.0, 0.0, 1.0, set())
+        self._expected = Goodput(0.0, 0.0, set())
         self._changed = self._seen.now - HOLD
         self._trying = False
 
@@ -285,9 +283,11 @@ class Controller:
             total = sum(columns.values())
             kind = self.choice.kind if spent else "plain"
             masked = any(row.plan is None or any(row.plan.masks) for row, _ in spent)
-            self._seen.times.took(total, seconds, kind if masked else "plain")
-            if known.passes > TRIALS and (usual := self._seen.times.seconds(total, kind)):
-                known.timed(seconds, usual)
+            was: Kind = kind if masked else "plain"
+            self._seen.times.took(total, seconds, was)
+            usual, with_masks = (self._seen.times.seconds(total, one) for one in (was, kind))
+            if usual and with_masks and kind != "plain" and known.passes > TRIALS:
+                known.timed(usual, with_masks)
             for choice in {self._base, self.choice}:
                 rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
                 settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice in BASES]
@@ -299,12 +299,8 @@ class Controller:
                 account.passed(row.gained, known.gain)
 
     def price(self, *, masked: bool) -> float:
-        """The price of one more column, with or without masks: the tokens that all rows would write in its time.
-
-        Interruptions make a column longer, and less is written in that time: the price is that of passes without any.
-        """
-        steady = self._expected.rate * self._expected.slow
-        found = self._seen.times.price(self._expected.columns, steady, "tree" if masked else "plain")
+        """The price of one more column, with or without masks: the tokens that all rows would write in its time."""
+        found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
         return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
@@ -378,7 +374,7 @@ class Controller:
         tokens = others + len(rows) + sum(copied)
         columns = others + len(rows) * base.columns
         if choice in BASES:
-            return Goodput(tokens / self._seconds(columns, base.slow, "plain"), columns, base.slow, set())
+            return Goodput(tokens / self._seconds(columns, 1.0, "plain"), columns, set())
         found: list[tuple[float, float]] = []
         for row, instead in zip(rows, copied, strict=True):
             account = self._accounts[row.number]
@@ -388,7 +384,7 @@ class Controller:
         count = len(found)
         if not self._together and (choice.window or choice.layout in TREES):
             count = 1 + max(range(count), key=lambda place: found[place][0])
-        return Goodput(*found[count - 1], known.slow, {row.number for row in rows[:count]})
+        return Goodput(*found[count - 1], {row.number for row in rows[:count]})
 
     def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
         """The expected seconds of a pass; 1 before anything is known."""

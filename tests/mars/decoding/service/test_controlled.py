@@ -46,7 +46,7 @@ class Restless(Controller):
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         self.choice = self._dice.choice(self._choices)
-        return Goodput(0.0, 0.0, 1.0, {row.number for row in rows if self._dice.random() < 0.7})
+        return Goodput(0.0, 0.0, {row.number for row in rows if self._dice.random() < 0.7})
 
     def observe(self, *_: object) -> None:
         """Nothing is learned."""
