@@ -50,7 +50,7 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
         "against": view.against,
         "runs": {
             "value": test.id if test else "",
-            "options": [{"value": one.id, "label": f"{one.model}, {one.date[:10]}, {one.hardware}"} for one in loads],
+            "options": [{"value": one.id, "label": _label(one)} for one in loads],
         },
         "batch": {"value": 0, "options": []},
         "more": None,
@@ -71,6 +71,12 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
 def chosen(loads: tuple[LoadTest, ...], view: View) -> LoadTest | None:
     """The load test that a view names; the newest if it names none that exists."""
     return next((one for one in loads if one.id == view.runs), next(iter(loads), None))
+
+
+def _label(test: LoadTest) -> str:
+    """What tells a load test from others, also from those of the same model on the same day."""
+    requests = sum(one.requests for one in test.results if one.lane == test.results[0].lane)
+    return f"{test.model}, {test.date[:10]}, {requests:,} requests a lane, {test.hardware}"
 
 
 def numbers(loads: tuple[LoadTest, ...], view: View) -> str:

@@ -141,6 +141,13 @@ def test_a_line_for_each_lane_in_each_panel(tmp_path: Path, make_runner: Callabl
     assert len(csv["text"].splitlines()) == 1 + len(test.results)
 
 
+def test_load_tests_of_one_day_have_different_labels(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
+    for test in (made(), made(seed=2, results=(replace(ONE, requests=700), replace(ONE, load="1.3", requests=800)))):
+        write_load(tmp_path, test)
+    labels = [one["label"] for one in ask(tmp_path, make_runner)["runs"]["options"]]
+    assert sorted(label.split(", ")[2] for label in labels) == ["1,500 requests a lane", "15 requests a lane"]
+
+
 def test_any_load_test_can_be_chosen(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
     older, newer = made(date="2026-01-01T00:00:00+00:00"), made()
     for test in (older, newer):
