@@ -108,6 +108,13 @@ _ALL = (
         machine="one CPU core; several are faster",
     ),
     _sweep("ablations", "block sizes, the SFT loss, scores, block diffusion", 0.5, machine=_CORES, after=_MODELS),
+    _sweep(
+        "one-token",
+        "one-token mode and AR on ten times as many problems",
+        0.2,
+        machine=_CORES,
+        after=_MODELS,
+    ),
     _sweep("scores", "the three scores on three times as many problems", 0.5, machine=_CORES),
     _sweep(
         "scores-fine",
@@ -117,7 +124,7 @@ _ALL = (
     ),
     _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, machine=_CORES, after=_MODELS),
     _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4),
-    _sweep("block-cache", "the block cache against AR on ten times as many problems, on the clock", 0.4),
+    _sweep("block-cache", "the block cache against AR on five times as many problems, on the clock", 0.2),
     _sweep("speculative", "the paper's pairs of draft and target, on the clock", 0.1),
     Recipe(
         name="bench",

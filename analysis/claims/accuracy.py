@@ -133,10 +133,12 @@ def _sft_loss_claimed(published: Published) -> str:
 def _sft_loss(evidence: Evidence) -> Finding:
     """From the smallest to the largest block, with and without the SFT loss, of models that saw equally much."""
     runs = evidence.runs
-    found = {model: own for model in runs.ablations() if (own := runs.one_token(model))}
-    with_loss = {model.block_size: own for model, own in found.items() if model.is_full_mars}
-    without = {model.block_size: own for model, own in found.items() if not model.is_full_mars}
-    sizes = sorted(size for size in with_loss.keys() & without.keys() if size is not None)
+    with_loss: dict[int, list[Run]] = {}
+    without: dict[int, list[Run]] = {}
+    for model in runs.ablations():
+        if model.block_size is not None and (own := runs.one_token(model)):
+            (with_loss if model.is_full_mars else without).setdefault(model.block_size, []).extend(own)
+    sizes = sorted(with_loss.keys() & without.keys())
     choices = [choice[size] for choice in (with_loss, without) for size in sizes]
     chosen = on_same_problems(*choices) if len(sizes) > 1 else None
     finding = Finding(
@@ -327,7 +329,7 @@ CLAIMS = (
             one lies below 0. A gated adapter, whose texts are AR's by construction, holds where they are all the same;
             it needs no second AR model and makes no interval wider.""",
         find=_one_token,
-        recipes=("ablations", "shipped"),
+        recipes=("ablations", "shipped", "one-token"),
         on_real=("real-one-token", "real-merged", "real-ablations"),
     ),
     Claim(

@@ -25,6 +25,8 @@ train() { # name, stage, options
 mars() { train "$1" mars --checkpoint $start --examples "$examples" "${@:2}"; }
 
 for size in 8 4 16; do mars mars-b$size --block-size $size; done
+# The largest block once more, on other conversations, for analysis/plans/one-token.toml.
+mars mars-b16-seed8 --block-size 16 --data-seed 8
 for size in 8 4 16; do mars mars-b$size-no-sft --block-size $size --no-sft-loss; done
 # Twice the conversations: as many forward passes over tokens as the two streams of MARS take.
 train ar-double sft --checkpoint $start --examples $((2 * examples))

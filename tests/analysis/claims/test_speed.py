@@ -11,7 +11,10 @@ import pytest
 from analysis.claims import CLAIMS, ClaimVerdict, judge, read_evidence
 
 
-@pytest.mark.parametrize(("speed", "verdict"), [(150, ClaimVerdict.HOLDS), (90, ClaimVerdict.FAILS)])
+@pytest.mark.parametrize(
+    ("speed", "verdict"),
+    [(150, ClaimVerdict.HOLDS), (105, ClaimVerdict.OPEN), (103, ClaimVerdict.FAILS), (90, ClaimVerdict.FAILS)],
+)
 def test_block_cache(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimVerdict) -> None:
     model = mars(8)
     runs = [timed(model, "autoregressive", 100)]
