@@ -79,6 +79,8 @@ def test_what_is_promised() -> None:
     assert found(identical=2, largest_gap=LARGEST_GAP).holds("bfloat16")
     assert not found(wide=1).holds("bfloat16")
     assert found(wide=1, layout=None).holds("bfloat16")
+    assert not found(identical=2).holds("bfloat16", same_bits=True)
+    assert not found(identical=2, layout=None).holds("bfloat16", same_bits=True)
 
 
 def test_gaps_are_those_of_the_model_itself(tiny: Checkpoint, tiny_model: PreTrainedModel) -> None:
@@ -115,22 +117,27 @@ def test_the_command(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("dtype", "change", "sentence"),
+    ("more", "change", "sentence"),
     [
         ("float32", {"identical": 2}, "NOT exact: self_speculative/linear at batch size 1."),
-        ("bfloat16", {"wide": 1}, "NOT exact: gaps above 0.05 in self_speculative/linear at batch size 1."),
+        ("bfloat16", {"identical": 2}, "NOT exact: self_speculative/linear at batch size 1."),
+        (
+            "bfloat16 --no-invariant",
+            {"wide": 1},
+            "NOT exact: gaps above 0.05 in self_speculative/linear at batch size 1.",
+        ),
     ],
 )
 def test_a_broken_promise_is_exit_code_1(
     tiny_folder: Path,
-    dtype: str,
+    more: str,
     change: dict[str, int],
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("analysis.commands.agree.agreements", lambda *_: [found(**change)])
-    assert main(words(tiny_folder, "--dtype", dtype)) == 1
+    assert main(words(tiny_folder, "--dtype", *more.split())) == 1
     assert sentence in capsys.readouterr().out.splitlines()
 
 

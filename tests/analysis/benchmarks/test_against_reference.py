@@ -1,4 +1,4 @@
-"""Our texts against those of `generate`: identical in float32, differences with their gaps, the command."""
+"""Our texts against those of `generate` and of our AR: identical in float32, gaps of differences, the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from analysis.__main__ import main
-from analysis.benchmarks.against_generate import Comparison, Difference, compare, top_gap
+from analysis.benchmarks.against_reference import Comparison, Difference, compare, top_gap
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import Question
 from analysis.decoding.timed import Generate
@@ -33,7 +33,7 @@ class Parrot:
 def found(
     generate: Any, lanes: list[BenchmarkLane], questions: list[Question], sizes: tuple[int, ...] = (1,)
 ) -> list[Any]:
-    return list(compare(generate, lanes, questions, sizes, Journal(), lambda _: None))
+    return list(compare(generate.texts, lanes, questions, sizes, Journal(), lambda _: None))
 
 
 def test_every_lossless_decoder_writes_what_generate_writes(
@@ -82,10 +82,10 @@ def test_what_the_journal_has_is_not_written_again(
     generate, exact = Generate(tiny_model, tiny.engine.stop_token_ids, 6), lanes("autoregressive")
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
-        list(compare(generate, exact, questions, (1,), journal, lambda _: None))
+        list(compare(generate.texts, exact, questions, (1,), journal, lambda _: None))
     done: list[int] = []
     with Journal(path) as journal:
-        [each] = compare(Parrot([]), exact, questions, (1,), journal, done.append)
+        [each] = compare(Parrot([]).texts, exact, questions, (1,), journal, done.append)
     assert (each.identical, sum(done)) == (4, 8)
 
 
@@ -115,15 +115,54 @@ def test_the_command(words: Callable[..., list[str]], tmp_path: Path, capsys: py
     assert list(tmp_path.glob(".agree*")) == [], "a complete run leaves no journal"
 
 
+def test_in_bfloat16_invariant_passes_write_the_texts_of_our_ar(
+    words: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = words("--reference", "autoregressive", "--dtype", "bfloat16", "--layouts", "linear,lookup", "--json")
+    assert main(asked) == 0
+    output = capsys.readouterr().out
+    assert "Exact: every text is that of autoregressive." in output.splitlines()
+    told = json.loads(output.splitlines()[-1])
+    assert told["invariant"] is True
+    assert {each["identical"] for each in told["results"]} == {4}
+
+
+def test_only_this_code_goes_on_with_a_journal(
+    words: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Texts of another commit, or of other passes, are not taken for those of this one."""
+    stop = RuntimeError("interrupted")
+
+    def interrupted(*_: Any) -> None:
+        raise stop
+
+    monkeypatch.setattr("analysis.commands.agree.compare", interrupted)
+    for commit, more in (("a", []), ("b", []), ("b", ["--no-invariant"]), ("b", [])):
+        monkeypatch.setattr("analysis.commands.agree.commit", lambda commit=commit: commit)
+        with pytest.raises(RuntimeError):
+            main(words("--journal", str(tmp_path), *more))
+    assert len(list(tmp_path.glob(".agree*"))) == 3
+
+
 @pytest.mark.parametrize(
-    ("dtype", "code", "sentence"),
+    ("more", "code", "sentence"),
     [
-        ("float32", 1, "NOT exact: 2 texts differ from those of generate."),
-        ("bfloat16", 0, "2 texts differ from those of generate, 1 of them at a near-tie."),
+        ("--dtype float32", 1, "NOT exact: 2 texts differ from those of generate."),
+        ("--dtype bfloat16", 0, "2 texts differ from those of generate, 1 of them at a near-tie."),
+        (
+            "--dtype bfloat16 --reference autoregressive --no-invariant",
+            0,
+            "2 texts differ from those of autoregressive, 1 of them at a near-tie.",
+        ),
+        (
+            "--dtype bfloat16 --reference autoregressive",
+            1,
+            "NOT exact: 2 texts differ from those of autoregressive.",
+        ),
     ],
 )
 def test_differences_are_listed(
-    dtype: str,
+    more: str,
     code: int,
     sentence: str,
     words: Callable[..., list[str]],
@@ -135,7 +174,7 @@ def test_differences_are_listed(
     )
     made = Comparison(label="jacobi", batch_size=1, n=4, tokens=24, differences=differences)
     monkeypatch.setattr("analysis.commands.agree.compare", lambda *_: [made])
-    assert main(words("--dtype", dtype)) == code
+    assert main(words(*more.split())) == code
     lines = capsys.readouterr().out.splitlines()
     assert sentence in lines
     listed = [line.split() for line in lines if line.startswith("jacobi")]

@@ -1,7 +1,9 @@
-"""Our texts against those of `generate` of transformers on the untouched base, token by token.
+"""Our texts against those of a reference on the untouched base, token by token.
 
-In float32 they must be the same. In bfloat16 two tokens can be nearly tied, and then the shape of a pass decides. So
-where texts first differ, the gap between the two best logits shows how near a tie it was.
+The reference is `generate` of transformers or our own AR decoding, one prompt at a time. In float32 the texts must be
+the same, and with invariant passes in bfloat16 too if the reference is our AR. Else two tokens can be nearly tied in
+bfloat16, and then the shape of a pass decides. So where texts first differ, the gap between the two best logits shows
+how near a tie it was.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from functools import partial
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import Question
 from analysis.decoding.answers import shared_tokens, texts
-from analysis.decoding.timed import Generate, logits_of
+from analysis.decoding.timed import logits_of
 from analysis.harness.journal import Journal
+from mars.decoding.base import Prompts
 from mars.engine import Engine
 
 NEAR_TIE = 0.25
@@ -24,6 +27,8 @@ CHUNK = 16
 
 Texts = dict[int, tuple[int, ...]]
 """Token ids by the number of the question, end of sequence included."""
+Reference = Callable[[Prompts], Sequence[Sequence[int]]]
+"""Writes the texts of some prompts."""
 Progress = Callable[[int], object]
 
 
@@ -43,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A decoder at a batch size compared with `generate`, on n prompts with so many tokens."""
+    """A decoder at a batch size compared with the reference, on n prompts with so many tokens."""
 
     label: str
     batch_size: int
@@ -53,7 +58,7 @@ class Comparison:
 
     @property
     def identical(self) -> int:
-        """Texts with exactly the tokens of `generate`."""
+        """Texts with exactly the tokens of the reference."""
         return self.n - len(self.differences)
 
     @property
@@ -63,14 +68,14 @@ class Comparison:
 
 
 def compare(
-    generate: Generate,
+    reference: Reference,
     lanes: Sequence[BenchmarkLane],
     questions: Sequence[Question],
     batch_sizes: Sequence[int],
     journal: Journal,
     progress: Progress,
 ) -> Iterator[Comparison]:
-    """Compare each lane at each batch size on the first turns; `progress` is called for each text, `generate`'s too.
+    """Compare each lane at each batch size on the first turns; `progress` is called for each text, the reference's too.
 
     Texts that the journal has are not written again.
 
@@ -78,7 +83,7 @@ def compare(
         ValueError: a prompt does not fit, or a decoder cannot run its checkpoint.
     """
     prompts = {question.number: lanes[0].checkpoint.encode(question.turns[0]) for question in questions}
-    expected = _texts("generate", prompts, 1, journal, progress, generate.texts)
+    expected = _texts("reference", prompts, 1, journal, progress, reference)
     for batch_size in batch_sizes:
         for lane in lanes:
             engine, name = lane.checkpoint.engine, f"{lane.label} b{batch_size}"
@@ -104,7 +109,7 @@ def _texts(
     size: int,
     journal: Journal,
     progress: Progress,
-    write: Callable[[Sequence[Sequence[int]]], Sequence[Sequence[int]]],
+    write: Reference,
 ) -> Texts:
     """The texts of all prompts, `size` between two entries of the journal."""
     numbers = list(prompts)
