@@ -41,10 +41,10 @@ _LANES = (
 )
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
 _MERGED_ABLATIONS = ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft")
-_AGREE = (
-    f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --dtype float32 --batch-sizes 8 "
-    "--decoders self_speculative/lookup --journal runs/agree"
-)
+_AGREE = f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --journal runs/agree --max-new-tokens 128"
+_WITH_GENERATE = f"{_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup"
+_WITH_AR = f"{_AGREE} --dtype bfloat16 --batch-sizes 1,8 --reference autoregressive"
+_SPEC_BENCH_QUESTIONS, _OWN_QUESTIONS = (f"assets/benchmarks/{name}/question.jsonl" for name in ("spec_bench", "own"))
 _LLAMA_CPP = (
     f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions "
     f"assets/benchmarks/spec_bench/question.jsonl --limit 1 --max-new-tokens 256 --llama-cpp {BASE}"
@@ -296,15 +296,30 @@ _ALL = (
     Recipe(
         name="real-agree",
         makes="exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
-        command=f"{_AGREE} --max-new-tokens 128 --questions assets/benchmarks/spec_bench/question.jsonl",
+        command=f"{_WITH_GENERATE} --questions {_SPEC_BENCH_QUESTIONS}",
         hours=1.5,
         machine=_CORES,
     ),
     Recipe(
         name="real-agree-own",
         makes="the same on 100 prompts of our own; printed",
-        command=f"{_AGREE} --max-new-tokens 64 --questions assets/benchmarks/own/question.jsonl",
+        command=f"{_WITH_GENERATE} --questions {_OWN_QUESTIONS}",
         hours=0.2,
+        machine=_CORES,
+    ),
+    Recipe(
+        name="real-agree-bfloat16",
+        makes="exact decoding in bfloat16 against our own AR on Spec-Bench, alone and eight rows at once; printed",
+        command=f"{_WITH_AR} --decoders self_speculative/lookup --questions {_SPEC_BENCH_QUESTIONS}",
+        hours=0.5,
+        machine=_CORES,
+    ),
+    Recipe(
+        name="real-agree-bfloat16-own",
+        makes="the same for AR in company and three layouts on 100 prompts of our own; printed",
+        command=f"{_WITH_AR} --decoders autoregressive,self_speculative/lookup,self_speculative/tree,"
+        f"self_speculative/auto --questions {_OWN_QUESTIONS}",
+        hours=0.3,
         machine=_CORES,
     ),
     Recipe(

@@ -9,7 +9,9 @@ arrivals is drawn for each turn (tests/performance/traces.py), and each lane get
 that moves on: several turns, since a machine's speed drifts within minutes, but so long that a queue can grow.
 guidellm cannot do that: it knows one model and one profile a run.
 
-Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each.
+Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each; a
+request that finds the queue full (--queue-size) is refused and so not in time. Beyond saturation a long queue makes all
+answers late, in every lane: an operator who wants answers in time keeps it as short as --ttft.
 Texts of lanes that must write what AR writes are compared with AR's. Answers to the problems of mars/tasks are judged,
 and of every lane beside AR it is said how many points of accuracy it gains or loses: its answer to each arrival is
 compared with AR's to the same one, with the score interval of such pairs (analysis/stats/pairs.py). What a user gains
@@ -46,6 +48,7 @@ from analysis.stats.intervals import Interval
 from analysis.stats.pairs import PairedDifference
 from mars.provenance import provenance
 from mars.schema import as_json, checked
+from mars.serve import QUEUE
 from tests.performance.asking import Asked
 from tests.performance.lanes import FIXED_LANES, POLICIES, SAME_TEXT
 from tests.performance.questions import Load, Question, questions_of
@@ -210,7 +213,7 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     checkpoint = load_checkpoint(options.checkpoint)
     metrics = Metrics()
     thresholds = thresholds_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
-    sizes = {"places": options.places, "queue": 4096, "context": options.context}
+    sizes = {"places": options.places, "queue": options.queue_size, "context": options.context}
     models = lanes(checkpoint, metrics, thresholds=thresholds, **sizes)
     app = build(models, Limits(connections=10_000), None, metrics)
     listening = bind("127.0.0.1", 0)
@@ -276,6 +279,7 @@ def parser() -> argparse.ArgumentParser:
     add("--lanes", nargs="+", metavar="NAME", help=f"only these of {', '.join(SAME_TEXT)}, tau, knob")
     add("--turns", type=int, default=3, metavar="N", help="in which every lane gets each load (3)")
     add("--places", type=int, default=8, metavar="N", help="requests decoded at once (8)")
+    add("--queue-size", type=int, default=QUEUE, metavar="N", help=f"requests that may wait; others get 429 ({QUEUE})")
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
     add("--tokens", type=int, default=64, metavar="N", help="of an answer at most (64)")
     add("--questions", type=int, default=24, metavar="N", help="different ones (24)")

@@ -152,6 +152,8 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1", "--turns", "2"]
     options = [
         *few,
+        "--queue-size",
+        "4096",
         "--lanes",
         "ar",
         "tree",
