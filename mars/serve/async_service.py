@@ -37,8 +37,7 @@ class AsyncStream:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.began = time.monotonic()
-        self.started = False
+        self.began: float | None = None  # when it had its first record
         self._loop = asyncio.get_running_loop()
         self._left: asyncio.Queue[ForwardPass | Exception | None] = asyncio.Queue()
 
@@ -52,6 +51,11 @@ class AsyncStream:
             if isinstance(found, Exception):
                 raise found
             yield found
+
+    @property
+    def started(self) -> bool:
+        """Whether it holds a row."""
+        return self.began is not None
 
     def close(self) -> None:
         """Free the row before the next pass; drop the records that were not read."""
@@ -181,7 +185,8 @@ class AsyncService:
             found: list[ForwardPass | Exception | None] = []
             try:
                 found.extend(request.stream.ready())
-                request.started = request.started or bool(found)
+                if found and not request.started:
+                    request.began = time.monotonic()
                 ended = request.stream.ended
             except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it
                 found.append(error)
@@ -190,7 +195,8 @@ class AsyncService:
                 found.append(None)
                 with self._changed:
                     self._requests.remove(request)
-                self._seconds += 0.2 * (time.monotonic() - request.began - self._seconds)
+                if request.began is not None:
+                    self._seconds += 0.2 * (time.monotonic() - request.began - self._seconds)
             if found:
                 request.deliver(found)
 

@@ -14,12 +14,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from mars.checkpoint import Checkpoint
+from mars.serve import async_service
 
 ROOT = Path(__file__).parents[3]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Tom has 3 apples."}], "decoder": "autoregressive"}
@@ -60,6 +62,24 @@ def test_a_full_queue_says_when_to_try_again(server: Any) -> None:
         answers = [one.result() for one in asked]
     assert [answer.status_code for answer in answers] == [200] * 3
     assert len({answer.json()["choices"][0]["message"]["content"] for answer in answers}) == 1
+
+
+def test_when_to_try_again_is_told_by_the_time_that_requests_hold_a_place(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them waited for 100 seconds, and then held the only place for a moment each."""
+    now = [0.0]
+    monkeypatch.setattr(async_service, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = serve(places=1, queue=1)
+    server.steps.held = True
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(server.post, json={**CHAT, "max_tokens": 2}) for _ in range(2)]
+        server.until(lambda: server.service.waiting == 2)
+        now[0] = 100.0
+        server.steps.go()
+        assert [one.result().status_code for one in asked] == [200] * 2
+    monkeypatch.setattr(server.service, "_most", 0)
+    assert server.post(json=CHAT).headers["retry-after"] == "1"
 
 
 @pytest.mark.parametrize("stream", [True, False])
