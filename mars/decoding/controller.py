@@ -19,7 +19,7 @@ column pays for its price, so copies need no trial. Passes that read prompts in 
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
 stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, may rows
 be decoded with a threshold, if their request leaves that open: while requests wait for a place, it falls along the
-thresholds, and rises again, step by step.
+thresholds, and rises again, step by step. A pool that was empty begins with exact decoding.
 """
 
 from __future__ import annotations
@@ -269,6 +269,11 @@ class Controller:
             spending = self._expected.spending
             rest = self.choice if self.choice in BASES else self._base
             return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
+
+    def restart(self) -> None:
+        """Begin with exact decoding: the load that moved the threshold has ended."""
+        with self._seen.lock:
+            self._step = self._pressure = 0
 
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""

@@ -366,6 +366,9 @@ class Policy(Protocol):
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the methods of rows that are to write; returns those to `begin` with."""
 
+    def restart(self) -> None:
+        """Forget what the load was: the pool was empty before the next row."""
+
     def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from a pass in which these rows wrote."""
 
