@@ -269,7 +269,7 @@ class Pool:
         rows = self._sequences.rows
         writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
         found = [rows[place] for place in writing.values()]
-        reading, waiting = len(rows) - len(found), len(self._waiting)
+        reading, waiting = len(rows) - len(found), sum(not row.control.stopped for row in self._waiting)
         for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
             row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
 
