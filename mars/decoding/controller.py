@@ -19,7 +19,7 @@ column pays for its price, so copies need no trial. Passes that read prompts in 
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
 stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, may rows
 be decoded with a threshold, if their request leaves that open: while requests wait for a place, it falls along the
-thresholds, and rises again, step by step.
+thresholds, and rises again, step by step. A pool that was empty begins with exact decoding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from __future__ import annotations
 import statistics
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -270,7 +270,12 @@ class Controller:
             rest = self.choice if self.choice in BASES else self._base
             return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
 
-    def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
+    def restart(self) -> None:
+        """Begin with exact decoding: the load that moved the threshold has ended."""
+        with self._seen.lock:
+            self._step = self._pressure = 0
+
+    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
         with self._seen.lock:
             pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
@@ -283,7 +288,8 @@ class Controller:
             total = sum(columns.values())
             kind = self.choice.kind if spent else "plain"
             masked = any(row.plan is None or any(row.plan.masks) for row, _ in spent)
-            was: Kind = kind if masked else "plain"
+            beside = any(row.threshold is not None for row in rows if row.number not in self._accounts)  # with masks
+            was: Kind = kind if masked else "line" if beside else "plain"
             self._seen.times.took(total, seconds, was)
             usual, with_masks = (self._seen.times.seconds(total, one) for one in (was, kind))
             if usual and with_masks and kind != "plain" and known.passes > TRIALS:
@@ -363,7 +369,7 @@ class Controller:
             self._trying = best not in BASES and self._of(best).new
 
     def _change(self, choice: Choice) -> None:
-        self.choice, self._changed = choice, self._seen.now
+        self.choice, self._changed, self._trying = choice, self._seen.now, False
 
     def _best(self, choice: Choice, rows: Sequence[Row], others: int) -> Goodput:
         """The largest goodput of this choice for the ranked `rows`, while `others` write one token each."""

@@ -11,7 +11,7 @@ read next, such as drafts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -366,7 +366,10 @@ class Policy(Protocol):
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the methods of rows that are to write; returns those to `begin` with."""
 
-    def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
+    def restart(self) -> None:
+        """Forget what the load was: the pool was empty before the next row."""
+
+    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from a pass in which these rows wrote."""
 
 

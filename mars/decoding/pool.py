@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 
@@ -128,6 +129,9 @@ class Pool:
         row.template_ids = self._engine.template_ids
         if self._controller is None and row.method.chosen_by is not None:
             self._controller = row.method.chosen_by(self._engine)
+        others = chain(self._sequences.rows, self._waiting)
+        if self._controller is not None and all(other.control.stopped for other in others):
+            self._controller.restart()
         self._waiting.append(row)
 
     def step(self) -> ForwardPass | None:
@@ -265,7 +269,7 @@ class Pool:
         rows = self._sequences.rows
         writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
         found = [rows[place] for place in writing.values()]
-        reading, waiting = len(rows) - len(found), len(self._waiting)
+        reading, waiting = len(rows) - len(found), sum(not row.control.stopped for row in self._waiting)
         for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
             row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
 

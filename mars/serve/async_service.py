@@ -37,8 +37,7 @@ class AsyncStream:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.began = time.monotonic()
-        self.started = False
+        self.began: float | None = None  # when it had its first record
         self._loop = asyncio.get_running_loop()
         self._left: asyncio.Queue[ForwardPass | Exception | None] = asyncio.Queue()
 
@@ -52,6 +51,11 @@ class AsyncStream:
             if isinstance(found, Exception):
                 raise found
             yield found
+
+    @property
+    def started(self) -> bool:
+        """Whether it holds a row."""
+        return self.began is not None
 
     def close(self) -> None:
         """Free the row before the next pass; drop the records that were not read."""
@@ -112,7 +116,9 @@ class AsyncService:
         return not self._closed and (self._thread is None or self._thread.is_alive())
 
     def check_room(self) -> None:
-        """Raise ApiError, which says when to try again, if no further request can wait here."""
+        """Raise ApiError if no more passes can be made, or if the queue is full: it then says when to try again."""
+        if not self.alive:
+            raise ApiError(503, "the server makes no more passes: ask again once it has been restarted")
         if len(self._requests) >= self._most:
             wait = self._seconds * (1 + self.waiting / self.places)
             seconds = max(1, min(LONGEST_WAIT_SECONDS, round(wait)))
@@ -130,7 +136,7 @@ class AsyncService:
 
         Raises:
             ValueError: one sentence: the decoder cannot share passes, or the prompt does not fit.
-            ApiError: the queue is full.
+            ApiError: the queue is full, or no more passes can be made.
         """
         control = Control(settings.threshold, settings.score, free=free)
         request = AsyncStream(self._service.submit(decoder, prompt, settings, control))
@@ -171,8 +177,11 @@ class AsyncService:
                 self._hand_out()
         except BaseException:
             _log.exception("the thread of the passes has ended")
-            for request in self._requests:
-                request.deliver([RuntimeError("the server makes no more passes"), None])
+            with self._changed:
+                self._closed = True
+                for request in self._requests:
+                    request.deliver([RuntimeError("the server makes no more passes"), None])
+                self._requests.clear()
             raise
 
     def _hand_out(self) -> None:
@@ -181,7 +190,8 @@ class AsyncService:
             found: list[ForwardPass | Exception | None] = []
             try:
                 found.extend(request.stream.ready())
-                request.started = request.started or bool(found)
+                if found and not request.started:
+                    request.began = time.monotonic()
                 ended = request.stream.ended
             except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it
                 found.append(error)
@@ -190,7 +200,8 @@ class AsyncService:
                 found.append(None)
                 with self._changed:
                     self._requests.remove(request)
-                self._seconds += 0.2 * (time.monotonic() - request.began - self._seconds)
+                if request.began is not None:
+                    self._seconds += 0.2 * (time.monotonic() - request.began - self._seconds)
             if found:
                 request.deliver(found)
 

@@ -17,6 +17,7 @@ from mars.decoding.controller import (
     EXACT,
     HOLD,
     LEARNED,
+    LOOKUP,
     NOTHING,
     PATIENCE,
     RETRY,
@@ -418,6 +419,20 @@ def test_no_more_than_two_rows_try_what_is_new() -> None:
     assert all(one[name] <= TRIED_BY for one in found for name in tried)
 
 
+def test_a_trial_that_becomes_impossible_has_ended() -> None:
+    """A row without plans comes, beside which no row can spend a tree."""
+    controller = Controller()
+    passes = Passes(controller, waits_for_memory)
+    passes.join(6, method=PLANNED)
+    while not (controller._trying and controller.choice == LOOKUP):
+        passes.run(1)
+        assert passes.controller._seen.now < TRIED
+    passes.join(1, method=AUTO)
+    passes.run(1)
+    assert controller.choice == NOTHING
+    assert not controller._trying
+
+
 def test_where_shapes_are_static_all_rows_spend_alike() -> None:
     passes = Passes(Controller(together=True), lambda columns: 1 + columns / 30)
     passes.join(4, factor=1.6)
@@ -425,6 +440,17 @@ def test_where_shapes_are_static_all_rows_spend_alike() -> None:
     found = passes.run(RETRY)
     assert {len(one) for one in found} == {1}
     assert len(set(map(str, found))) > 1
+
+
+@pytest.mark.parametrize("threshold", [None, 0.9])
+def test_passes_with_the_masks_of_others_are_not_timed_as_passes_without(threshold: float | None) -> None:
+    seen = Experience()
+    passes = Passes(Controller(experience=seen), waits_for_memory)
+    passes.join(1)
+    [other] = passes.join(1, method=SlidingWindow(mask_token_id=31, masks=DRAFTS))
+    other.control.threshold = threshold  # None: one token a pass
+    passes.run(TRIED)
+    assert bool(seen.times._profiles["plain"].points) == (threshold is None)
 
 
 def test_what_was_learned_counts_for_the_rows_of_another_run() -> None:

@@ -11,6 +11,7 @@ import pytest
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS, pool
+from mars.decoding.controller import Controller
 from mars.decoding.method import Row
 from mars.decoding.pool import Pool
 from mars.metrics import COUNTED, output_ids
@@ -193,6 +194,20 @@ def test_more_rows_than_places_wait() -> None:
     assert [len(output_ids(records, number)) for number in range(5)] == [
         len([token for part in alone(row) for token in part.accepted_ids]) if row.number != 3 else 0 for row in rows
     ]
+
+
+def test_stopped_rows_are_not_counted_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, policy, counted = model(), Controller(), []
+    monkeypatch.setattr(policy, "plan", lambda rows, **load: counted.append(load["waiting"]) or [])
+    running = Pool(engine, 1, CAPACITY, controller=policy)
+    rows = [row_of(engine, number, [3 + number]) for number in range(4)]
+    for row in rows:
+        running.join(row)
+    running.step()
+    for row in rows[1:3]:
+        row.control.stop()
+    running.step()
+    assert counted == [3, 1]
 
 
 @pytest.mark.parametrize("decoder", list(METHODS))

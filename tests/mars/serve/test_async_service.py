@@ -14,12 +14,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from mars.checkpoint import Checkpoint
+from mars.serve import async_service
 
 ROOT = Path(__file__).parents[3]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Tom has 3 apples."}], "decoder": "autoregressive"}
@@ -62,6 +64,24 @@ def test_a_full_queue_says_when_to_try_again(server: Any) -> None:
     assert len({answer.json()["choices"][0]["message"]["content"] for answer in answers}) == 1
 
 
+def test_when_to_try_again_is_told_by_the_time_that_requests_hold_a_place(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them waited for 100 seconds, and then held the only place for a moment each."""
+    now = [0.0]
+    monkeypatch.setattr(async_service, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = serve(places=1, queue=1)
+    server.steps.held = True
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(server.post, json={**CHAT, "max_tokens": 2}) for _ in range(2)]
+        server.until(lambda: server.service.waiting == 2)
+        now[0] = 100.0
+        server.steps.go()
+        assert [one.result().status_code for one in asked] == [200] * 2
+    monkeypatch.setattr(server.service, "_most", 0)
+    assert server.post(json=CHAT).headers["retry-after"] == "1"
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_pass_that_fails_is_said_and_the_server_goes_on(
     serve: Callable[..., Any], checkpoint: Checkpoint, stream: bool, caplog: pytest.LogCaptureFixture
@@ -80,6 +100,22 @@ def test_a_pass_that_fails_is_said_and_the_server_goes_on(
     assert "secret" not in found.text
     engine.fails = False
     assert server.post(json={**CHAT, "max_tokens": 3}).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_once_no_more_passes_can_be_made_requests_are_refused(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    server = serve(places=1, queue=0)
+    monkeypatch.setattr(server.service, "_turn", sys.exit)
+    body = {**CHAT, "stream": stream, "max_tokens": 3}
+    assert "server_error" in server.post(json=body).text
+    server.until(lambda: not server.service.alive)
+    refused = server.post(json=body)
+    assert refused.status_code == 503
+    assert refused.json()["error"]["message"] == "the server makes no more passes: ask again once it has been restarted"
+    health = server.get("/health")
+    assert (health.status_code, health.json()) == (503, {"status": "failing", "running": 0, "waiting": 0})
 
 
 class Failing:

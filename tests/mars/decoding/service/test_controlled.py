@@ -14,7 +14,7 @@ from mars.control import Control
 from mars.decoding import DECODERS, controller
 from mars.decoding.controller import EXACT, WINDOWS, Choice, Controller, Goodput
 from mars.decoding.method import Row
-from mars.decoding.service import Service
+from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel
@@ -54,6 +54,9 @@ class Restless(Controller):
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
         return False
 
+    def restart(self) -> None:
+        """The threshold stays."""
+
 
 @pytest.mark.parametrize(
     ("choices", "temperature"),
@@ -79,6 +82,30 @@ def test_any_change_at_any_time_leaves_the_text(
         alone = list(DECODERS["autoregressive"](ReadingModel(answer), [prompt], settings))
         assert output_ids(records) == output_ids(alone)
     assert len(kinds) == len(EXACT) + (len(choices) > len(EXACT))
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_who_comes_after_a_burst_is_decoded_exactly(leave: bool) -> None:
+    """However it ended: passes in which nobody waits are too few to raise the threshold."""
+    policy = Controller((0.9, 0.6))
+    service = Service(ReadingModel(answer), places=1, beside=True, controller=policy)
+    settings = DecodingSettings(block_size=8, max_new_tokens=20)
+
+    def submit() -> Stream:
+        return service.submit("self_speculative", [3], settings, Control(0.95, free=True))
+
+    burst = [submit() for _ in range(40)]
+    while policy.threshold != 0.6:
+        service.advance()
+    for stream in burst:
+        if leave:
+            stream.close()
+        else:
+            list(stream)
+    assert policy.threshold == 0.6
+    alone = list(submit())
+    assert policy.threshold is None
+    assert {row.threshold for record in alone for row in record.rows} == {None}
 
 
 def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
