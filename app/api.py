@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any
 
 import gradio as gr
@@ -24,6 +25,7 @@ from mars.schema import checked
 
 Header = Annotated[str, Field(strict=True, max_length=100)]
 COLUMNS = Annotated[list[Header], Field(max_length=200)]
+_one_at_a_time = Lock()
 
 
 def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
@@ -88,7 +90,8 @@ def _named(text: str) -> str:
 
 def table(folder: Path, columns: object = None) -> dict[str, Any]:
     """The runs of a folder: `headers`, `data`, in `problems` what cannot be read; ValueError for an unknown column."""
-    found = _read(folder, stamp_of(folder))
+    with _one_at_a_time:  # reading takes seconds: who asks meanwhile gets the same table
+        found = _read(folder, stamp_of(folder))
     if columns is None:
         return found
     wanted = checked(COLUMNS, columns, "columns")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,9 +103,9 @@ class Served:
         return [ServedLane(lane["key"], lane["text"], [from_json(line) for line in lane["records"]]) for lane in lanes]
 
 
-@pytest.fixture(scope="session")
-def start_page() -> Iterator[Callable[..., str]]:
-    """`start_page(folder, script, *arguments)`: the address of a page in a process of its own.
+@contextmanager
+def _pages() -> Iterator[Callable[..., str]]:
+    """`start_page(folder, script, *arguments)`: the address of a page in a process of its own, until the context ends.
 
     The script writes it as its first line; what it says besides is in FOLDER/log.
     """
@@ -126,25 +127,39 @@ def start_page() -> Iterator[Callable[..., str]]:
     yield start_page
     for process in processes:
         process.terminate()
+    for process in processes:
         process.communicate(timeout=30)
 
 
+@pytest.fixture(scope="module")
+def start_page() -> Iterator[Callable[..., str]]:
+    """`start_page(folder, script, *arguments)`: a page of this file's own; one that is up takes time, asked or not."""
+    with _pages() as start_page:
+        yield start_page
+
+
 @pytest.fixture(scope="session")
+def start_shared_page() -> Iterator[Callable[..., str]]:
+    """The same for pages that several files share."""
+    with _pages() as start_page:
+        yield start_page
+
+
+def _serve(start_page: Callable[..., str], folder: Path, *options: str) -> Served:
+    url = start_page(folder, HERE / "scripted_pair.py", folder / "runs.jsonl", *options)
+    return Served(url, folder / "runs.jsonl", folder / "log")
+
+
+@pytest.fixture(scope="module")
 def serve(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Served]:
     """`serve("--places", "2")`: the page with the scripted checkpoints, in a process of its own."""
-
-    def serve(*options: str) -> Served:
-        folder = tmp_path_factory.mktemp("served")
-        url = start_page(folder, HERE / "scripted_pair.py", folder / "runs.jsonl", *options)
-        return Served(url, folder / "runs.jsonl", folder / "log")
-
-    return serve
+    return lambda *options: _serve(start_page, tmp_path_factory.mktemp("served"), *options)
 
 
 @pytest.fixture(scope="session")
-def served(serve: Callable[..., Served]) -> Served:
+def served(start_shared_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Served:
     """The page that most tests share; two runs at once, the others wait."""
-    return serve("--places", "2")
+    return _serve(start_shared_page, tmp_path_factory.mktemp("served"), "--places", "2")
 
 
 OPEN_SETTINGS = "localStorage.getItem('mars-lens:settings') ?? localStorage.setItem('mars-lens:settings', 'open')"
@@ -159,10 +174,10 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def site(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(start_shared_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The page with the scripted checkpoints over a small store of fabricated runs: Trade-offs is there at once."""
     folder = tmp_path_factory.mktemp("stored")
-    return Site(start_page(folder, HERE / "tradeoffs" / "serve.py", folder), folder / "runs")
+    return Site(start_shared_page(folder, HERE / "tradeoffs" / "serve.py", folder), folder / "runs")
 
 
 @dataclass(frozen=True, slots=True)

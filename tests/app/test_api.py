@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -125,6 +127,21 @@ def test_runs_are_read_again_when_the_folder_has_changed(tmp_path: Path, monkeyp
     (tmp_path / "index.json").write_text("{}")
     table(tmp_path)
     assert len(read) == 2
+
+
+def test_those_who_ask_together_wait_for_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def slow(folder: Path) -> Any:
+        read.append(folder)
+        time.sleep(0.1)
+        return store(folder)
+
+    monkeypatch.setattr(api, "read_runs", slow)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(table, [tmp_path] * 4))
+    assert len(read) == 1
+    assert found == [found[0]] * 4
 
 
 @pytest.mark.browser

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -314,12 +313,26 @@ def test_merged_runs_record_their_loss_and_plain_sft_is_an_ar_checkpoint(
 
 
 @pytest.mark.slow
-def test_the_script_of_the_ablations_trains_them_all(base_folder: Path, chats: Path, tmp_path: Path) -> None:
+def test_the_script_of_the_ablations_trains_them_all(
+    base_folder: Path, chats: Path, tmp_path: Path, one_thread: None
+) -> None:
+    """The script calls a `python` that notes its words; they are followed in this process, which imports torch once."""
     script = Path(__file__).parents[2] / "analysis" / "plans" / "real-ablations.sh"
+    python, noted = tmp_path / "bin" / "python", tmp_path / "noted"
+    python.parent.mkdir()
+    python.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{noted}'\n")
+    python.chmod(0o755)
     options = "--rank 2 --batch-size 1 --anchors 4"
     asked = {"OUT": str(tmp_path), "BASE": str(base_folder), "DATA": str(chats), "EPOCHS": "0.3", "OPTIONS": options}
-    place = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(["bash", str(script)], env={**os.environ, **asked, "PATH": place}, check=True, cwd=script.parents[2])
+    asked["PATH"] = f"{python.parent}:{os.environ['PATH']}"
+    for rest in (5, 0):  # a second time all are there
+        noted.write_text("")
+        subprocess.run(["bash", str(script)], env={**os.environ, **asked}, check=True, cwd=script.parents[2])
+        commands = [line.split() for line in noted.read_text().splitlines()]
+        assert len(commands) == rest
+        for words in commands:
+            assert words[:2] == ["-m", "mars.training"]
+            assert main(words[2:]) == 0
     measured = {
         name: json.loads((tmp_path / name / "mars.json").read_text())["measured"]["examples"]
         for name in ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft", "sft-double")

@@ -16,6 +16,7 @@ from mars.engine.engine import Clock
 from mars.engine.window import Window
 from mars.records import ForwardPass, Proposal, RowPass, to_json
 
+pytestmark = pytest.mark.usefixtures("small_tensors")
 TRAFFIC = Traffic(weight_bytes=1000, position_bytes=10, bytes_per_second=2_000_000.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.claims import CLAIMS, Claim, Evidence, Finding, judge, read_evidence, to_json, to_markdown
 from analysis.recipes import RECIPES
-from analysis.runs import read_runs
+from analysis.runs import RunStore, read_runs
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
@@ -18,16 +18,24 @@ GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="
 
 
 @pytest.fixture(scope="module")
-def shipped() -> tuple[Evidence, dict[Claim, Finding]]:
-    """The runs of tiny models in the repository, judged."""
-    evidence = read_evidence(read_runs(RUNS), RUNS)
+def runs() -> RunStore:
+    """The runs in the repository, all of them."""
+    found = read_runs(RUNS)
+    assert not found.problems
+    return found
+
+
+@pytest.fixture(scope="module")
+def shipped(runs: RunStore) -> tuple[Evidence, dict[Claim, Finding]]:
+    """Those of tiny models, judged."""
+    evidence = read_evidence(runs, RUNS)
     return evidence, judge(evidence)
 
 
 @pytest.fixture(scope="module")
-def real() -> dict[Claim, Finding]:
-    """The runs of a real model in the repository, judged."""
-    return judge(read_evidence(read_runs(RUNS), RUNS, real=True))
+def real(runs: RunStore) -> dict[Claim, Finding]:
+    """Those of a real model, judged."""
+    return judge(read_evidence(runs, RUNS, real=True))
 
 
 def test_page_has_a_row_and_folded_details_for_each_claim(evidence_of: Any, one_token: Any, exact_runs: Any) -> None:
@@ -98,6 +106,18 @@ def test_the_overview_fits_on_a_screen_and_reasons_are_short(
     page = to_markdown(found, evidence.published, RUNS, (), real)
     assert len(page.partition("<details>")[0].split()) < 700
     assert all(len(finding.why) <= 2 for finding in found.values())
+
+
+def test_every_run_behind_a_verdict_was_made_by_a_recipe_of_its_claim(
+    shipped: tuple[Evidence, dict[Claim, Finding]], real: dict[Claim, Finding]
+) -> None:
+    """By the commands that the runs and benchmark files name."""
+    for is_real, found in ((False, shipped[1]), (True, real)):
+        for claim, finding in found.items():
+            recipes = [RECIPES[name] for name in (claim.on_real if is_real else claim.recipes)]
+            commands = {*(run.command for run in finding.runs), *finding.commands}
+            strangers = [line for line in commands if not any(recipe.made(line) for recipe in recipes)]
+            assert not strangers, claim.title
 
 
 def test_a_real_model_is_judged_beside_the_tiny_ones(fabricate: Any, make: Any, one_token: Any) -> None:

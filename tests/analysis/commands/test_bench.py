@@ -19,6 +19,7 @@ from mars.engine import Engine
 from mars.engine.quantised import missing
 from mars.records import ForwardPass
 
+pytestmark = pytest.mark.usefixtures("small_tensors")
 SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype", "float32", "--batch-sizes", "6"]
 FIGURES = {
     "tokens_per_second",

@@ -10,6 +10,7 @@ import pytest
 from analysis.__main__ import main
 from app.tabs.learn import pass_times
 
+pytestmark = pytest.mark.usefixtures("small_tensors")
 CHECKPOINT = "assets/checkpoints/draft-ar"
 
 

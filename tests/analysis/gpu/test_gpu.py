@@ -30,6 +30,7 @@ def _step(code: str, **fields: object) -> Step:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("small_tensors")
 def test_every_step_is_rehearsed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, one_thread: None
 ) -> None:

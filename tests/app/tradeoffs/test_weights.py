@@ -23,9 +23,9 @@ def test_weights_are_known_by_their_bytes(tmp_path: Path) -> None:
 
 
 def test_the_runs_of_the_repository_know_the_shipped_checkpoints() -> None:
-    from analysis.runs import read_runs
+    from analysis.runs import open_runs
 
-    digests = {entry["model"]["fingerprint"] for entry in read_runs(ROOT / "assets" / "runs").entries}
+    digests = {entry["model"]["fingerprint"] for entry in open_runs(ROOT / "assets" / "runs").entries}
     assert fingerprint(str(SHIPPED)) in digests
 
 
