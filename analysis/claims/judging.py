@@ -120,7 +120,8 @@ class Claim:
 
     def to_measure(self) -> str:
         """The commands that measure it on the real model, or what is missing, in Markdown."""
-        return ", ".join(f"`{RECIPES[name].line()}`" for name in self.on_real) or f"first, {self.first}"
+        first = " ".join(self.first.split())
+        return ", ".join(f"`{RECIPES[name].line()}`" for name in self.on_real) or f"first, {first}"
 
 
 def together(comparisons: int) -> float:

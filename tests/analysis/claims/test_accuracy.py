@@ -112,6 +112,8 @@ def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float,
     finding = find(2, runs)
     assert finding.verdict is verdict
     assert "(B = 4), " in finding.comparisons[0].compared["accuracy"]
+    words = "problems would decide the open comparisons."
+    assert [why.endswith(words) for why in finding.why] == [True] * (verdict is ClaimVerdict.OPEN)
     assert find(2, runs[:3]).verdict is ClaimVerdict.MISSING
 
 
