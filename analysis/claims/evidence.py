@@ -18,7 +18,7 @@ from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.files import INDEX
-from analysis.runs.schema import RunEntry
+from analysis.runs.schema import RunEntry, cpu_units
 from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
@@ -50,6 +50,11 @@ class Run(RunEntry):
     def one_token(self) -> bool:
         """True if it writes one token per pass, and so the same text as AR decoding of these weights."""
         return writes_one_token(self.decoder, self.threshold)
+
+    @property
+    def units(self) -> str:
+        """What its CPU has for bfloat16."""
+        return cpu_units(self.hardware)
 
     @property
     def problem_set(self) -> Hashable:

@@ -220,7 +220,7 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
                     "texts": f"{same:,} of {run.n:,}",
                     "tokens/forward": number(runs.forward(run)),
                     "× AR, mean of questions": times(speed_up_of_means(*paired(runs.rows(run), runs.rows(plain)))),
-                    "hardware": run.hardware,
+                    "CPU": run.units,
                 },
                 _same_texts(same, run.n) if _comparable_texts(run) else None,
                 (run, plain),
@@ -244,7 +244,7 @@ def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
             best, rival = runs.fastest(exact), runs.fastest(rivals)
             clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
             finding.add(
-                {"wall-clock": clock, "batch": batch, "layout": best.settings.layout},
+                {"wall-clock": clock, "CPU": best.units, "batch": batch, "layout": best.settings.layout},
                 {
                     "tokens/s": rate(runs.rate(best)),
                     f"fastest within {MARGIN:g} point": _threshold_words(rival),

@@ -89,7 +89,7 @@ def test_exact_on_the_clock(find: Any, mars: Any, timed: Any, exact_runs: Any) -
     assert [row.compared["batch"] for row in clock] == ["1", "4", "16"]
     rivals = [row.measured["fastest within 1 point"] for row in clock]
     assert rivals == ["τ = 0.99"] * 3, "not τ = 0.5, which loses 20 points"
-    assert {row.verdict for row in clock} == {None}
+    assert {(row.verdict, row.compared["CPU"]) for row in clock} == {(None, "a machine, 2 cores")}
 
 
 def test_exact_on_a_benchmark_has_the_speed_up_of_that_benchmark(find: Any, fabricate: Any, mars: Any) -> None:
