@@ -214,6 +214,7 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
                 continue
             same = _identical(runs, run, plain)
             layout = run.settings.layout if run.decoder == EXACT else run.decoder
+            finding.timed.append((run, plain))
             finding.add(
                 {"benchmark": run.tasks[0], "batch": str(run.batch_size), "layout": layout},
                 {
@@ -242,6 +243,7 @@ def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
             if not rivals:
                 continue
             best, rival = runs.fastest(exact), runs.fastest(rivals)
+            finding.timed.append((best, rival))
             clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
             finding.add(
                 {"wall-clock": clock, "CPU": best.units, "batch": batch, "layout": best.settings.layout},

@@ -86,6 +86,7 @@ def _cache(evidence: Evidence) -> Finding:
             if verdict is ClaimVerdict.OPEN:
                 finding.why.append(_cache_needs(gains, best))
         size = str(best.settings.cache_block_size)
+        finding.timed += [(best, other) for other in plain]
         finding.add(
             {"device, batch": _place(best), "CPU": best.units, "n": f"{best.n:,}", "best cache block": size},
             {
@@ -203,6 +204,7 @@ def _speculative(evidence: Evidence) -> Finding:
         base = fastest["AR → AR"]
         for pair, run in fastest.items():
             gain = runs.time_gain(run, base, together(2))
+            finding.timed += [(run, base)] if run != base else []
             finding.add(
                 {"draft → target": f"{pair} ({_place(run)})", "setting": _draft_setting(run)},
                 {
@@ -238,6 +240,7 @@ def _against_copies(evidence: Evidence) -> Finding:
         base = runs.fastest(copies)
         for run in masks:
             gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings.layout]
+            finding.timed.append((run, base))
             finding.add(
                 {"draft": words, "batch": str(run.batch_size), "CPU": run.units},
                 {"tokens/s": rate(runs.rate(run)), "× copies": times(gain)},
@@ -287,6 +290,7 @@ def _waiting(evidence: Evidence) -> Finding:
             if counts:
                 judged.append(f"{times(gains[best])} at batch {run.batch_size}")
             size = str(best.settings.cache_block_size)
+            finding.timed.append((run, best))
             finding.add(
                 {"device, batch": _place(run), "CPU": run.units, "τ": f"{run.threshold:g}", "best cache block": size},
                 {
