@@ -160,8 +160,8 @@ _ALL = (
     Recipe(
         name="real-breakdown",
         makes="exact decoding of the pretrained model by position, entropy and number of masks",
-        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 2 --output {{runs}}/breakdown-135m.json",
-        hours=0.15,
+        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 3 --output {{runs}}/breakdown-135m.json",
+        hours=0.2,
         machine=_CORES,
     ),
     _spec_bench(
