@@ -45,10 +45,12 @@ _AGREE = (
     f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --dtype float32 --batch-sizes 8 "
     "--decoders self_speculative/lookup --journal runs/agree"
 )
+_SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
 _LLAMA_CPP = (
-    f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions "
-    f"assets/benchmarks/spec_bench/question.jsonl --limit 1 --max-new-tokens 256 --llama-cpp {BASE}"
+    f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions {_SPEC_BENCH} --limit 1 "
+    f"--llama-cpp {BASE}"
 )
+_LOAD = "python -m tests.performance.arrivals --checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +80,10 @@ class Recipe:
 def _measured(command: str) -> list[str]:
     """The words of a command that say what it measures."""
     words = shlex.split(command.partition(" | ")[0])
-    if "--runs" in words:
-        place = words.index("--runs")
-        words = words[:place] + words[place + 2 :]
+    for option in ("--runs", "--save"):
+        if option in words:
+            place = words.index(option)
+            words = words[:place] + words[place + 2 :]
     return [word for word in words if word != "--json"]
 
 
@@ -276,13 +279,19 @@ _ALL = (
     Recipe(
         name="real-llama-cpp",
         makes="the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/log.md)",
-        command=f"python -m analysis bench {_LLAMA_CPP}",
+        command=f"python -m analysis bench {_LLAMA_CPP} --max-new-tokens 256",
         hours=0.4,
+    ),
+    Recipe(
+        name="real-no-amx",
+        makes="the same in 64 tokens with AMX forbidden to oneDNN and our tiles; printed (docs/log.md)",
+        command=f"ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 python -m analysis bench {_LLAMA_CPP} --max-new-tokens 64",
+        hours=0.2,
     ),
     Recipe(
         name="real-int8",
         makes="the same with products in 8 bits, on a CPU with AVX512-VNNI or AMX; printed (docs/log.md)",
-        command=f"python -m analysis bench {_LLAMA_CPP} --dtype int8 --no-generate",
+        command=f"python -m analysis bench {_LLAMA_CPP} --max-new-tokens 256 --dtype int8 --no-generate",
         hours=0.2,
     ),
     Recipe(
@@ -296,7 +305,7 @@ _ALL = (
     Recipe(
         name="real-agree",
         makes="exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
-        command=f"{_AGREE} --max-new-tokens 128 --questions assets/benchmarks/spec_bench/question.jsonl",
+        command=f"{_AGREE} --max-new-tokens 128 --questions {_SPEC_BENCH}",
         hours=1.5,
         machine=_CORES,
     ),
@@ -306,6 +315,20 @@ _ALL = (
         command=f"{_AGREE} --max-new-tokens 64 --questions assets/benchmarks/own/question.jsonl",
         hours=0.2,
         machine=_CORES,
+    ),
+    Recipe(
+        name="real-load",
+        makes="requests that arrive at random at a server of the pretrained model (docs/serving.md)",
+        command=f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 "
+        "--lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --turns 2 --minutes 60 --save {runs}",
+        hours=1,
+    ),
+    Recipe(
+        name="load",
+        makes="the same of the shipped model, with the policy that lowers τ under load",
+        command=f"{_LOAD} assets/checkpoints/mars-b8 --accuracy-budget 5 --ttft 0.5 --tpot 0.02 --questions 400 "
+        "--lanes ar exact knob --rates 0.3 0.9 1.2 1.4 1.6 --no-bursts --turns 2 --minutes 12 --save {runs}",
+        hours=0.2,
     ),
     Recipe(
         name="gpu",

@@ -137,6 +137,6 @@ UNDER_LOAD = Description(
     "independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather than too "
     "wide. {model}, "
     "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
-    recipes=(),
+    recipes=("real-load", "load"),
 )
 """A load test is no run, so no figure of the others draws it; the facts in braces are those of the test."""
