@@ -44,11 +44,12 @@ _MERGED_ABLATIONS = ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no
 _AGREE = f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --journal runs/agree --max-new-tokens 128"
 _WITH_GENERATE = f"{_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup"
 _WITH_AR = f"{_AGREE} --dtype bfloat16 --batch-sizes 1,8 --reference autoregressive"
-_SPEC_BENCH_QUESTIONS, _OWN_QUESTIONS = (f"assets/benchmarks/{name}/question.jsonl" for name in ("spec_bench", "own"))
+_SPEC_BENCH, _OWN = (f"assets/benchmarks/{name}/question.jsonl" for name in ("spec_bench", "own"))
 _LLAMA_CPP = (
-    f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions "
-    f"assets/benchmarks/spec_bench/question.jsonl --limit 1 --max-new-tokens 256 --llama-cpp {BASE}"
+    f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions {_SPEC_BENCH} --limit 1 "
+    f"--llama-cpp {BASE}"
 )
+_LOAD = "python -m tests.performance.arrivals --checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,10 @@ class Recipe:
 def _measured(command: str) -> list[str]:
     """The words of a command that say what it measures."""
     words = shlex.split(command.partition(" | ")[0])
-    if "--runs" in words:
-        place = words.index("--runs")
-        words = words[:place] + words[place + 2 :]
+    for option in ("--runs", "--save"):
+        if option in words:
+            place = words.index(option)
+            words = words[:place] + words[place + 2 :]
     return [word for word in words if word != "--json"]
 
 
@@ -160,8 +162,8 @@ _ALL = (
     Recipe(
         name="real-breakdown",
         makes="exact decoding of the pretrained model by position, entropy and number of masks",
-        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 2 --output {{runs}}/breakdown-135m.json",
-        hours=0.15,
+        command=f"python -m analysis breakdown --checkpoint {ADAPTER} --limit 3 --output {{runs}}/breakdown-135m.json",
+        hours=0.2,
         machine=_CORES,
     ),
     _spec_bench(
@@ -276,13 +278,19 @@ _ALL = (
     Recipe(
         name="real-llama-cpp",
         makes="the pretrained model's decoders, generate and llama.cpp in turns; printed (docs/log.md)",
-        command=f"python -m analysis bench {_LLAMA_CPP}",
+        command=f"python -m analysis bench {_LLAMA_CPP} --max-new-tokens 256",
         hours=0.4,
+    ),
+    Recipe(
+        name="real-no-amx",
+        makes="the same in 64 tokens with AMX forbidden to oneDNN and our tiles; printed (docs/log.md)",
+        command=f"ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 python -m analysis bench {_LLAMA_CPP} --max-new-tokens 64",
+        hours=0.2,
     ),
     Recipe(
         name="real-int8",
         makes="the same with products in 8 bits, on a CPU with AVX512-VNNI or AMX; printed (docs/log.md)",
-        command=f"python -m analysis bench {_LLAMA_CPP} --dtype int8 --no-generate",
+        command=f"python -m analysis bench {_LLAMA_CPP} --max-new-tokens 256 --dtype int8 --no-generate",
         hours=0.2,
     ),
     Recipe(
@@ -296,21 +304,21 @@ _ALL = (
     Recipe(
         name="real-agree",
         makes="exact decoding against generate of the untouched base on Spec-Bench, token by token; printed",
-        command=f"{_WITH_GENERATE} --questions {_SPEC_BENCH_QUESTIONS}",
+        command=f"{_WITH_GENERATE} --questions {_SPEC_BENCH}",
         hours=1.5,
         machine=_CORES,
     ),
     Recipe(
         name="real-agree-own",
         makes="the same on 100 prompts of our own; printed",
-        command=f"{_WITH_GENERATE} --questions {_OWN_QUESTIONS}",
+        command=f"{_WITH_GENERATE} --questions {_OWN}",
         hours=0.2,
         machine=_CORES,
     ),
     Recipe(
         name="real-agree-bfloat16",
         makes="exact decoding in bfloat16 against our own AR on Spec-Bench, alone and eight rows at once; printed",
-        command=f"{_WITH_AR} --decoders self_speculative/lookup --questions {_SPEC_BENCH_QUESTIONS}",
+        command=f"{_WITH_AR} --decoders self_speculative/lookup --questions {_SPEC_BENCH}",
         hours=0.5,
         machine=_CORES,
     ),
@@ -318,9 +326,25 @@ _ALL = (
         name="real-agree-bfloat16-own",
         makes="the same for AR in company and three layouts on 100 prompts of our own; printed",
         command=f"{_WITH_AR} --decoders autoregressive,self_speculative/lookup,self_speculative/tree,"
-        f"self_speculative/auto --questions {_OWN_QUESTIONS}",
+        f"self_speculative/auto --questions {_OWN}",
         hours=0.3,
         machine=_CORES,
+    ),
+    Recipe(
+        name="real-load",
+        makes="requests that arrive at random at a server of the pretrained model (docs/serving.md)",
+        command=f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 "
+        "--queue-size 2 --lanes ar copy exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --turns 2 --minutes 30 "
+        "--save {runs}",
+        hours=0.5,
+    ),
+    Recipe(
+        name="load",
+        makes="the same of the shipped model, with the policy that lowers τ under load",
+        command=f"{_LOAD} assets/checkpoints/mars-b8 --accuracy-budget 5 --ttft 0.5 --tpot 0.02 --questions 400 "
+        "--queue-size 3 --lanes ar exact knob --rates 0.3 0.9 1.1 1.3 1.6 --no-bursts --turns 2 --minutes 8 "
+        "--save {runs}",
+        hours=0.2,
     ),
     Recipe(
         name="gpu",

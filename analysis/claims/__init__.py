@@ -30,4 +30,7 @@ CLAIMS: tuple[Claim, ...] = tuple(
 
 def judge(evidence: Evidence) -> dict[Claim, Finding]:
     """Each claim with its finding, in order."""
-    return {claim: claim.find(evidence) for claim in CLAIMS}
+    found = {claim: claim.find(evidence) for claim in CLAIMS}
+    for finding in found.values():
+        finding.notes += evidence.runs.of_the_machine(finding.timed)
+    return found

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -18,12 +19,12 @@ from analysis.published import BENCHMARKS, read_published
 from analysis.runs import RunStore
 from analysis.runs.baseline import ArModels, is_plain, writes_one_token
 from analysis.runs.files import INDEX
-from analysis.runs.schema import RunEntry
+from analysis.runs.schema import RunEntry, cpu_units
 from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
-from analysis.stats.turns import time_gain
+from analysis.stats.turns import components, drift, time_gain
 from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
@@ -50,6 +51,11 @@ class Run(RunEntry):
     def one_token(self) -> bool:
         """True if it writes one token per pass, and so the same text as AR decoding of these weights."""
         return writes_one_token(self.decoder, self.threshold)
+
+    @property
+    def units(self) -> str:
+        """What its CPU has for bfloat16."""
+        return cpu_units(self.hardware)
 
     @property
     def problem_set(self) -> Hashable:
@@ -118,6 +124,29 @@ class GreedyRuns:
     def time_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per second over those of `base`: over turns where the rows tell them, else over problems."""
         return time_gain(self.rows(run), self.rows(base), confidence)
+
+    def of_the_machine(self, timed: Iterable[tuple[Run, Run]]) -> list[str]:
+        """What the turns of runs that were compared on the clock say of the machine: its variance, and drifts."""
+        pairs = list(dict.fromkeys(timed))
+        notes = []
+        found = [components(self.rows(run), self.rows(base)) for run, base in pairs]
+        shares = sorted(100 * each.share for each in found if each)
+        if shares:
+            span = f"{median(shares):.0f} % (median of {len(shares)}; {shares[0]:.0f} to {shares[-1]:.0f} %)"
+            span = span if len(shares) > 1 else f"{shares[0]:.0f} %"
+            notes.append(
+                f"Of the variance of a turn's speed-up, {span} is more than its problems explain: the machine's share."
+            )
+        runs = list(dict.fromkeys(run for pair in pairs for run in pair))
+        drifts = {run: each.percent for run in runs if (each := drift(self.rows(run))) and each.sure}
+        if drifts:
+            most, change = max(drifts.items(), key=lambda each: abs(each[1]))
+            notes.append(
+                f"Of {len(runs)} timed runs {len(drifts)} surely got slower or faster over their turns, by at most "
+                f"{abs(change):.0f} % ({most.decoder} of {self.name(most.model)}, batch {most.batch_size}); none is "
+                "left out."
+            )
+        return notes
 
     def forward_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per forward over those of `base`."""

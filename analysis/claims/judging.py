@@ -60,6 +60,7 @@ class Finding:
 
     `runs` are the runs behind it; where benchmark files are judged, `commands`, `n` and `where` stand in for them.
     `without` names the runs that it takes to compare anything, `missing` those that would complete the comparisons.
+    `timed` are the runs that were compared on the clock, `notes` says what their turns tell of the machine.
     """
 
     without: str = ""
@@ -71,6 +72,8 @@ class Finding:
     commands: list[str] = field(default_factory=list)
     n: list[int] = field(default_factory=list)
     where: list[str] = field(default_factory=list)
+    timed: list[tuple[Run, Run]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(
         self,
@@ -120,7 +123,8 @@ class Claim:
 
     def to_measure(self) -> str:
         """The commands that measure it on the real model, or what is missing, in Markdown."""
-        return ", ".join(f"`{RECIPES[name].line()}`" for name in self.on_real) or f"first, {self.first}"
+        first = " ".join(self.first.split())
+        return ", ".join(f"`{RECIPES[name].line()}`" for name in self.on_real) or f"first, {first}"
 
 
 def together(comparisons: int) -> float:

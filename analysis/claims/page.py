@@ -84,6 +84,7 @@ def to_json(found: Mapping[Claim, Finding], published: Published) -> list[dict[s
             "measured": [str(comparison) for comparison in finding.comparisons],
             "verdict": finding.verdict.value,
             "why": list(finding.why),
+            "notes": list(finding.notes),
             "rule": _flowing(claim.rule),
             "parameters": _parameters(finding),
             "n": _problems(finding),
@@ -120,7 +121,7 @@ def _details(claim: Claim, finding: Finding, real: Finding, published: Published
 
 
 def _found(finding: Finding) -> list[str]:
-    """The tables of a finding, what is missing, why, and where it comes from."""
+    """The tables of a finding, what is missing, why, what is known of the machine, and where it comes from."""
     lines = []
     for _, rows in groupby(finding.comparisons, key=lambda comparison: [*comparison.compared, *comparison.measured]):
         lines += ["", _comparisons(list(rows))]
@@ -128,6 +129,8 @@ def _found(finding: Finding) -> list[str]:
         lines += ["", f"Not measured: {finding.needs}."]
     if finding.verdict in _WHY and finding.why:
         lines += ["", f"{_WHY[finding.verdict]}: {' '.join(finding.why)}"]
+    if finding.notes:
+        lines += ["", " ".join(finding.notes)]
     return [*lines, *_provenance(finding)]
 
 

@@ -28,8 +28,8 @@ from analysis.claims.judging import (
 )
 from analysis.runs.schema import RunModel as Model
 from analysis.stats.frontiers import speed_at_loss
-from analysis.stats.intervals import Interval
-from analysis.stats.pairs import identical_texts
+from analysis.stats.intervals import CONFIDENCE, Interval
+from analysis.stats.pairs import identical_texts, paired, speed_up_of_means
 from analysis.stats.resampling import percentiles
 from mars import decoders
 from mars.decoders import BASELINE, EXACT
@@ -63,22 +63,31 @@ def _scores(evidence: Evidence) -> Finding:
 def _compared_scores(runs: GreedyRuns, model: Model, sweeps: Mapping[str, Sweep]) -> Finding:
     base = sweeps["probability"][0]
     reached, changes = _at_equal_loss(runs, sweeps)
-    finding = Finding(
-        headline="; ".join(f"{score} {points(change)} % tokens/forward" for score, change in changes.items()),
-        why=_why_unlike(changes, base.n),
-    )
-    for score, (value, drawn) in reached.items():
+    compared = {score: change for score, change in changes.items() if change}
+    told = [f"{score} {points(change)} % tokens/forward" for score, change in compared.items()]
+    short = _short_of_the_loss([score for score, speed in reached.items() if speed is None])
+    finding = Finding(headline="; ".join([*told, *short]), why=_why_unlike(compared, base.n))
+    finding.why += [f"N{words[1:]}, so that more lenient ones have to be run first." for words in short]
+    for score, speed in reached.items():
         swept, change = sweeps[score][1], changes.get(score)
+        verdict = _alike(change) if change else ClaimVerdict.OPEN
         finding.add(
             {"score": score, "thresholds": ", ".join(f"{run.threshold:g}" for run in swept)},
             {
-                f"tokens/forward at {EQUAL_LOSS:g} points lost": number(percentiles(value, drawn)),
+                f"tokens/forward at {EQUAL_LOSS:g} points lost": number(speed) if speed else "not reached",
                 "against probability": f"{points(change)} %" if change else "",
             },
-            _alike(change) if change else None,
+            verdict if score in changes else None,
             [base, *swept],
         )
     return finding
+
+
+def _short_of_the_loss(scores: Sequence[str]) -> list[str]:
+    if not scores:
+        return []
+    whose = f" of {listed(scores)}" if len(scores) < len(SCORES) else ""
+    return [f"no threshold tried{whose} surely loses {EQUAL_LOSS:g} points"]
 
 
 def _why_unlike(changes: Mapping[str, Interval], n: int) -> list[str]:
@@ -112,10 +121,10 @@ def _alike(change: Interval) -> ClaimVerdict:
 
 def _at_equal_loss(
     runs: GreedyRuns, sweeps: Mapping[str, Sweep]
-) -> tuple[dict[str, tuple[float, np.ndarray]], dict[str, Interval]]:
-    """Tokens per forward of each score with their draws, and the percent by which the others differ from probability.
+) -> tuple[dict[str, Interval | None], dict[str, Interval | None]]:
+    """Tokens per forward of each score, and the percent by which the others differ from probability.
 
-    The intervals of the differences are right together.
+    None where a frontier ends before the loss. The intervals of the differences are right together.
     """
     base = runs.rows(sweeps["probability"][0])
     reached = {
@@ -123,12 +132,21 @@ def _at_equal_loss(
         for score, (_, swept) in sweeps.items()
     }
     own_value, own_drawn = reached["probability"]
+    confidence = together(len(sweeps) - 1)
     changes = {
-        score: percentiles(value / own_value - 1, drawn / own_drawn - 1, together(len(sweeps) - 1)).scaled(100)
+        score: _reaching(100 * (value / own_value - 1), 100 * (drawn / own_drawn - 1), confidence)
         for score, (value, drawn) in reached.items()
         if score != "probability"
     }
-    return reached, changes
+    return {score: _reaching(value, drawn) for score, (value, drawn) in reached.items()}, changes
+
+
+def _reaching(value: float, drawn: np.ndarray, confidence: float = CONFIDENCE) -> Interval | None:
+    """The interval; None if the loss is not reached as measured, or in more resamples than an interval leaves out."""
+    kept = drawn[~np.isnan(drawn)]
+    if np.isnan(value) or len(kept) < confidence * len(drawn):
+        return None
+    return percentiles(value, kept, confidence)
 
 
 # Claim 9
@@ -188,7 +206,7 @@ def _comparable_texts(run: Run) -> bool:
 
 
 def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
-    """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and wall-clock."""
+    """Exact decoding against AR on answers that nobody judged (Spec-Bench): texts, passes and its own speed-up."""
     for turn in by_turn(runs.unjudged):
         plain = next((run for run in turn if run.decoder == BASELINE), None)
         for run in turn:
@@ -196,13 +214,14 @@ def _compare_benchmarks(finding: Finding, runs: GreedyRuns) -> None:
                 continue
             same = _identical(runs, run, plain)
             layout = run.settings.layout if run.decoder == EXACT else run.decoder
+            finding.timed.append((run, plain))
             finding.add(
                 {"benchmark": run.tasks[0], "batch": str(run.batch_size), "layout": layout},
                 {
                     "texts": f"{same:,} of {run.n:,}",
                     "tokens/forward": number(runs.forward(run)),
-                    "× AR": times(runs.time_gain(run, plain)),
-                    "hardware": run.hardware,
+                    "× AR, mean of questions": times(speed_up_of_means(*paired(runs.rows(run), runs.rows(plain)))),
+                    "CPU": run.units,
                 },
                 _same_texts(same, run.n) if _comparable_texts(run) else None,
                 (run, plain),
@@ -224,9 +243,10 @@ def _compare_wall_clock(finding: Finding, runs: GreedyRuns) -> None:
             if not rivals:
                 continue
             best, rival = runs.fastest(exact), runs.fastest(rivals)
+            finding.timed.append((best, rival))
             clock, batch = f"{runs.name(model)}, {best.group}", str(best.batch_size)
             finding.add(
-                {"wall-clock": clock, "batch": batch, "layout": best.settings.layout},
+                {"wall-clock": clock, "CPU": best.units, "batch": batch, "layout": best.settings.layout},
                 {
                     "tokens/s": rate(runs.rate(best)),
                     f"fastest within {MARGIN:g} point": _threshold_words(rival),
@@ -328,7 +348,7 @@ CLAIMS = (
         rule=f"""Tokens per forward are read off each frontier at a loss of {EQUAL_LOSS:g} points against one-token
             mode, interpolated between thresholds, of the most problems that all scores have. It holds if margin and
             entropy surely differ by less than {ALIKE:g} % from probability, and fails if one surely differs by
-            more.""",
+            more. Where no threshold tried of a score surely loses so much, there is nothing to compare.""",
         find=_scores,
         recipes=("scores", "scores-fine"),
         on_real=("real-accuracy", "real-scores"),

@@ -23,6 +23,7 @@ from analysis.claims.judging import (
     verdict_of,
 )
 from analysis.runs.baseline import AR, of_one_size, speed_baselines
+from analysis.runs.schema import cpu_units
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts
 
@@ -85,8 +86,9 @@ def _cache(evidence: Evidence) -> Finding:
             if verdict is ClaimVerdict.OPEN:
                 finding.why.append(_cache_needs(gains, best))
         size = str(best.settings.cache_block_size)
+        finding.timed += [(best, other) for other in plain]
         finding.add(
-            {"device, batch": _place(best), "n": f"{best.n:,}", "best cache block": size},
+            {"device, batch": _place(best), "CPU": best.units, "n": f"{best.n:,}", "best cache block": size},
             {
                 "tokens/s": rate(runs.rate(best)),
                 "× AR": times(gains[best.id][0]),
@@ -202,6 +204,7 @@ def _speculative(evidence: Evidence) -> Finding:
         base = fastest["AR → AR"]
         for pair, run in fastest.items():
             gain = runs.time_gain(run, base, together(2))
+            finding.timed += [(run, base)] if run != base else []
             finding.add(
                 {"draft → target": f"{pair} ({_place(run)})", "setting": _draft_setting(run)},
                 {
@@ -237,8 +240,9 @@ def _against_copies(evidence: Evidence) -> Finding:
         base = runs.fastest(copies)
         for run in masks:
             gain, words = runs.time_gain(run, base, together(len(masks))), _MASKS_DRAFT[run.settings.layout]
+            finding.timed.append((run, base))
             finding.add(
-                {"draft": words, "batch": str(run.batch_size), "hardware": run.hardware},
+                {"draft": words, "batch": str(run.batch_size), "CPU": run.units},
                 {"tokens/s": rate(runs.rate(run)), "× copies": times(gain)},
                 faster(gain),
                 (run, base),
@@ -286,8 +290,9 @@ def _waiting(evidence: Evidence) -> Finding:
             if counts:
                 judged.append(f"{times(gains[best])} at batch {run.batch_size}")
             size = str(best.settings.cache_block_size)
+            finding.timed.append((run, best))
             finding.add(
-                {"device, batch": _place(run), "τ": f"{run.threshold:g}", "best cache block": size},
+                {"device, batch": _place(run), "CPU": run.units, "τ": f"{run.threshold:g}", "best cache block": size},
                 {
                     "sliding_window tokens/s": rate(runs.rate(run)),
                     "block_cached tokens/s": rate(runs.rate(best)),
@@ -325,7 +330,7 @@ def _baseline(evidence: Evidence) -> Finding:
             gain = _interval(ours["speedup_over_generate"])
             headline.append(f"{times(gain)} at batch {size}")
             finding.add(
-                {"device, batch": f"{bench['device']}, {size}"},
+                {"device, batch": f"{bench['device']}, {size}", "CPU": cpu_units(str(bench["hardware"]))},
                 {
                     "our AR × generate": times(gain),
                     "generate tokens/s": rate(_interval(theirs["tokens_per_second"])),

@@ -10,16 +10,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from analysis.claims import CLAIMS
-from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.figures.catalogue import DESCRIPTIONS, UNDER_LOAD
 from analysis.recipes import RECIPES, RUNS, Recipe, in_order
 from analysis.runs import read_runs
 from analysis.runs.files import remove_runs
+from analysis.runs.loads import LoadTest, read_loads, remove_loads
 from analysis.text_table import aligned
 
+FIGURES = {**DESCRIPTIONS, "under-load": UNDER_LOAD}
 HELP = "list every figure and claim with the command, the hours and the machine behind it, or make some again"
 
 
@@ -54,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.again:
         removed = _remove(recipes, options.runs)
-        sys.stderr.write(f"removed {removed} runs of {', '.join(recipe.name for recipe in recipes)}\n")
+        sys.stderr.write(f"removed {removed} runs or load tests of {', '.join(recipe.name for recipe in recipes)}\n")
     options.runs.mkdir(parents=True, exist_ok=True)
     for command in commands:
         _call(command)
@@ -62,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _remove(recipes: Sequence[Recipe], runs: Path) -> int:
-    """Remove the runs that the recipes would make here; returns how many.
+    """Remove the runs and load tests that the recipes would make here; returns how many.
 
-    Benchmarks that another kind of machine timed are runs of their own, which would not be made again: they stay.
+    Benchmarks and load tests that another kind of machine timed would not be made again here: they stay.
     """
     from mars.provenance import hardware  # brings torch
 
@@ -76,7 +79,10 @@ def _remove(recipes: Sequence[Recipe], runs: Path) -> int:
         elsewhere = entry.get("device") == "cpu" and entry.get("hardware") != here
         return not (elsewhere and entry.get("timed") and entry.get("harness"))
 
-    return remove_runs(runs, unwanted)
+    def stale(test: LoadTest) -> bool:
+        return test.hardware == here and any(recipe.made(test.command) for recipe in recipes)
+
+    return remove_runs(runs, unwanted) + remove_loads(runs, stale)
 
 
 def _is_of(recipe: Recipe, entry: Mapping[str, Any]) -> bool:
@@ -93,7 +99,7 @@ def _is_there(recipe: Recipe) -> bool:
 def _known() -> dict[str, tuple[str, ...]]:
     """The recipes behind each name."""
     claims = {f"claim-{claim.number}": (*claim.recipes, *claim.on_real) for claim in CLAIMS}
-    figures = {f"figure-{name}": description.recipes for name, description in DESCRIPTIONS.items()}
+    figures = {f"figure-{name}": description.recipes for name, description in FIGURES.items()}
     return {**claims, **figures, **{name: (name,) for name in RECIPES}}
 
 
@@ -124,23 +130,41 @@ def _call(command: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    entries = read_runs(options.runs).entries
-    behind = _known()
-    rows = [("name", "what", "recipes")]
-    rows += [(f"claim-{claim.number}", claim.title, ", ".join(behind[f"claim-{claim.number}"])) for claim in CLAIMS]
-    rows += [(f"figure-{name}", each.title, ", ".join(each.recipes)) for name, each in DESCRIPTIONS.items()]
+    entries, loads = read_runs(options.runs).entries, read_loads(options.runs)[0]
+    behind = {name: _Behind.of(recipes) for name, recipes in _known().items()}
+    titles = {f"claim-{claim.number}": claim.title for claim in CLAIMS}
+    titles |= {f"figure-{name}": each.title for name, each in FIGURES.items()}
+    rows = [("name", "hours", "machine", "what", "recipes")]
+    for name, title in titles.items():
+        each = behind[name]
+        rows.append((name, f"about {each.hours:g}", ", ".join(each.machines), title, ", ".join(each.recipes)))
     sys.stdout.write(aligned(rows, numbers=False) + "\n\n")
     lines = [("recipe", "hours", "machine", "runs here", "what it makes")]
     for name, recipe in RECIPES.items():
-        count = sum(_is_of(recipe, entry) for entry in entries)
+        count = sum(_is_of(recipe, entry) for entry in entries) + sum(recipe.made(test.command) for test in loads)
         lines.append((name, f"about {recipe.hours:g}", recipe.machine, str(count or "–"), recipe.makes))
     sys.stdout.write(aligned(lines, numbers=False) + "\n\n")
     for name, recipe in RECIPES.items():
         sys.stdout.write(f"{name}: {recipe.line(str(options.runs))}\n")
     if options.json:
-        described = {name: list(recipes) for name, recipes in behind.items()}
         found = {
             name: {"hours": recipe.hours, "machine": recipe.machine, "commands": [recipe.line(str(options.runs))]}
             for name, recipe in RECIPES.items()
         }
-        sys.stdout.write(json.dumps({"names": described, "recipes": found}) + "\n")
+        names = {name: asdict(each) for name, each in behind.items()}
+        sys.stdout.write(json.dumps({"names": names, "recipes": found}) + "\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Behind:
+    """What a claim or figure rests on: its recipes, and the hours and machines of these and of what they need first."""
+
+    recipes: tuple[str, ...]
+    hours: float
+    machines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> Self:
+        recipes = in_order(names)
+        hours = round(sum(recipe.hours for recipe in recipes), 2)
+        return cls(recipes=names, hours=hours, machines=tuple(dict.fromkeys(recipe.machine for recipe in recipes)))

@@ -13,8 +13,6 @@ import torch
 from analysis.stats.turns import drift
 from mars.provenance import hardware, provenance
 
-SURE = 0.01
-"""A drift with a p-value below this is reported."""
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
 
 
@@ -39,7 +37,7 @@ def machine(dtype: str, device: torch.device) -> str:
 def drift_note(name: str, rows: pd.DataFrame) -> list[str]:
     """A sentence if a timed run surely got slower or faster over its turns; the run is kept as it is."""
     found = drift(rows)
-    if found is None or found.p_value >= SURE:
+    if found is None or not found.sure:
         return []
     way = "slower" if found.percent > 0 else "faster"
     return [

@@ -39,7 +39,7 @@ def batches_points(store: RunStore) -> pd.DataFrame:
         ours, theirs = (store.rows(each["id"]) for each in (run, plain_runs[run["group"]]))
         found = time_gain(ours, theirs)
         where = {"id": run["id"], "setting": _label(run), "batch_size": run["batch_size"], "n": run["problems"]}
-        rows.append({**where, **found.columns(SPEEDUP)})
+        rows.append({**where, **found.columns(SPEEDUP), "hardware": run["hardware"]})
     points = pd.DataFrame(rows)
     if points.empty or points["batch_size"].nunique() < 2:
         return pd.DataFrame()

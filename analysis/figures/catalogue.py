@@ -112,8 +112,8 @@ DESCRIPTIONS = {
         question="Which tokens do masks write, and with how many masks and how much training?",
         reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench, with a draft from every mask in every "
         "pass (layout quadratic), whatever that costs: tokens of a kind over the passes that end with one of them, for "
-        "a pass ends where a draft is wrong. The dashed line is AR. The adapter was trained with 6 masks. Intervals "
-        "resample the questions.",
+        "a pass ends where a draft is wrong. The dashed line is AR. The adapter was trained with 6 masks. Gains "
+        "flatten after about two hours of training: stop there. Intervals resample the questions.",
         recipes=("real-breakdown",),
     ),
     "reliability": Description(
@@ -137,6 +137,6 @@ UNDER_LOAD = Description(
     "independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather than too "
     "wide. {model}, "
     "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
-    recipes=(),
+    recipes=("real-load", "load"),
 )
 """A load test is no run, so no figure of the others draws it; the facts in braces are those of the test."""

@@ -60,6 +60,7 @@ def kinds_points(store: RunStore, categories: Mapping[int, str]) -> pd.DataFrame
                 "n": len(part),
                 **tokens_per_forward(part).columns("tokens_per_forward"),
                 **speed_up_of_means(part, before).columns("speedup"),
+                "hardware": pair[0]["hardware"],
             }
         )
     return pd.DataFrame(rows).sort_values("tokens_per_forward", ascending=False, ignore_index=True)

@@ -14,6 +14,7 @@ from analysis.figures.batch_sizes import crossings
 from analysis.figures.catalogue import DESCRIPTIONS
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.runs import RunStore
+from analysis.runs.schema import cpu_units
 
 POINTS = 2.0
 """Percentage points that a setting may surely lose less than, to be compared at equal accuracy."""
@@ -114,9 +115,22 @@ def _beside_published(evidence: Evidence) -> Section:
 
 
 def _batches(evidence: Evidence) -> Section:
-    found = crossings(points) if len(points := figures.batches_points(evidence.runs)) else {}
-    note = "; ".join(f"{setting} is {words}" for setting, words in found.items())
-    return _section("batches", evidence.runs, note=f"By their values, {note}." if note else "")
+    points = figures.batches_points(evidence.runs)
+    if points.empty:
+        return _section("batches", evidence.runs)
+    found = "; ".join(f"{setting} is {words}" for setting, words in crossings(points).items())
+    return _section("batches", evidence.runs, note=f"By their values, {found}. {_measured_with(points)}")
+
+
+def _kinds(evidence: Evidence) -> Section:
+    points = figures.kinds_points(evidence.runs, evidence.categories)
+    note = "" if points.empty else _measured_with(points)
+    return _section("kinds", evidence.runs, evidence.categories, note=note)
+
+
+def _measured_with(points: pd.DataFrame) -> str:
+    """What the CPU had for bfloat16: speed-ups differ with it."""
+    return f"Measured with {cpu_units(points['hardware'].iloc[0])}."
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
@@ -148,7 +162,7 @@ _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
     "Exact decoding against a threshold": (
         _frontier,
         _equal_accuracy_speed,
-        lambda evidence: _section("kinds", evidence.runs, evidence.categories),
+        _kinds,
     ),
     "Beside the paper": (_beside_published, lambda evidence: _section("ablation", evidence.table)),
     "When not to use it": (_batches,),

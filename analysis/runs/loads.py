@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -182,6 +183,14 @@ def write_load(folder: Path, test: LoadTest) -> Path:
     path = folder / f"{test.id}.json"
     replace_file(path, lambda place: Path(place).write_text(f"{text}\n", encoding="utf-8"))
     return path
+
+
+def remove_loads(folder: Path, unwanted: Callable[[LoadTest], bool]) -> int:
+    """Remove load tests; returns how many."""
+    gone = [test for test in read_loads(folder)[0] if unwanted(test)]
+    for test in gone:
+        (folder / f"{test.id}.json").unlink(missing_ok=True)
+    return len(gone)
 
 
 def read_loads(folder: Path) -> tuple[list[LoadTest], list[str]]:

@@ -138,6 +138,17 @@ class RunEntry(RunSetting, RunProvenance):
     training: dict[str, Any] | None = None
 
 
+def cpu_units(hardware: str) -> str:
+    """The units for bfloat16 of the CPU of a run, by which its speed differs by several times: "AMX", "no AMX".
+
+    Without them, in older runs or on a GPU, the hardware as it is; but no AMD EPYC has AMX.
+    """
+    units = hardware.rpartition(" cores, ")[2]
+    if "neither AMX" in units or units.startswith("AMD EPYC"):
+        return "no AMX"
+    return units
+
+
 OPTIONAL = ("harness", "judged")
 MODEL_FIELDS = tuple(each.name for each in fields(RunModel) if each.name != "base")
 SETTING = tuple(each.name for each in fields(RunSetting) if each.name not in OPTIONAL)

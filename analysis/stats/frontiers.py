@@ -13,6 +13,7 @@ from analysis.stats.intervals import Interval
 from analysis.stats.pairs import paired
 from analysis.stats.resampling import check_divisible, sums
 
+_ROUNDING = 1e-12
 State = Literal["frontier", "dominated", "undecided"]
 
 
@@ -59,7 +60,7 @@ def speed_at_loss(runs: Sequence[pd.DataFrame], baseline: pd.DataFrame, points: 
     """Tokens per forward at a loss of so many points against the baseline, as measured and in each resample.
 
     Between neighbours on the frontier the speed is interpolated: running each on a part of the problems would reach
-    about that. The baseline belongs to the frontier; beyond the last point the speed does not rise. It compares
+    about that. The baseline belongs to the frontier; NaN where the frontier ends before so large a loss. It compares
     frontiers of settings that share no accuracy.
 
     Raises:
@@ -85,4 +86,6 @@ def _at_loss(points: np.ndarray, loss: float) -> float:
     by_speed = points[np.argsort(points[:, 1], kind="stable")]
     best = np.maximum.accumulate(by_speed[::-1, 0])[::-1]  # the best accuracy at this speed or above
     losses = points[0, 0] - best
-    return float(np.interp(loss / 100 + 1e-12, losses, by_speed[:, 1]))
+    if losses[-1] < loss / 100 - _ROUNDING:
+        return np.nan
+    return float(np.interp(loss / 100 + _ROUNDING, losses, by_speed[:, 1]))

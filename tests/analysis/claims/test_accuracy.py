@@ -85,6 +85,14 @@ def test_the_headline_of_one_token_mode_is_that_of_a_model_that_falls_behind(
     assert "−10.0 [−" in finding.headline
 
 
+def test_one_token_mode_in_bfloat16_says_on_which_cpu(find: Any, one_token: Any) -> None:
+    """A model writes other texts on another CPU, so that its accuracy is another there."""
+    on = {"dtype": "bfloat16", "hardware": "Intel(R) Xeon(R) Processor, 2 cores, AMX"}
+    [row, _] = find(1, [({**entry, **on}, rows) for entry, rows in one_token(0.9)]).comparisons
+    assert row.compared["CPU of both"].endswith("AMX")
+    assert all("CPU of both" not in each.compared for each in find(1, one_token(0.9)).comparisons)
+
+
 def test_families_that_fall_behind_are_named(find: Any, one_token: Any) -> None:
     finding = find(1, one_token(0.8))
     assert finding.why[-1].startswith("MARS is surely behind its start in logic (1 model) and word_problems (1 model)")
@@ -112,6 +120,8 @@ def test_sft_loss(find: Any, make: Any, mars: Any, kept: float, degraded: float,
     finding = find(2, runs)
     assert finding.verdict is verdict
     assert "(B = 4), " in finding.comparisons[0].compared["accuracy"]
+    words = "problems would decide the open comparisons."
+    assert [why.endswith(words) for why in finding.why] == [True] * (verdict is ClaimVerdict.OPEN)
     assert find(2, runs[:3]).verdict is ClaimVerdict.MISSING
 
 

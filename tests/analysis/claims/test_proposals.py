@@ -42,7 +42,7 @@ def test_scores_say_how_many_problems_would_decide_what_is_open(find: Any, swept
         ("margin", (0.8, 0.5), 1.05),
         ("entropy", (0.3, 1.2), 2.5),
     ):
-        points_of = dict(zip(thresholds, ((0.8875, 2 * factor), (0.8625, 3 * factor)), strict=True))
+        points_of = dict(zip(thresholds, ((0.8875, 2 * factor), (0.7, 3 * factor)), strict=True))
         runs += swept(points_of, score=score, problems=40)
     unlike, needed = find(5, runs).why
     assert unlike == "At equal loss entropy surely differs by more than 5 % from probability."
@@ -50,6 +50,20 @@ def test_scores_say_how_many_problems_would_decide_what_is_open(find: Any, swept
     assert " is about " in needed
     assert "for margin" in needed
     assert "for entropy" not in needed
+
+
+def test_scores_are_not_compared_at_a_loss_that_no_threshold_reaches(find: Any, swept: Any) -> None:
+    """The last points would be 3 and 5 tokens per forward, which says how far each was followed and nothing else."""
+    runs = swept({None: (0.9, 1), 0.9: (0.895, 2), 0.6: (0.7, 3)})
+    for score, thresholds in (("margin", (0.8, 0.5)), ("entropy", (0.3, 1.2))):
+        runs += swept(dict(zip(thresholds, ((0.895, 2), (0.89, 5)), strict=True)), score=score)
+    finding = find(5, runs)
+    assert finding.verdict is ClaimVerdict.OPEN
+    assert finding.headline == "no threshold tried of margin and entropy surely loses 2 points"
+    assert finding.why == [f"N{finding.headline[1:]}, so that more lenient ones have to be run first."]
+    speeds = [row.measured["tokens/forward at 2 points lost"] for row in finding.comparisons]
+    assert speeds[1:] == ["not reached"] * 2
+    assert speeds[0] != "not reached"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +89,17 @@ def test_exact_on_the_clock(find: Any, mars: Any, timed: Any, exact_runs: Any) -
     assert [row.compared["batch"] for row in clock] == ["1", "4", "16"]
     rivals = [row.measured["fastest within 1 point"] for row in clock]
     assert rivals == ["τ = 0.99"] * 3, "not τ = 0.5, which loses 20 points"
-    assert {row.verdict for row in clock} == {None}
+    assert {(row.verdict, row.compared["CPU"]) for row in clock} == {(None, "a machine, 2 cores")}
+
+
+def test_exact_on_a_benchmark_has_the_speed_up_of_that_benchmark(find: Any, fabricate: Any, mars: Any) -> None:
+    """The ratio of the mean speeds of questions: a short answer counts as much as a long one."""
+    runs = []
+    for decoder, seconds in (("autoregressive", [1.0, 1.0]), ("self_speculative", [0.25, 1.0])):
+        entry, rows = fabricate.run(mars(4), decoder, tasks=("spec_bench",), problems=2, batch_size=1, group="g")
+        runs.append(({**entry, "judged": False}, rows.assign(tokens=[10, 100], seconds=seconds)))
+    [row] = find(9, runs).comparisons
+    assert row.measured["× AR, mean of questions"].startswith(f"{(40 + 100) / (10 + 100):.2f}×")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_block_cache(find: Any, mars: Any, timed: Any, speed: float, verdict: Cl
     assert finding.verdict is verdict
     [row] = finding.comparisons
     assert row.measured["× AR"].startswith(f"{speed / 100:.2f}×")
-    assert row.compared["best cache block"] == "32"
+    assert (row.compared["best cache block"], row.compared["CPU"]) == ("32", "a machine, 2 cores")
     apart = [timed(model, "autoregressive", 100, group="other"), *runs[1:]]
     assert find(4, apart).verdict is ClaimVerdict.MISSING, "seconds of other groups cannot be compared"
     others = [timed(model, name, 100, 8, threshold=0.9) for name in ("autoregressive", "block_cached")]
@@ -73,6 +73,7 @@ def test_waiting(find: Any, mars: Any, timed: Any, speed: float, verdict: ClaimV
     finding = find(10, runs)
     assert finding.verdict is verdict
     assert [row.verdict is None for row in finding.comparisons] == [True, False, False]
+    assert {row.compared["CPU"] for row in finding.comparisons} == {"a machine, 2 cores"}
     assert find(10, [run for run in runs if run[0]["settings"]["threshold"] is None]).verdict is ClaimVerdict.MISSING
 
 
@@ -171,5 +172,6 @@ def test_fair_baseline(fabricate: Any, tmp_path: Path, low: float, verdict: Clai
     assert finding.verdict is verdict
     assert (finding.commands, finding.n) == (["python -m analysis bench"], [48])
     [row] = finding.comparisons
+    assert row.compared["CPU"] == "a machine"
     assert row.measured["fastest with τ"] == "sliding_window@0.95"
     assert row.measured["× our AR"].startswith("3.00×")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analysis.__main__ import main
 from analysis.claims import CLAIMS
-from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.commands.reproduce import FIGURES
 from analysis.recipes import RECIPES, in_order
 from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
+from analysis.runs.loads import read_loads, write_load
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "assets" / "runs"
@@ -24,9 +26,10 @@ def test_every_figure_and_claim_names_recipes_of_the_table() -> None:
     for recipes in (
         *(claim.recipes for claim in CLAIMS),
         *(claim.on_real for claim in CLAIMS),
-        *(each.recipes for each in DESCRIPTIONS.values()),
+        *(each.recipes for each in FIGURES.values()),
     ):
         assert set(recipes) <= RECIPES.keys()
+    assert all(each.recipes for each in FIGURES.values())
     assert all(bool(claim.on_real) != bool(claim.first) for claim in CLAIMS)
     for recipe in RECIPES.values():
         for place in re.findall(r"analysis/plans/\S+", recipe.command):
@@ -50,8 +53,15 @@ def test_the_list_has_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--runs", str(RUNS), "--json"]) == 0
     printed = capsys.readouterr().out
     found = json.loads(printed.splitlines()[-1])
-    names = {*(f"claim-{claim.number}" for claim in CLAIMS), *(f"figure-{name}" for name in DESCRIPTIONS), *RECIPES}
+    names = {*(f"claim-{claim.number}" for claim in CLAIMS), *(f"figure-{name}" for name in FIGURES), *RECIPES}
     assert found["names"].keys() == names
+    ablation = found["names"]["figure-ablation"]
+    hours = RECIPES["ablations"].hours + RECIPES["ablation-models"].hours
+    assert (ablation["recipes"], ablation["hours"]) == (["ablations"], hours), "training the models counts"
+    assert ablation["machines"] == [RECIPES["ablation-models"].machine, RECIPES["ablations"].machine]
+    line = next(line for line in printed.splitlines() if line.startswith("figure-ablation "))
+    assert f"about {hours:g} " in line
+    assert RECIPES["ablations"].machine in line
     assert all(line["hours"] > 0 and line["machine"] and line["commands"] for line in found["recipes"].values())
     assert main(["reproduce", "figure-nonsense"]) == 2
     assert "name must be one of claim-1," in capsys.readouterr().err
@@ -64,6 +74,26 @@ def test_what_has_to_be_there_first_comes_first(capsys: pytest.CaptureFixture[st
     assert sweep == "python -m analysis sweep analysis/plans/speculative.toml --runs 'some where'"
     assert real.startswith("python -m analysis spec-bench ")
     assert claims == "python -m analysis claims --runs 'some where' --out 'some where/claims.md'"
+
+
+def test_again_removes_the_load_tests_of_this_kind_of_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (theirs,) = [test for test in read_loads(RUNS)[0] if RECIPES["real-load"].made(test.command)]
+    ours = replace(theirs, hardware="this machine")
+    other = replace(ours, command="python -m tests.performance.arrivals --checkpoint elsewhere")
+    for test in (theirs, ours, other):
+        write_load(tmp_path, test)
+    called: list[str] = []
+    monkeypatch.setattr("analysis.commands.reproduce._call", called.append)
+    monkeypatch.setattr("mars.provenance.hardware", lambda device="cpu": "this machine")
+    assert main(["reproduce", "real-load", "--again", "--runs", str(tmp_path)]) == 0
+    assert called == [RECIPES["real-load"].line(str(tmp_path))]
+    assert {test.id for test in read_loads(tmp_path)[0]} == {theirs.id, other.id}
+
+
+def test_a_stored_count_is_that_of_its_recipe() -> None:
+    """The breakdown is no run: its file names the command that made it."""
+    stored = json.loads((RUNS / "breakdown-135m.json").read_text(encoding="utf-8"))
+    assert stored["command"] == RECIPES["real-breakdown"].line()
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ def test_a_line_is_of_runs_that_can_be_compared(store: RunStore) -> None:
     assert points["batch_size"].tolist() == [1, 8, 32]
     assert points["speedup"].tolist() == pytest.approx([2.0, 1.2, 0.5])
     assert (points["speedup_low"] <= points["speedup"]).all()
+    assert set(points["hardware"]) == {"a machine, 2 cores"}
     figure = figures.batches(store)
     assert [trace.name for trace in figure.data] == ["exact (auto)"]
     assert "batch 32, n = " in figure.data[0].hovertext[2]

@@ -38,6 +38,7 @@ def test_the_run_with_most_questions_beside_ar_is_drawn(store: RunStore) -> None
     assert points["n"].to_dict() == {"coding": 6, "writing": 6}
     assert store.rows(points["id"].iloc[0])["passes"].sum() < store.rows(points["id"].iloc[0])["tokens"].sum()
     assert points["speedup"].tolist() == pytest.approx([1.5, 1.5])
+    assert set(points["hardware"]) == {"a machine, 2 cores"}
     for name in ("tokens_per_forward", "speedup"):
         assert (points[f"{name}_low"] <= points[name]).all()
         assert (points[name] <= points[f"{name}_high"]).all()

@@ -113,6 +113,7 @@ def written(report: Path) -> str:
 
 def test_every_figure_has_its_place_its_data_and_its_numbers(report: Path, written: str, shown: list[Section]) -> None:
     assert 8 < len(shown) <= 10
+    assert [section.name for section in shown if "Measured with " in section.caption] == ["kinds", "batches"]
     chapters = list(dict.fromkeys(section.chapter for section in shown))
     assert [written.count(f'<p class="chapter">{chapter}</p>') for chapter in chapters] == [1] * 5
     assert {path.name for path in report.iterdir()} == {PAGE, *(f"{section.name}.csv" for section in shown)}

@@ -7,7 +7,22 @@ from typing import Any
 
 import pytest
 
-from analysis.runs.schema import setting_hash
+from analysis.runs.schema import cpu_units, setting_hash
+
+
+@pytest.mark.parametrize(
+    ("hardware", "units"),
+    [
+        ("Intel(R) Xeon(R) Processor, 2 cores, AMX", "AMX"),
+        ("Intel(R) Xeon(R) Processor, 2 cores, AMX, limited to AVX512_CORE_BF16", "AMX, limited to AVX512_CORE_BF16"),
+        ("AMD EPYC, 2 cores, AVX512-BF16", "AVX512-BF16"),
+        ("AMD EPYC, 2 cores, neither AMX nor AVX512-BF16", "no AMX"),
+        ("AMD EPYC, 2 cores", "no AMX"),
+        ("NVIDIA H200", "NVIDIA H200"),
+    ],
+)
+def test_the_units_of_a_cpu_in_few_words(hardware: str, units: str) -> None:
+    assert cpu_units(hardware) == units
 
 
 @pytest.mark.parametrize(

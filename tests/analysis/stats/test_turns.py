@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.stats.pairs import speed_up
-from analysis.stats.turns import drift, over_turns
+from analysis.stats.turns import components, drift, over_turns
 
 TURNS, EACH = 12, 30
 
@@ -40,11 +40,26 @@ def test_an_interval_is_right_as_often_as_it_says() -> None:
     assert 90 <= right <= 99
 
 
+def test_components_tell_the_machine_from_the_problems() -> None:
+    """Both runs vary by 0.1 from turn to turn, and by 0.05 from problem to problem."""
+    rough = components(_rows(1, 150.0, machine=0.1), _rows(11, 100.0, machine=0.1))
+    quiet = components(_rows(1, 150.0), _rows(11, 100.0))
+    assert rough is not None
+    assert quiet is not None
+    assert rough.within == pytest.approx(2 * 0.05**2, rel=0.2)
+    assert rough.between == pytest.approx(2 * 0.1**2, rel=0.8)
+    assert rough.share == pytest.approx(rough.between / (rough.between + rough.within / EACH))
+    assert quiet.between < quiet.within / 10
+    alone = _rows(1, 150.0).groupby("turn", as_index=False).first()
+    assert components(alone, alone) is None, "with one problem a turn, nothing tells them apart"
+
+
 def test_a_drift_is_reported() -> None:
     rising = drift(_rows(1, 100.0, machine=0.01, slope=0.02))
     assert rising is not None
     assert rising.percent == pytest.approx(100 * (np.exp(0.02 * (TURNS - 1)) - 1), abs=4)
     assert rising.p_value < 0.001
+    assert rising.sure
     steady = drift(_rows(1, 100.0, machine=0.01))
     assert steady is not None
     assert steady.p_value > 0.01
