@@ -116,7 +116,9 @@ class AsyncService:
         return not self._closed and (self._thread is None or self._thread.is_alive())
 
     def check_room(self) -> None:
-        """Raise ApiError, which says when to try again, if no further request can wait here."""
+        """Raise ApiError if no more passes can be made, or if the queue is full: it then says when to try again."""
+        if not self.alive:
+            raise ApiError(503, "the server makes no more passes: ask again once it has been restarted")
         if len(self._requests) >= self._most:
             wait = self._seconds * (1 + self.waiting / self.places)
             seconds = max(1, min(LONGEST_WAIT_SECONDS, round(wait)))
@@ -134,7 +136,7 @@ class AsyncService:
 
         Raises:
             ValueError: one sentence: the decoder cannot share passes, or the prompt does not fit.
-            ApiError: the queue is full.
+            ApiError: the queue is full, or no more passes can be made.
         """
         control = Control(settings.threshold, settings.score, free=free)
         request = AsyncStream(self._service.submit(decoder, prompt, settings, control))
@@ -175,8 +177,11 @@ class AsyncService:
                 self._hand_out()
         except BaseException:
             _log.exception("the thread of the passes has ended")
-            for request in self._requests:
-                request.deliver([RuntimeError("the server makes no more passes"), None])
+            with self._changed:
+                self._closed = True
+                for request in self._requests:
+                    request.deliver([RuntimeError("the server makes no more passes"), None])
+                self._requests.clear()
             raise
 
     def _hand_out(self) -> None:

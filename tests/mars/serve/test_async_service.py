@@ -102,6 +102,23 @@ def test_a_pass_that_fails_is_said_and_the_server_goes_on(
     assert server.post(json={**CHAT, "max_tokens": 3}).status_code == 200
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("stream", [True, False])
+def test_once_no_more_passes_can_be_made_requests_are_refused(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    server = serve(places=1, queue=0)
+    monkeypatch.setattr(server.service, "_turn", sys.exit)
+    body = {**CHAT, "stream": stream, "max_tokens": 3}
+    assert "server_error" in server.post(json=body).text
+    server.until(lambda: not server.service.alive)
+    refused = server.post(json=body)
+    assert refused.status_code == 503
+    assert refused.json()["error"]["message"] == "the server makes no more passes: ask again once it has been restarted"
+    health = server.get("/health")
+    assert (health.status_code, health.json()) == (503, {"status": "failing", "running": 0, "waiting": 0})
+
+
 class Failing:
     """An engine that can be made to fail."""
 
