@@ -159,7 +159,7 @@ def _deployment(options: argparse.Namespace, keys: Keys | None) -> Any:
             "max_replicas": options.replicas,
             "target_ongoing_requests": options.places,
         },
-        graceful_shutdown_timeout_s=float(options.grace or STEADY_SECONDS),
+        graceful_shutdown_timeout_s=STEADY_SECONDS if options.grace is None else float(options.grace),
         health_check_period_s=5.0,
     )
     return deployment.bind(settled, keys)

@@ -1,0 +1,48 @@
+"""What a cluster is asked for, without one: a stand-in for Ray keeps it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mars.serve import application
+from mars.serve.__main__ import parser
+
+
+class Ray:
+    """Keeps the options of the deployment and what its replicas are made with."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.serve = SimpleNamespace(ingress=lambda: lambda found: found, deployment=self._deployment)
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0}
+
+    def _deployment(self, _: type, **asked: Any) -> Any:
+        self.asked = asked
+        return SimpleNamespace(bind=lambda options, _: options)
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Ray:
+    found = Ray()
+    monkeypatch.setitem(sys.modules, "ray", found)
+    return found
+
+
+def deployed(*arguments: str) -> argparse.Namespace:
+    """The options of the replicas."""
+    return application._deployment(parser().parse_args(["--ray", "auto", *arguments]), None)
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [((), 600.0), (("--grace", "0"), 0.0), (("--grace", "5"), 5.0)])
+def test_a_replica_that_is_to_go_has_the_time_that_was_asked_for(
+    ray: Ray, grace: tuple[str, ...], seconds: float
+) -> None:
+    deployed("--checkpoint", "x", *grace)
+    assert ray.asked["graceful_shutdown_timeout_s"] == seconds
