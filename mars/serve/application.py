@@ -144,10 +144,6 @@ def deploy(options: argparse.Namespace, keys: Keys | None) -> str:
 def _deployment(options: argparse.Namespace, keys: Keys | None) -> Any:
     from ray import serve
 
-    folder = Path(options.checkpoint)
-    settled = argparse.Namespace(
-        **{**vars(options), "checkpoint": str(folder.resolve())} if folder.exists() else vars(options)
-    )
     deployment = serve.deployment(
         serve.ingress()(Replica),
         name=NAME,
@@ -162,4 +158,11 @@ def _deployment(options: argparse.Namespace, keys: Keys | None) -> Any:
         graceful_shutdown_timeout_s=STEADY_SECONDS if options.grace is None else float(options.grace),
         health_check_period_s=5.0,
     )
-    return deployment.bind(settled, keys)
+    return deployment.bind(_absolute(options), keys)
+
+
+def _absolute(options: argparse.Namespace) -> argparse.Namespace:
+    """These options, with absolute paths where they name what is here: replicas run in another folder."""
+    sources = {name: getattr(options, name) for name in ("checkpoint", "base")}
+    found = {name: str(Path(source).resolve()) for name, source in sources.items() if source and Path(source).exists()}
+    return argparse.Namespace(**{**vars(options), **found, "runs": options.runs.resolve()})

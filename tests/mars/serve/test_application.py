@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,3 +47,18 @@ def test_a_replica_that_is_to_go_has_the_time_that_was_asked_for(
 ) -> None:
     deployed("--checkpoint", "x", *grace)
     assert ray.asked["graceful_shutdown_timeout_s"] == seconds
+
+
+def test_replicas_get_absolute_paths_and_the_names_of_the_hub(
+    ray: Ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run in another folder than the command."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("adapter", "base", "runs"):
+        (tmp_path / name).mkdir()
+    found = deployed("--checkpoint", "adapter", "--base", "base", "--runs", "runs")
+    assert (found.checkpoint, found.base) == (str(tmp_path / "adapter"), str(tmp_path / "base"))
+    assert found.runs == tmp_path / "runs"
+    found = deployed("--checkpoint", "Qwen/Qwen2.5-0.5B", "--base", "smollm2")
+    assert (found.checkpoint, found.base) == ("Qwen/Qwen2.5-0.5B", "smollm2")
+    assert deployed("--checkpoint", "adapter").base is None
