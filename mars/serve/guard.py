@@ -23,6 +23,8 @@ from mars.serve.schema import error_body
 
 KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 GUARDED = "/v1/"
+UNCOUNTED = ("/health", "/metrics")
+"""Addresses that the limit on requests at once does not hold for: a busy server must not look like a dead one."""
 _DRAINED = 16 * 2**20
 _DRAIN_SECONDS = 5.0
 _SHORTEST_KEY = 8
@@ -110,18 +112,19 @@ class Guard:
                 self._answered(route, message["status"])
             await send(message)
 
-        self._busy += 1
+        counts = route not in UNCOUNTED
+        self._busy += counts
         try:
             self._check(scope)
             await self._app(scope, body.receive, counted)
         except ApiError as error:
             await error.response(scope, receive, counted)
         finally:
-            self._busy -= 1
+            self._busy -= counts
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        if self._busy > self._limits.connections:
+        if self._busy > self._limits.connections and scope["path"] not in UNCOUNTED:
             raise ApiError(
                 429,
                 f"the server has {self._limits.connections} requests at once and takes no more: try again in a moment",

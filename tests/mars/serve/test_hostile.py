@@ -383,6 +383,8 @@ def test_too_many_requests_at_once_are_told_to_wait(strict: Any) -> None:
             connection.sendall(post(100))
         strict.until(lambda: len(strict.server.server_state.tasks) == 2)
         found = strict.post(json=CHAT)
+        watched = [strict.get(path).status_code for path in ("/health", "/metrics")]
+    assert watched == [200, 200]
     assert found.status_code == 429
     assert found.headers["retry-after"] == "1"
     assert found.json()["error"]["type"] == "rate_limit_error"
