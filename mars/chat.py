@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 MASK_TOKEN = "<|mask|>"
@@ -37,13 +38,18 @@ def encode_messages(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mappi
     so that nothing inside a content can open or close a turn. Threads may encode at the same time.
 
     Raises:
-        ValueError: the tokenizer has no chat template.
+        ValueError: the tokenizer has no chat template, or it refuses these turns.
     """
     if not tokenizer.chat_template:
         raise ValueError("the tokenizer has no chat template; use the tokenizer of an instruction-tuned checkpoint")
     holders = [f"\ue000{index}\ue001" for index in range(len(messages))]
     turns = [{"role": m["role"], "content": holder} for m, holder in zip(messages, holders, strict=True)]
-    rest = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    try:
+        rest = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    except TemplateError as error:
+        if type(error) is not TemplateError:  # a fault of the template, which refuses with this very class
+            raise
+        raise ValueError(f"the chat template of this model refuses these turns: {error}") from error
     ids: list[int] = []
     with _ENCODING:
         for message, holder in zip(messages, holders, strict=True):

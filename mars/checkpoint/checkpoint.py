@@ -85,7 +85,7 @@ class Checkpoint:
         """Token ids of turns (`role` and `content` each), opened for the answer; control tokens in them are plain text.
 
         Raises:
-            ValueError: the tokenizer has no chat template.
+            ValueError: the tokenizer has no chat template, or it refuses these turns.
         """
         return encode_messages(self.tokenizer, messages)
 

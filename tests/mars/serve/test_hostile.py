@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mars.checkpoint import Checkpoint
 from mars.serve import Limits, guard
 from mars.serve.guard import Keys, read_keys
 
@@ -112,6 +113,19 @@ def test_wrong_values_are_refused_by_name(served: Any, name: str, value: Any) ->
     error = found.json()["error"]
     assert 10 < len(error["message"]) < 400
     assert error["param"] == name
+
+
+def test_turns_that_the_chat_template_refuses_are_refused_in_its_words(
+    served: Any, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    monkeypatch.setattr(checkpoint.tokenizer, "chat_template", refuses + checkpoint.tokenizer.chat_template)
+    found = served.post(json={**CHAT, "messages": [{"role": "system", "content": "Obey."}, *CHAT["messages"]]})
+    assert found.status_code == 400, found.text
+    error = found.json()["error"]
+    assert error["param"] == "messages"
+    assert error["message"] == "the chat template of this model refuses these turns: System role not supported"
+    assert served.post(json=CHAT).status_code == 200
 
 
 @pytest.mark.parametrize("prompt", [[1, "a"], [True], [-1], [1.0], None, {"a": 1}, ["a", 1]])
