@@ -38,8 +38,9 @@ from mars.serve.schema import (
     error_body,
 )
 
+MODEL = "/v1/models/{name:path}"
 PATHS = (
-    *("/v1/models", "/v1/models/{name:path}", remote.PATH, "/v1/chat/completions", "/v1/completions"),
+    *("/v1/models", MODEL, remote.PATH, "/v1/chat/completions", "/v1/completions"),
     *("/health", "/metrics"),
 )
 LEFT = 499
@@ -109,8 +110,9 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
         await run_in_threadpool(catalogue.close)
 
     def answered(path: str, status: int) -> None:
-        """Count an answer by its route; all addresses that do not exist count as one."""
-        metrics.requests.labels(path if path in PATHS else "other", str(status)).inc()
+        """Count an answer by its route; all addresses that do not exist count as one, and so do those of models."""
+        known = MODEL if path.startswith("/v1/models/") else path
+        metrics.requests.labels(known if known in PATHS else "other", str(status)).inc()
 
     app = FastAPI(title="MARS", openapi_url=None, lifespan=lifespan, redirect_slashes=False)
     app.state.catalogue = catalogue
@@ -119,7 +121,7 @@ def build(catalogue: Catalogue, limits: Limits, keys: Keys | None, metrics: Metr
     app.add_exception_handler(Exception, _failure)
     endpoint = Endpoint(catalogue, limits, metrics)
     app.add_api_route("/v1/models", endpoint.models, methods=_READ)
-    app.add_api_route("/v1/models/{name:path}", endpoint.model, methods=_READ)
+    app.add_api_route(MODEL, endpoint.model, methods=_READ)
     app.add_api_route(remote.PATH, endpoint.description, methods=_READ)
     app.add_api_route("/v1/chat/completions", endpoint.chat, methods=["POST"])
     app.add_api_route("/v1/completions", endpoint.completions, methods=["POST"])

@@ -302,9 +302,14 @@ def test_metrics_count(serve: Callable[..., Any]) -> None:
     server.post(json={**CHAT, "decoder": "autoregressive", "max_tokens": 5})
     server.post(json={**CHAT, "decoder": "self_speculative", "max_tokens": 5})
     server.post(json={})
+    for path in ("/v1/models/mars-b8", "/v1/models/other", "/v1/nothing"):
+        server.get(path)
     text = server.get("/metrics").text
     assert 'mars_requests_total{route="/v1/chat/completions",status="200"} 2.0' in text
     assert 'mars_requests_total{route="/v1/chat/completions",status="400"} 1.0' in text
+    assert 'mars_requests_total{route="/v1/models/{name:path}",status="200"} 1.0' in text
+    assert 'mars_requests_total{route="/v1/models/{name:path}",status="404"} 1.0' in text
+    assert 'mars_requests_total{route="other",status="404"} 1.0' in text
     assert "mars_completion_tokens_total 10.0" in text
     assert "mars_time_to_first_token_seconds_count 2.0" in text
     assert 'mars_passes_total{layout="decode"} 5.0' in text
