@@ -368,7 +368,7 @@ class Controller:
             self._trying = best not in BASES and self._of(best).new
 
     def _change(self, choice: Choice) -> None:
-        self.choice, self._changed = choice, self._seen.now
+        self.choice, self._changed, self._trying = choice, self._seen.now, False
 
     def _best(self, choice: Choice, rows: Sequence[Row], others: int) -> Goodput:
         """The largest goodput of this choice for the ranked `rows`, while `others` write one token each."""

@@ -17,6 +17,7 @@ from mars.decoding.controller import (
     EXACT,
     HOLD,
     LEARNED,
+    LOOKUP,
     NOTHING,
     PATIENCE,
     RETRY,
@@ -416,6 +417,20 @@ def test_no_more_than_two_rows_try_what_is_new() -> None:
     tried = {name for one in found for name in one} - {"none", "copy", settled}
     assert tried
     assert all(one[name] <= TRIED_BY for one in found for name in tried)
+
+
+def test_a_trial_that_becomes_impossible_has_ended() -> None:
+    """A row without plans comes, beside which no row can spend a tree."""
+    controller = Controller()
+    passes = Passes(controller, waits_for_memory)
+    passes.join(6, method=PLANNED)
+    while not (controller._trying and controller.choice == LOOKUP):
+        passes.run(1)
+        assert passes.controller._seen.now < TRIED
+    passes.join(1, method=AUTO)
+    passes.run(1)
+    assert controller.choice == NOTHING
+    assert not controller._trying
 
 
 def test_where_shapes_are_static_all_rows_spend_alike() -> None:
