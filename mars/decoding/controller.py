@@ -27,7 +27,7 @@ from __future__ import annotations
 import statistics
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -275,7 +275,7 @@ class Controller:
         with self._seen.lock:
             self._step = self._pressure = 0
 
-    def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
+    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
         with self._seen.lock:
             pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
@@ -288,7 +288,8 @@ class Controller:
             total = sum(columns.values())
             kind = self.choice.kind if spent else "plain"
             masked = any(row.plan is None or any(row.plan.masks) for row, _ in spent)
-            was: Kind = kind if masked else "plain"
+            beside = any(row.threshold is not None for row in rows if row.number not in self._accounts)  # with masks
+            was: Kind = kind if masked else "line" if beside else "plain"
             self._seen.times.took(total, seconds, was)
             usual, with_masks = (self._seen.times.seconds(total, one) for one in (was, kind))
             if usual and with_masks and kind != "plain" and known.passes > TRIALS:

@@ -11,7 +11,7 @@ read next, such as drafts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -369,7 +369,7 @@ class Policy(Protocol):
     def restart(self) -> None:
         """Forget what the load was: the pool was empty before the next row."""
 
-    def observe(self, rows: Iterable[Row], columns: Mapping[int, int], seconds: float) -> None:
+    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float) -> None:
         """Learn from a pass in which these rows wrote."""
 
 

@@ -442,6 +442,17 @@ def test_where_shapes_are_static_all_rows_spend_alike() -> None:
     assert len(set(map(str, found))) > 1
 
 
+@pytest.mark.parametrize("threshold", [None, 0.9])
+def test_passes_with_the_masks_of_others_are_not_timed_as_passes_without(threshold: float | None) -> None:
+    seen = Experience()
+    passes = Passes(Controller(experience=seen), waits_for_memory)
+    passes.join(1)
+    [other] = passes.join(1, method=SlidingWindow(mask_token_id=31, masks=DRAFTS))
+    other.control.threshold = threshold  # None: one token a pass
+    passes.run(TRIED)
+    assert bool(seen.times._profiles["plain"].points) == (threshold is None)
+
+
 def test_what_was_learned_counts_for_the_rows_of_another_run() -> None:
     """Whose numbers are the same, and who spend what pays from their first pass on."""
     seen = Experience()
