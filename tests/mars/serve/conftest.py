@@ -58,14 +58,18 @@ class Steps:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that a test asks; its model has this name."""
+    """A server that a test asks, and its model."""
 
-    name: str
+    checkpoint: Checkpoint
     port: int
     service: AsyncService
     steps: Steps
     server: uvicorn.Server
     client: httpx.Client
+
+    @property
+    def name(self) -> str:
+        return self.checkpoint.name
 
     @property
     def url(self) -> str:
@@ -115,7 +119,7 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         thread.start()
         port = listening.getsockname()[1]
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
-        found = Running(served.name, port, service, steps, server, client)
+        found = Running(checkpoint, port, service, steps, server, client)
         found.until(lambda: server.started)
         running.append((found, thread))
         return found
