@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes: an endpoint whose replica dies and which is updated, and a sweep that loses a node."""
+"""A Ray cluster of two nodes: an endpoint that grows, is updated and loses replicas, and a sweep that loses a node."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -69,13 +70,13 @@ def nodes(one_thread: None) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def deploy(nodes: Any) -> Callable[..., str]:
-    """`deploy(name)`: two replicas of the tiny model under this name; their address."""
+    """`deploy(name, *options)`: two replicas of the tiny model, unless these options differ; their address."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
 
-    def deploy(name: str) -> str:
-        options = ["--ray", nodes.address, "--port", str(port), "--replicas", "2", "--min-replicas", "2"]
+    def deploy(name: str, *others: str) -> str:
+        options = ["--ray", nodes.address, "--port", str(port), "--replicas", "2", "--min-replicas", "2", *others]
         assert main(["--checkpoint", str(CHECKPOINT), "--name", name, "--threads", "1", *options]) == 0
         return f"http://127.0.0.1:{port}"
 
@@ -95,6 +96,28 @@ def events(url: str, first: Callable[[], object] = lambda: None) -> tuple[str, b
                 [choice] = json.loads(line.removeprefix("data: "))["choices"]
                 text += choice["delta"].get("content", "")
     return text, ended
+
+
+def replicas() -> list[Any]:
+    """The replicas that there are, those included that start or end."""
+    import ray
+
+    named = [one for one in ray.util.list_named_actors(all_namespaces=True) if "REPLICA::mars" in one["name"]]
+    return [ray.get_actor(one["name"], namespace=one["namespace"]) for one in named]
+
+
+def running() -> int:
+    """The number of replicas that answer."""
+    from ray import serve
+
+    return serve.status().applications["mars"].deployments["mars"].replica_states.get("RUNNING", 0)
+
+
+def until(condition: Callable[[], bool], seconds: float = 240) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition never came true"
+        time.sleep(0.2)
 
 
 def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None:
@@ -123,8 +146,7 @@ def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None
     with ThreadPoolExecutor(6) as threads:
         reading = [threads.submit(read, number) for number in range(6)]
         begun.wait(60)
-        named = [one for one in ray.util.list_named_actors(all_namespaces=True) if "REPLICA::mars" in one["name"]]
-        ray.kill(ray.get_actor(named[0]["name"], namespace=named[0]["namespace"]))
+        ray.kill(replicas()[0])
         found = [one.result() for one in reading]
     assert (text, True) in found, "those of the other replica come to their end"
     assert all(one == (text, True) or isinstance(one, str) for one in found), "none is cut off in silence"
@@ -145,6 +167,53 @@ def test_replicas_stream_die_and_are_updated(deploy: Callable[..., str]) -> None
     assert len(statuses) > 2
     assert set(statuses) == {200}
     assert httpx.get(f"{url}/v1/models").json()["data"][0]["id"] == "second"
+
+
+def test_a_replica_is_added_under_load(deploy: Callable[..., str]) -> None:
+    url = deploy("grows", "--min-replicas", "1", "--places", "1")
+    until(lambda: len(replicas()) == running() == 1)
+    text, _ = events(url)
+    grown = threading.Event()
+
+    def read(_: int) -> set[tuple[str, bool]]:
+        found = set()
+        while not grown.is_set():
+            found.add(events(url))
+        return found | {events(url)}
+
+    with ThreadPoolExecutor(4) as threads:
+        reading = [threads.submit(read, number) for number in range(4)]
+        try:
+            until(lambda: running() == 2)
+        finally:
+            grown.set()
+        assert [one.result() for one in reading] == [{(text, True)}] * 4
+
+
+def test_a_request_that_waits_on_a_replica_that_dies_gets_a_status(deploy: Callable[..., str]) -> None:
+    """500, or 200 if Ray asks the new replica; but no answer that breaks off, and none that never comes."""
+    import ray
+
+    url = deploy("dies", "--replicas", "1", "--min-replicas", "1", "--places", "1")
+    until(lambda: len(replicas()) == running() == 1)
+
+    def ask(_: int) -> tuple[int, str]:
+        found = httpx.post(f"{url}/v1/chat/completions", json=CHAT, timeout=240)
+        return found.status_code, found.text
+
+    text = json.loads(ask(0)[1])["choices"][0]["message"]["content"]
+    with ThreadPoolExecutor(40) as threads:
+        asking = [threads.submit(ask, number) for number in range(40)]
+        until(lambda: httpx.get(f"{url}/health", timeout=60).json()["waiting"] > 10)
+        ray.kill(replicas()[0])
+        answers = [one.result() for one in asking]
+    for status, body in [*answers, ask(0)]:
+        if status == 200:
+            assert json.loads(body)["choices"][0]["message"]["content"] == text
+        else:
+            assert status >= 500
+            assert body
+    assert ask(0)[0] == 200
 
 
 class Loses(tqdm):
