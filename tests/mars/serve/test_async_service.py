@@ -102,6 +102,7 @@ def test_a_pass_that_fails_is_said_and_the_server_goes_on(
     assert server.post(json={**CHAT, "max_tokens": 3}).status_code == 200
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("stream", [True, False])
 def test_once_no_more_passes_can_be_made_requests_are_refused(
     serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, stream: bool

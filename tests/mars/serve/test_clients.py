@@ -242,7 +242,7 @@ def test_curl_asks_it(either: Any, curl: str, stream: bool) -> None:
     """With the options that docs/serving.md shows: no header says that the body is JSON."""
     body = json.dumps({**CHAT, "max_tokens": 24, "stream": stream})
     command = [curl, "--noproxy", "*", "-sS", "-N", f"{either.url}/v1/chat/completions", "-d", body]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
     if stream:
         *events, done = [line.removeprefix("data: ") for line in said.split("\n\n") if line]
         assert done == "[DONE]"
