@@ -371,8 +371,8 @@ CLAIMS = (
         claimed=_cache_claimed,
         rule=f"""Judged at the batch size of the paper's largest speed-up, in the same turns as AR on the same weights
             and on every other model of this size; of several groups of runs, that on most problems. It holds if the
-            best cache block size is surely more than {WORTHWHILE - 1:.0%} faster than each AR run, and fails if every
-            size surely gains less than that on each: so small a gain matters to no user.""",
+            best cache block size is surely more than {100 * (WORTHWHILE - 1):.0f} % faster than each AR run, and
+            fails if every size surely gains less than that on each: so small a gain matters to no user.""",
         find=_cache,
         recipes=("shipped", "block-cache"),
         on_real=("real-caches",),
