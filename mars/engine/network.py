@@ -25,7 +25,8 @@ from mars.engine.attention import attend, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
-from mars.engine.quantised import Projection, Steps, rounded, scaled
+from mars.engine.projection import Projection
+from mars.engine.quantised import Steps, rounded, scaled
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
