@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import Question
-from analysis.decoding.answers import shared_tokens
 from analysis.decoding.timed import run
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoders import BASELINE, EXACT
 from mars.decoding.base import check
+from mars.decoding.pool import shared_tokens
 from mars.metrics import COUNTED
 
 LAYOUT = "quadratic"

@@ -202,9 +202,3 @@ def _in_batches(
             yield replace(record, rows=tuple(replace(part, row=first + part.row) for part in record.rows))
             if all(row.complete for row in rows[first : first + len(batch)]):
                 control.stop()
-
-
-def shared_tokens(ours: Sequence[int], theirs: Sequence[int]) -> int:
-    """How many tokens two texts begin with in common."""
-    pairs = enumerate(zip(ours, theirs, strict=False))
-    return next((place for place, (mine, other) in pairs if mine != other), min(len(ours), len(theirs)))
