@@ -14,6 +14,7 @@ from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -119,6 +120,21 @@ def bounds(lowest: float, highest: float) -> WrapValidator:
         return found
 
     return WrapValidator(check)
+
+
+def must_be(allowed: str, test: Callable[[Any], object]) -> AfterValidator:
+    """For a field: values that pass this test, which may raise ValueError, and what they are called."""
+
+    def check(value: Any) -> Any:
+        try:
+            fits = test(value)
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"must be {allowed}, got {shown(value)}")
+        return value
+
+    return AfterValidator(check)
 
 
 def between(kind: type, lowest: float, highest: float) -> Any:

@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from analysis.runs.files import replace_file
-from mars.schema import STRICT, as_json, parse
+from mars.schema import STRICT, as_json, must_be, parse
 
 PATTERN = "load.*.json"
 _MOST_BYTES = 4_000_000
@@ -25,14 +25,6 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Times = tuple[NotNegative, NotNegative]
 """Seconds, p50 and p99."""
-
-
-def _iso(text: str) -> str:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("must be a date of ISO 8601") from None
-    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +141,7 @@ class LoadTest:
     torch: str
     transformers: str
     python: str
-    date: Annotated[str, AfterValidator(_iso)]
+    date: Annotated[str, must_be("a date of ISO 8601", datetime.fromisoformat)]
     dtype: str
     places: Annotated[int, Field(ge=1)]
     saturation: Positive

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -20,7 +21,7 @@ from pydantic import AfterValidator, Field
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
 from mars.metrics import COUNTED, GAINING
 from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
-from mars.schema import STRICT, as_json, parse, shown
+from mars.schema import STRICT, as_json, must_be, parse, shown
 from mars.text import printable
 
 SCHEMA: Final = 1
@@ -33,6 +34,7 @@ LONGEST_PASS_SECONDS = 86_400.0
 HIGHEST_ENTROPY = 100.0
 LONGEST_REASON = 300
 MAX_TURNS = 64
+_ISO = "in ISO 8601, as 2026-01-31T12:00:00+00:00"
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Piece = Annotated[str, Field(max_length=1_000)]
@@ -40,20 +42,7 @@ Length = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise ValueError(f"must be {allowed}, got {shown(value)}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _check_date(date: str) -> str:
-    try:
-        datetime.fromisoformat(date)
-    except ValueError:
-        raise ValueError(f"must be in ISO 8601, as 2026-01-31T12:00:00+00:00, got {shown(date)}") from None
-    return date
+    return must_be(allowed, partial(re.fullmatch, pattern))
 
 
 Key = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,31}", "1 to 32 lower-case letters, digits, - or _, a letter first")]
@@ -187,7 +176,7 @@ class Run:
     schema: Literal[1]
     kind: Literal["mars-lens-run"]
     id: Annotated[str, _matching(r"[0-9A-Za-z_-]{1,64}", "1 to 64 letters, digits, - or _")]
-    date: Annotated[str, Field(max_length=40), AfterValidator(_check_date)]
+    date: Annotated[str, Field(max_length=40), must_be(_ISO, datetime.fromisoformat)]
     title: Annotated[str, Field(max_length=200)] = ""
     note: Annotated[str, Field(max_length=1_000)] = ""
     question: RunQuestion
