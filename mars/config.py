@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from mars.schema import STRICT
+from mars.schema import Strict
 
 ScoreName = Literal["probability", "margin", "entropy"]
 LayoutName = Literal["auto", "linear", "quadratic", "tree", "lookup"]
@@ -80,7 +80,7 @@ def _field(default: Any, **described: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MethodSettings:
+class MethodSettings(Strict):
     """The settings of proposing and accepting tokens, whatever the checkpoint and the length of the text.
 
     `threshold` is the one at the start (None: one-token mode); a `Control` can change it while text is written.
@@ -94,8 +94,6 @@ class MethodSettings:
     `draft_tokens` is how many drafts or guesses a pass verifies at most. `continuation` goes on after the verified
     prefix with the target's own masks, accepted by `threshold`.
     """
-
-    __pydantic_config__ = STRICT
 
     threshold: float | None = _field(
         DEFAULT_THRESHOLD,

@@ -1,8 +1,9 @@
 """Data from outside as typed objects: dataclasses that pydantic reads, and what it complains of in our sentences.
 
-A dataclass says `__pydantic_config__ = STRICT` and bounds its fields with `Field`; nothing is checked when code makes
-one, everything when one is read. A field with a default may be missing: what was written before it was there still
-opens. No torch here.
+A dataclass is `Strict` or `Open` and bounds its fields with `Field`; nothing is checked when code makes one, everything
+when one is read. A field with a default may be missing: what was written before it was there still opens.
+
+No torch here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -29,8 +30,20 @@ from mars.text import printable
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """Text is not a number, true is not 1, and there are no other fields."""
-OPEN: Final = ConfigDict({**STRICT, "extra": "ignore"})
-"""The same for documents of others, or of a newer version: further fields are left alone."""
+
+
+class Strict:
+    """The base of dataclasses that are read so."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = STRICT
+
+
+class Open:
+    """The base of those for documents of others, or of a newer version: further fields are left alone."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = ConfigDict({**STRICT, "extra": "ignore"})
 
 
 @with_config(STRICT)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from mars.schema import OPEN, must_be, parse
+from mars.schema import Open, must_be, parse
 
 QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
 MT_BENCH = "mt_bench"
@@ -26,10 +26,8 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Open):
     """A question, turn by turn; `number` is its question_id."""
-
-    __pydantic_config__ = OPEN
 
     number: Annotated[int, Field(ge=0, alias="question_id")]
     category: Annotated[str, must_be(f"one of {', '.join(CATEGORIES)}", CATEGORIES.__contains__)]

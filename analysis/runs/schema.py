@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mars.config import DecodingSettings
 from mars.decoders import Stage
-from mars.schema import OPEN, checked, must_be
+from mars.schema import Open, checked, must_be
 
 SCHEMA = 1
 DEFAULT_SETTINGS = asdict(DecodingSettings())
@@ -44,10 +44,8 @@ _Fingerprint = Annotated[str, must_be("16 hexadecimal digits", _FINGERPRINT.full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunModel:
+class RunModel(Open):
     """The checkpoint of a run. `base` is the fingerprint of the model under an adapter, as in that model's own runs."""
-
-    __pydantic_config__ = OPEN
 
     name: _Word
     fingerprint: _Fingerprint
@@ -65,10 +63,8 @@ class RunModel:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunSetting:
+class RunSetting(Open):
     """The setting of a run; the run's id ends in its hash. Only some runs have `harness` and `judged`."""
-
-    __pydantic_config__ = OPEN
 
     model: RunModel
     draft: RunModel | None
@@ -91,10 +87,8 @@ class RunSetting:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunProvenance:
+class RunProvenance(Open):
     """The command, machine and versions that made a run, and when."""
-
-    __pydantic_config__ = OPEN
 
     command: _Word
     commit: _Word | None
@@ -111,8 +105,6 @@ class RunProvenance:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunEntry(RunSetting, RunProvenance):
     """One run of the index. `training` is the training record of its model without the log, where a run keeps it."""
-
-    __pydantic_config__ = OPEN
 
     id: Annotated[str, must_be("a plain file name of letters, digits and ._@+=-", is_id)]
     training: dict[str, Any] | None = None

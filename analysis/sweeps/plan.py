@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from analysis.evaluations.evaluate import Plan as Problems
 from mars import decoders
 from mars.config import DEFAULT_THRESHOLD
-from mars.schema import STRICT, checked
+from mars.schema import Strict, checked
 from mars.tasks import TASKS
 
 SCHEMA = 1
@@ -45,15 +45,13 @@ Families = Annotated[Words, BeforeValidator(lambda value: list(TASKS) if value =
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Strict):
     """One table of a plan; every combination of its lists is a run.
 
     A threshold None is one-token mode; no block size means that of the checkpoint. `chunk` is the number of problems
     decoded between two saves; `proposals` keeps the mask proposals. The runs of `timed` groups of the same name take
     turns.
     """
-
-    __pydantic_config__ = STRICT
 
     name: Word
     checkpoints: Words

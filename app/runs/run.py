@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
 from mars.metrics import COUNTED, GAINING
 from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
-from mars.schema import STRICT, as_json, must_be, parse, shown
+from mars.schema import Strict, as_json, must_be, parse, shown
 from mars.text import printable
 
 SCHEMA: Final = 1
@@ -49,20 +49,16 @@ Key = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,31}", "1 to 32 lower-case let
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemName:
+class ProblemName(Strict):
     """A problem that the app can make again, with its answer."""
-
-    __pydantic_config__ = STRICT
 
     task: Name
     seed: Annotated[int, Field(ge=0, le=10**9)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuestion:
+class RunQuestion(Strict):
     """The question; `problem` is None if the answer is not known."""
-
-    __pydantic_config__ = STRICT
 
     prompt: Annotated[str, Field(max_length=100_000)]
     max_new_tokens: Length
@@ -70,17 +66,15 @@ class RunQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Strict):
     """An earlier question of the conversation, with the answer of a lane."""
-
-    __pydantic_config__ = STRICT
 
     prompt: Annotated[str, Field(max_length=100_000)]
     answer: Annotated[str, Field(max_length=200_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunLane:
+class RunLane(Strict):
     """One lane: its checkpoint, decoder and settings, its text, and every forward pass.
 
     `prompt_tokens` is the length of the prompt for this checkpoint. `written` has the text that each accepted token
@@ -88,8 +82,6 @@ class RunLane:
     alternative token alone; `stop_ids` are the tokens that end a turn. `earlier` has the turns before the question,
     with the answers of this lane.
     """
-
-    __pydantic_config__ = STRICT
 
     key: Key
     title: Name
@@ -165,13 +157,11 @@ def _check_keys(lanes: tuple[RunLane, ...]) -> tuple[RunLane, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Strict):
     """A finished comparison, with everything needed to look at it again.
 
     `date` is ISO 8601. `title` and `note` say what a shipped run shows; both are empty for others.
     """
-
-    __pydantic_config__ = STRICT
 
     schema: Literal[1]
     kind: Literal["mars-lens-run"]
