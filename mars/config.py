@@ -16,6 +16,7 @@ LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 
 DEFAULT_THRESHOLD = 0.95
 DEFAULT_BLOCK_SIZE = 8
+DEFAULT_NEW_TOKENS = 192
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("float32", "bfloat16", "int8")
 MAX_BLOCK_SIZE = 64
@@ -229,7 +230,7 @@ class DecodingSettings(MethodSettings):
         code="b",
     )
     max_new_tokens: int = _field(
-        192,
+        DEFAULT_NEW_TOKENS,
         title="Length limit",
         about="most tokens written",
         metavar="N",

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from analysis.evaluations.evaluate import Plan as Problems
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD
+from mars.config import DecodingSettings
 from mars.schema import Strict, checked
 from mars.tasks import TASKS
 
@@ -32,6 +32,7 @@ LISTS = {
 }
 """The keys of a group that list values of a setting, and that setting; a decoder takes those that it reads."""
 DRAFTS = "drafts"
+_USUAL = DecodingSettings()
 
 # A value alone stands for a list of it.
 _LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,))
@@ -59,19 +60,19 @@ class Group(Strict):
     problems: int
     seed: int
     drafts: Words = ()
-    thresholds: Annotated[tuple[Threshold, ...], _SOME, _LIST] = (DEFAULT_THRESHOLD,)
-    scores: Words = ("probability",)
+    thresholds: Annotated[tuple[Threshold, ...], _SOME, _LIST] = (_USUAL.threshold,)
+    scores: Words = (_USUAL.score,)
     block_sizes: Counts = ()
-    cache_block_sizes: Counts = (32,)
-    layouts: Words = ("auto",)
-    draft_tokens: Counts = (4,)
-    continuation: Switches = (False,)
-    extra_proposal: Switches = (False,)
+    cache_block_sizes: Counts = (_USUAL.cache_block_size,)
+    layouts: Words = (_USUAL.layout,)
+    draft_tokens: Counts = (_USUAL.draft_tokens,)
+    continuation: Switches = (_USUAL.continuation,)
+    extra_proposal: Switches = (_USUAL.extra_proposal,)
     tasks: Families = tuple(TASKS)
     batch_sizes: Counts = (16,)
     dtype: Word = "auto"
     device: Word = "auto"
-    max_new_tokens: int = 192
+    max_new_tokens: int = _USUAL.max_new_tokens
     chunk: int = 96
     timed: bool = False
     proposals: bool = False
