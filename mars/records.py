@@ -16,7 +16,7 @@ from mars.schema import Strict, checked, parse
 
 Source = Literal["clean", "mask", "draft", "copy", "random"]
 Reads = Literal["clean", "mask", "draft", "copy", "random", "absent"]
-"""What a column reads: as `Source`, or the place of a draft that was not there."""
+"""The input of a column: as `Source`, or the place of a draft that was not there."""
 Reason = Literal[
     "first",  # it read only real tokens: the autoregressive token, always accepted
     "right",  # accepted: all drafts that it read were what the model itself says

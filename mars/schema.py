@@ -167,7 +167,7 @@ def one_of(choices: Iterable[str]) -> Any:
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """What reads and writes this kind; made once, since that takes longer than to read."""
+    """The reader and writer of this kind; made once, since that takes longer than to read."""
     return TypeAdapter(kind)
 
 

@@ -95,7 +95,7 @@ def answers(
             return
         begun |= {part.row for part in record.rows}
         going = {number for number in begun if not rows[number].complete}
-        # Where rows wait for one that goes on past its end, the pass is on account of those that wait.
+        # A pass of a row that goes on past its end is charged to the rows that wait for it.
         sharing = {part.row for part in record.rows} & going or going
         for number in sharing:
             rows[number].seconds += seconds / len(sharing)

@@ -26,7 +26,7 @@ POOLED = "all families"
 _DIGITS = 12
 """Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
 _ALIKE = ("seed", "settings.max_new_tokens")
-"""What a run and its AR baseline share beside the problems."""
+"""The columns that a run and its AR baseline share beside the problems."""
 
 
 def measure(

@@ -80,7 +80,7 @@ def threshold_words(row: Row) -> str:
     if not heeds_threshold(row):
         return ""
     threshold = row.get("settings.threshold")
-    # What is published as τ = 1 was run without a threshold: a probability can round to 1 and pass.
+    # Results published as τ = 1 were run without a threshold: a probability can round to 1 and pass.
     if threshold is None or missing(threshold) or (row.get("source") == PUBLISHED and threshold >= 1):
         return "one-token mode"
     return f"τ {threshold:g}"
@@ -214,7 +214,7 @@ def _series(records: Sequence[Row]) -> list[str]:
     for column in _TELLING:
         values: dict[str, set[object]] = {}
         for name, row in zip(names, records, strict=True):
-            # What is not known is one value: a NaN differs from every other.
+            # Unknown values count as one: a NaN differs from every other.
             values.setdefault(name, set()).add(None if missing(row[column]) else row[column])
         names = [
             f"{name} · {row[column]}" if len(values[name]) > 1 and not missing(row[column]) else name

@@ -69,7 +69,7 @@ class Load(StrictDict):
 
 
 Message = Annotated[Load | stream.Status, Field(discriminator="kind")]
-"""What a run tells its page; `visitors.js` draws it."""
+"""A message of a run to its page; `visitors.js` draws it."""
 
 
 class Arrivals:

@@ -128,7 +128,7 @@ def weights_digest(files: Iterable[Path]) -> str:
 
 
 def as_folder(source: str) -> str | Path:
-    """What libraries that know folders and Hub ids read a source from: a converted folder, else the source itself.
+    """A source for libraries that know folders and Hub ids: its converted folder, else the source itself.
 
     Raises:
         CheckpointError: as `locate`.

@@ -1,4 +1,4 @@
-"""What the products of the engine have in common: `linear.Linear`, `quantised.Quantised` and `tiles.Tiled`.
+"""The base of the engine's products: `linear.Linear`, `quantised.Quantised` and `tiles.Tiled`.
 
 Shapes: T rows, I and O input and output features.
 """

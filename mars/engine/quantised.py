@@ -1,7 +1,7 @@
 """Products in 8 bits on a CPU: half as many bytes to read for a pass as in bfloat16, and another model.
 
-Each output's weights share a scale, and so do the inputs of each row, which are rounded anew in each call. What is
-multiplied are whole numbers, whose sums are exact: a row gets the same bits whatever other rows share the call.
+Each output's weights share a scale, and so do the inputs of each row, which are rounded anew in each call. The
+products are of whole numbers, whose sums are exact: a row gets the same bits whatever other rows share the call.
 
 CPUs with tiles for whole numbers multiply by those (mars/engine/tiles.py) and get the same bits. These products are for
 CPUs with VNNI only, for weights that do not fill tiles, and the slow twin of the others.
@@ -23,7 +23,7 @@ MOST = 127  # of a whole number of 8 bits, without -128
 Rounded = tuple[torch.Tensor, torch.Tensor]
 """Whole numbers [T, I], int8, and the scale of each row [T], float32."""
 Steps = tuple[Callable[[torch.Tensor], Rounded], Callable[[torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]]
-"""What is before and behind a product: `rounded`, and `scaled`."""
+"""The steps before and behind a product: `rounded` and `scaled`."""
 
 
 def missing(device: torch.device, dtype: torch.dtype) -> str | None:

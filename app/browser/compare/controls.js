@@ -13,7 +13,7 @@ export function mountLine({ element, props, watch }) {
   watch("value", show);
 }
 
-// The marks under the slider: a press takes it there. Who uses the keyboard or a screen reader has the slider itself.
+// The marks under the slider: a press takes it there. For the keyboard and screen readers there is the slider itself.
 export function mountMarks({ element, props }) {
   const marks = element.querySelector(".lens-marks");
   for (const value of props.marks) {

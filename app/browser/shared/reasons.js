@@ -35,7 +35,7 @@ export function sentenceOf(reason, about) {
   return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, and not why.`;
 }
 
-// Whether the pass refused this proposal; those behind it were not looked at.
+// True if the pass refused this proposal; it did not look at those behind it.
 export function isRefused(reasons, place) {
   const reason = reasons[place];
   return ["below", "rule", "unsure"].includes(reason) || (reason === "wrong draft" && reasons.indexOf(reason) === place);

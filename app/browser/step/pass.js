@@ -47,7 +47,7 @@ export class WindowView {
     }));
   }
 
-  // What stands before the window: cached tokens, those read again, and the end of the text.
+  // The part before the window: cached tokens, those read again, and the end of the text.
   context(again) {
     const node = make("div", "step-context", "", { role: "listitem" });
     const cached = this.shape.known ? `${this.shape.prefix} cached${again > 0 ? ` + ${again} new` : ""}` : "";
@@ -82,7 +82,7 @@ export class WindowView {
     return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
   }
 
-  // What became of a proposal, or would have become of it.
+  // The fate of a proposal, or the one it would have had.
   fate(place) {
     const { accepted } = this.pass.row;
     if (this.lane.keeps(this.pass, place)) return "waits";
@@ -185,7 +185,7 @@ export class ProposalCard {
   }
 }
 
-// Who sees whom in one pass: a row for each position that was computed, a column for the prefix and for each of them.
+// The attention mask of one pass: a row for each computed position, a column for the prefix and for each of them.
 export class MatrixView {
   constructor() {
     this.root = make("figure", "step-matrix");
