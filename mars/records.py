@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from mars.schema import Strict, checked, parse
+from mars.schema import Strict, checked, parse, prefixing_errors
 
 Source = Literal["clean", "mask", "draft", "copy", "random"]
 Reads = Literal["clean", "mask", "draft", "copy", "random", "absent"]
@@ -229,7 +229,5 @@ def read_jsonl(lines: Iterable[str]) -> Iterator[ForwardPass]:
     """
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            try:
+            with prefixing_errors(f"line {number}: "):
                 yield from_json(line)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -94,6 +95,15 @@ def as_json(value: object) -> str:
     plain = adapter(kind).dump_python(value, mode="json")
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")
+
+
+@contextmanager
+def prefixing_errors(place: str) -> Iterator[None]:
+    """Put `place` before the sentence of a ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from error
 
 
 def sentence(error: ValidationError, name: str = "") -> str:

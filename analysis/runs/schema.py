@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mars.config import DecodingSettings
 from mars.decoders import Stage
-from mars.schema import Open, checked, must_be
+from mars.schema import Open, checked, must_be, prefixing_errors
 
 SCHEMA = 1
 DEFAULT_SETTINGS = asdict(DecodingSettings())
@@ -132,6 +132,7 @@ def is_judged(entry: Mapping[str, Any]) -> bool:
     return bool(entry.get("judged", True))
 
 
-def check_entry(entry: Mapping[str, Any]) -> None:
-    """Raise ValueError, beginning with the field at fault, unless this is a `RunEntry`."""
-    checked(RunEntry, entry)
+def check_entry(entry: Mapping[str, Any], place: str = "") -> None:
+    """Raise ValueError, beginning with `place` and the field at fault, unless this is a `RunEntry`."""
+    with prefixing_errors(place):
+        checked(RunEntry, entry)

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from analysis.evaluations.evaluate import Plan as Problems
 from mars import decoders
 from mars.config import DecodingSettings
-from mars.schema import Strict, checked
+from mars.schema import Strict, checked, prefixing_errors
 from mars.tasks import TASKS
 
 SCHEMA = 1
@@ -132,10 +132,8 @@ def read_plan(path: Path) -> SweepPlan:
         raise ValueError(f"there is no plan {path}: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
-    try:
+    with prefixing_errors(f"{path}: "):
         return _plan(path.stem, data)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
@@ -148,11 +146,8 @@ def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
     _check_keys(defaults, DEFAULTS, "the plan")
     groups = []
     for number, table in enumerate(tables):
-        label = f"group {table.get('name', number + 1)}"
-        try:
+        with prefixing_errors(f"group {table.get('name', number + 1)}: "):
             groups.append(_group(table, defaults))
-        except ValueError as error:
-            raise ValueError(f"{label}: {error}") from error
     return SweepPlan(name=name, groups=tuple(groups))
 
 

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
 from mars.metrics import COUNTED, GAINING
 from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
-from mars.schema import Strict, as_json, must_be, parse, shown
+from mars.schema import Strict, as_json, must_be, parse, prefixing_errors, shown
 from mars.text import printable
 
 SCHEMA: Final = 1
@@ -136,10 +136,8 @@ def _check_record(record: ForwardPass, settings: DecodingSettings, name: str) ->
         raise ValueError(f"{name}.proposals must have at most {MAX_PROPOSALS} entries, got {len(row.proposals)}")
     if row.trace and len(row.trace.ids) > record.query_tokens:
         raise ValueError(f"{name}.trace must have at most {record.query_tokens} columns, got {len(row.trace.ids)}")
-    try:
+    with prefixing_errors(f"{name}: "):
         check_threshold(row.threshold, settings.score)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
     highest = HIGHEST_ENTROPY if settings.score == "entropy" else 1.0 + ROUNDING
     for proposal in row.proposals:
         if proposal.score > highest:
