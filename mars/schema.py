@@ -86,13 +86,21 @@ def checked(kind: Any, value: object, name: str = "") -> Any:
 
 
 def as_json(value: object) -> str:
-    """An object of these dataclasses on one line. `<` is written as an escape, so that it can stand inside a page.
+    """An object of these dataclasses as `page_json` of its fields.
 
     Raises:
         ValueError: a number is not finite.
     """
     kind: Any = type(value)
-    plain = adapter(kind).dump_python(value, mode="json")
+    return page_json(adapter(kind).dump_python(value, mode="json"))
+
+
+def page_json(plain: object) -> str:
+    """JSON on one line. `<` is written as an escape, so that nothing in it looks like a tag of the page around it.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")
 
