@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from analysis.decoding.timed import Stopwatch, is_continuous
 from mars.config import DecodingSettings
@@ -47,12 +47,6 @@ class Answer:
     finish_reason: Literal["stop", "length"]
     acceptance_lengths: tuple[int, ...]
     masks: tuple[Mask, ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """From what `asdict` made and JSON kept."""
-        lists = {name: tuple(data[name]) for name in ("ids", "acceptance_lengths", "masks")}
-        return cls(**{**data, **lists})
 
     def columns(self) -> dict[str, Any]:
         """The columns of a row that say what was written, and what it cost."""
