@@ -23,7 +23,7 @@ const SENTENCES = {
   kept: () => "Kept as a draft: the next pass reads it and verifies it.",
   unsure: () => "Not kept as a draft: it is not sure enough.",
   surest: () => "Filled in this pass: the surest of the masks.",
-  filled: () => "Filled in an earlier pass; what is filled stays.",
+  filled: () => "Filled in an earlier pass; it stays filled.",
   open: ({ score, threshold }) =>
     `Still a mask: others were surer${threshold === null ? "" : `, and ${reaching(score, false)}`}.`,
 };

@@ -9,7 +9,7 @@ const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind
 const LETTERS = { real: "t", draft: "d", mask: "m", noise: "r", none: "–" };
 const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
 const LETTERED = 17; // more columns than this are too narrow for letters
-const UNKNOWN = "An earlier version recorded this run: it does not say what its passes read, who saw whom, and why.";
+const UNKNOWN = "An earlier version recorded this run: it has no attention masks of its passes, and no reasons.";
 const DRAWN = 200; // a causal pass of more columns is drawn as the triangle that it is
 
 // The window of a pass: for each position the token that the model read, the one it proposed, and its score.
@@ -197,7 +197,7 @@ export class MatrixView {
     this.picture.addEventListener("pointerleave", () => this.mark(null));
   }
 
-  // A run of an earlier version does not say who saw whom.
+  // A run of an earlier version has no attention masks.
   show(pass) {
     this.pass = pass;
     this.root.classList.toggle("unknown", !pass.known);
