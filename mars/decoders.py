@@ -1,4 +1,4 @@
-"""The decoders, each described once: what it is called, what it needs, what it reads, where it is. No torch here.
+"""The decoders, each described once: its names, its needs, its settings, its module. No torch here.
 
 The command line, `custom_generate`, the page and its scripts, the API, benchmarks and figures look facts up here, so
 that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `mars.decoding.DECODERS` are the decoders.

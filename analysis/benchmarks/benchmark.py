@@ -47,7 +47,7 @@ class BenchmarkSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """The questions and who answers them, `batch_size` at once, so many `batches` before it is the next lane's turn.
+    """The questions, and the lanes that answer them in turn: `batch_size` at once, so many `batches` in each turn.
 
     `timed`: alone on the machine, so that speeds compare.
     """

@@ -1,4 +1,4 @@
-"""Where exact decoding gains its tokens: by position in the answer, by entropy of the model, by number of masks.
+"""The gains of exact decoding by position in the answer, by entropy of the model, by number of masks.
 
 The first turn of each question is answered by AR, whose passes tell the entropy of each prediction, and exactly with
 several block sizes. These write AR's text and differ in where their passes end: at the token whose draft was wrong, or

@@ -214,7 +214,7 @@ def _against_reference(options: argparse.Namespace) -> int:
 
 
 def _invariant(checkpoint: Checkpoint) -> bool:
-    """Whether what a token's logits are does not depend on what shares its pass."""
+    """Whether the logits of a token are the same whatever shares its pass."""
     return isinstance(checkpoint.engine, ModelEngine) and checkpoint.engine.invariant
 
 

@@ -1,4 +1,4 @@
-"""Where exact decoding gains its tokens: by position, by entropy, by number of masks and by hours of training."""
+"""The gains of exact decoding by position, by entropy, by number of masks and by hours of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finished run: what was asked, and for each lane its text and every forward pass. No torch here.
+"""A finished run: the question, and for each lane its text and every forward pass. No torch here.
 
 The dataclasses are the document that is saved, opened, kept by the browser and embedded in replays:
 

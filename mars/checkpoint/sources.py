@@ -1,4 +1,4 @@
-"""Sources: what a checkpoint can be read from, and the local folder behind each of them. No torch is read here.
+"""The sources of checkpoints, and the local folder behind each of them. No torch here.
 
 A folder, a Hub id, the name of a base model that an installed package carries (`smollm2-135m`), or a GGUF file.
 The last two are converted once and kept in the user's cache directory (mars/checkpoint/converted.py).

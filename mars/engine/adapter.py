@@ -1,4 +1,4 @@
-"""A gated MARS adapter: low-rank weights that act only where a pass reads masks, and what the masks themselves are.
+"""A gated MARS adapter: low-rank weights that act only where a pass reads masks, and the embeddings of the masks.
 
 mars/checkpoint/adapter.py reads it from its folder.
 

@@ -1,4 +1,4 @@
-// One lane of a run, ready to be stepped through: its passes with their numbers, the words for what they did, the columns
+// One lane of a run, ready to be stepped through: its passes with their numbers, their outcomes in words, the columns
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
