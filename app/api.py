@@ -20,7 +20,7 @@ from app.models.sentences import without_paths
 from app.tabs.parts import refusing
 from app.tradeoffs.run_cache import RUNS, stamp_of
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD
+from mars.config import DEFAULT_NEW_TOKENS, DEFAULT_THRESHOLD
 from mars.schema import checked
 
 Header = Annotated[str, Field(strict=True, max_length=100)]
@@ -38,7 +38,7 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
         decoder: str = decoders.USUAL,
         threshold: float | None = DEFAULT_THRESHOLD,
         block_size: int | None = None,
-        max_new_tokens: int = 192,
+        max_new_tokens: int = DEFAULT_NEW_TOKENS,
         seed: int = 0,
         draft: str | None = None,
         settings: dict[str, Any] | None = None,

@@ -17,7 +17,7 @@ from app.runs.run import to_json
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.options import add_device_options
+from mars.options import add_device_options, add_setting
 from mars.schema import checked
 from mars.tasks import TASKS
 
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--task", choices=tuple(TASKS), help="family of the problem to ask")
     add("--seed", type=int, default=0, help="seed of the problem (default: 0)")
     add("--prompt", metavar="TEXT", help="what to ask instead of a problem")
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="most tokens written (default: 192)")
+    add_setting(command, "max_new_tokens")
     add("--title", default="", help="what the run is called in the page")
     add("--note", default="", help="what to look at, in a sentence or two")
     add(

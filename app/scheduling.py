@@ -1,4 +1,4 @@
-"""Who may run, how much and when: limits on a request, the admission queue of the device, the live runs by session."""
+"""Admission of runs: limits on a request, the queue of the device, the live runs by session."""
 
 from __future__ import annotations
 

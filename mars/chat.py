@@ -21,7 +21,7 @@ CHAT_TEMPLATE = (
 )
 """Qwen's ChatML turns, without a default system message."""
 
-# Whether special tokens are split is a state of the tokenizer, not of the call: of two threads that encode at once, one
+# The splitting of special tokens is a state of the tokenizer, not of the call: of two threads that encode at once, one
 # would open no turn, or let a user open one.
 _ENCODING = threading.RLock()
 

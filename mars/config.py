@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from mars.schema import STRICT
+from mars.schema import Strict
 
 ScoreName = Literal["probability", "margin", "entropy"]
 LayoutName = Literal["auto", "linear", "quadratic", "tree", "lookup"]
@@ -16,6 +16,7 @@ LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 
 DEFAULT_THRESHOLD = 0.95
 DEFAULT_BLOCK_SIZE = 8
+DEFAULT_NEW_TOKENS = 192
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("float32", "bfloat16", "int8")
 MAX_BLOCK_SIZE = 64
@@ -80,7 +81,7 @@ def _field(default: Any, **described: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MethodSettings:
+class MethodSettings(Strict):
     """The settings of proposing and accepting tokens, whatever the checkpoint and the length of the text.
 
     `threshold` is the one at the start (None: one-token mode); a `Control` can change it while text is written.
@@ -94,8 +95,6 @@ class MethodSettings:
     `draft_tokens` is how many drafts or guesses a pass verifies at most. `continuation` goes on after the verified
     prefix with the target's own masks, accepted by `threshold`.
     """
-
-    __pydantic_config__ = STRICT
 
     threshold: float | None = _field(
         DEFAULT_THRESHOLD,
@@ -231,7 +230,7 @@ class DecodingSettings(MethodSettings):
         code="b",
     )
     max_new_tokens: int = _field(
-        192,
+        DEFAULT_NEW_TOKENS,
         title="Length limit",
         about="most tokens written",
         metavar="N",

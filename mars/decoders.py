@@ -1,4 +1,4 @@
-"""The decoders, each described once: what it is called, what it needs, what it reads, where it is. No torch here.
+"""The decoders, each described once: its names, its needs, its settings, its module. No torch here.
 
 The command line, `custom_generate`, the page and its scripts, the API, benchmarks and figures look facts up here, so
 that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `mars.decoding.DECODERS` are the decoders.
@@ -6,7 +6,6 @@ that a new decoder is one file and one entry in `TABLE` (docs/extending.md). `ma
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -15,6 +14,7 @@ from typing import Any, Literal, get_args
 from mars.config import SCORES, SETTINGS, meets_threshold
 from mars.metrics import COUNTED
 from mars.records import Phase
+from mars.schema import page_json
 
 BASELINE = "autoregressive"
 USUAL = "sliding_window"
@@ -259,17 +259,14 @@ def load(place: str) -> Any:
 
 
 def as_json() -> str:
-    """The table, the families, phases that count and scores of which less is surer (app/browser/shared/decoders.js).
-
-    Nothing in it looks like a tag.
-    """
+    """The table, the families, phases that count and scores of which less is surer (app/browser/shared/decoders.js)."""
     told: Mapping[str, Any] = {
         "decoders": {name: _told(decoder) for name, decoder in TABLE.items()},
         "families": {name: asdict(family) for name, family in FAMILIES.items()},
         "counted": sorted(COUNTED),
         "surer_when_lower": [score for score in SCORES if meets_threshold(0.0, 1.0, score)],
     }
-    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    return page_json(told)
 
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:

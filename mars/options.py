@@ -36,7 +36,7 @@ def add_decoding_options(parser: argparse.ArgumentParser, *, tasks_decide: bool 
     add("--decoder", required=True, metavar="NAME", help=_decoder_help())
     for name, setting in SETTINGS.items():
         if setting.about:
-            _add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
+            add_setting(parser, name, by_task=tasks_decide and name in TASKS_DECIDE)
     add_device_options(parser)
 
 
@@ -79,7 +79,8 @@ def _decoder_help() -> str:
     return "; ".join([*parts, f"with --draft: {decoders.names(decoders.drafted())}"])
 
 
-def _add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool) -> None:
+def add_setting(parser: argparse.ArgumentParser, name: str, *, by_task: bool = False) -> None:
+    """Add the option of this field of `DecodingSettings`; with `by_task` it is None by default."""
     setting, default = SETTINGS[name], DEFAULTS[name]
     options: dict[str, Any] = {}
     if isinstance(default, bool):

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from mars.schema import STRICT, checked, parse
+from mars.schema import Strict, checked, parse, prefixing_errors
 
 Source = Literal["clean", "mask", "draft", "copy", "random"]
 Reads = Literal["clean", "mask", "draft", "copy", "random", "absent"]
-"""What a column reads: as `Source`, or the place of a draft that was not there."""
+"""The input of a column: as `Source`, or the place of a draft that was not there."""
 Reason = Literal[
     "first",  # it read only real tokens: the autoregressive token, always accepted
     "right",  # accepted: all drafts that it read were what the model itself says
@@ -44,15 +44,13 @@ Probability = Annotated[float, Field(ge=0, le=1 + ROUNDING)]
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Strict):
     """A token that the model proposes at one position of the window.
 
     `score` is the acceptance score (probability, margin or entropy). `source` says what the position read: a real
     prefix token, a mask, a draft token, a draft that was copied from further up in the text, or Jacobi noise.
     `alternatives` are the top-k (token id, probability) pairs.
     """
-
-    __pydantic_config__ = STRICT
 
     token_id: TokenId
     score: Annotated[float, Field(ge=-ROUNDING)]
@@ -61,13 +59,11 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Span(Strict):
     """Columns of a pass that read the same kind of thing and stand one behind the other, with the ids that they read.
 
     `after` is the column that the first of them stands behind, None where it stands behind the cached tokens alone.
     """
-
-    __pydantic_config__ = STRICT
 
     reads: Reads
     ids: tuple[TokenId, ...]
@@ -75,15 +71,13 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Strict):
     """The work of a pass for one row, column by column, as the model was given it.
 
     Columns are counted over the `spans`. One sees the `cached` tokens before the window, what the column that it stands
     behind sees, and itself; with `block`, which is a number of positions, it sees all columns of its own block and of
     those before. `columns` has for each proposal the column that it was read off, `reasons` why it was accepted or not.
     """
-
-    __pydantic_config__ = STRICT
 
     cached: Count
     spans: tuple[Span, ...]
@@ -135,7 +129,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class RowPass:
+class RowPass(Strict):
     """One sequence within one forward pass.
 
     `start` is the position in the response of `proposals[0]`; `accepted` the length of the accepted prefix, 0 in
@@ -143,8 +137,6 @@ class RowPass:
     force in this very pass (None: one-token mode). `trace` says what the pass did, None unless asked for
     (`mars.control.Control`).
     """
-
-    __pydantic_config__ = STRICT
 
     row: Count
     start: Count
@@ -188,7 +180,7 @@ def _check_trace(trace: Trace, proposals: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardPass:
+class ForwardPass(Strict):
     """One call of the model.
 
     Phases: "prefill" reads prompts; "decode" and "verify" propose and accept; "denoise" fills masks of a block, which
@@ -196,8 +188,6 @@ class ForwardPass:
     `seconds` is the device time of this pass, synchronised, without drawing or sending. `query_tokens` counts the
     positions forwarded over all rows, masks and drafts included.
     """
-
-    __pydantic_config__ = STRICT
 
     index: Count
     phase: Phase
@@ -239,7 +229,5 @@ def read_jsonl(lines: Iterable[str]) -> Iterator[ForwardPass]:
     """
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            try:
+            with prefixing_errors(f"line {number}: "):
                 yield from_json(line)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error

@@ -1,19 +1,22 @@
 """Data from outside as typed objects: dataclasses that pydantic reads, and what it complains of in our sentences.
 
-A dataclass says `__pydantic_config__ = STRICT` and bounds its fields with `Field`; nothing is checked when code makes
-one, everything when one is read. A field with a default may be missing: what was written before it was there still
-opens. No torch here.
+A dataclass is `Strict` or `Open` and bounds its fields with `Field`; nothing is checked when code makes one, everything
+when one is read. A field with a default may be missing: what was written before it was there still opens.
+
+No torch here.
 """
 
 from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -28,8 +31,20 @@ from mars.text import printable
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """Text is not a number, true is not 1, and there are no other fields."""
-OPEN: Final = ConfigDict({**STRICT, "extra": "ignore"})
-"""The same for documents of others, or of a newer version: further fields are left alone."""
+
+
+class Strict:
+    """The base of dataclasses that are read so."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = STRICT
+
+
+class Open:
+    """The base of those for documents of others, or of a newer version: further fields are left alone."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = ConfigDict({**STRICT, "extra": "ignore"})
 
 
 @with_config(STRICT)
@@ -71,15 +86,32 @@ def checked(kind: Any, value: object, name: str = "") -> Any:
 
 
 def as_json(value: object) -> str:
-    """An object of these dataclasses on one line. `<` is written as an escape, so that it can stand inside a page.
+    """An object of these dataclasses as `page_json` of its fields.
 
     Raises:
         ValueError: a number is not finite.
     """
     kind: Any = type(value)
-    plain = adapter(kind).dump_python(value, mode="json")
+    return page_json(adapter(kind).dump_python(value, mode="json"))
+
+
+def page_json(plain: object) -> str:
+    """JSON on one line. `<` is written as an escape, so that nothing in it looks like a tag of the page around it.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")
+
+
+@contextmanager
+def prefixing_errors(place: str) -> Iterator[None]:
+    """Put `place` before the sentence of a ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from error
 
 
 def sentence(error: ValidationError, name: str = "") -> str:
@@ -121,6 +153,21 @@ def bounds(lowest: float, highest: float) -> WrapValidator:
     return WrapValidator(check)
 
 
+def must_be(allowed: str, test: Callable[[Any], object]) -> AfterValidator:
+    """For a field: values that pass this test, which may raise ValueError, and what they are called."""
+
+    def check(value: Any) -> Any:
+        try:
+            fits = test(value)
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"must be {allowed}, got {shown(value)}")
+        return value
+
+    return AfterValidator(check)
+
+
 def between(kind: type, lowest: float, highest: float) -> Any:
     """The numbers of this kind from `lowest` to `highest`, for `checked`."""
     return Annotated[kind, Field(strict=True), bounds(lowest, highest)]
@@ -138,7 +185,7 @@ def one_of(choices: Iterable[str]) -> Any:
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """What reads and writes this kind; made once, since that takes longer than to read."""
+    """The reader and writer of this kind; made once, since that takes longer than to read."""
     return TypeAdapter(kind)
 
 

@@ -223,9 +223,9 @@ class Diffusing(EngineWrapper):
         engine = Diffusing(ScriptedModel([[5, 6, 7, 2]]), block_size=4)
         list(block_diffusion(engine, [[3, 4]], DecodingSettings(block_size=4)))
 
-    The script hears how many positions lie between the real text and the one that is predicted. What columns see is
-    checked: their own block and those before it, all of them written, and nothing else. Calls and seconds are those of
-    `model`.
+    The script hears how many positions lie between the real text and the one that is predicted. Columns may
+    see their own block and those before it, all of them written, and nothing else; this is checked. Calls and seconds
+    are those of `model`.
     """
 
     def __init__(self, model: ScriptedModel, block_size: int):

@@ -128,7 +128,7 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
 def interleaved(
     measures: Mapping[_T, Callable[[], _V]], repeats: int, progress: Callable[[int], object] = lambda _: None
 ) -> dict[_T, list[_V]]:
-    """What each measures, round by round in a rotating order, after an uncounted round.
+    """The results of each, round by round in a rotating order, after an uncounted round.
 
     `progress` is called for each measurement, the uncounted ones included.
     """

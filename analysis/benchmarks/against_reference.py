@@ -14,10 +14,11 @@ from functools import partial
 
 from analysis.benchmarks.lanes import BenchmarkLane
 from analysis.benchmarks.questions import Question
-from analysis.decoding.answers import shared_tokens, texts
+from analysis.decoding.answers import texts
 from analysis.decoding.timed import logits_of
 from analysis.harness.journal import Journal
 from mars.decoding.base import Prompts
+from mars.decoding.pool import shared_tokens
 from mars.engine import Engine
 
 NEAR_TIE = 0.25

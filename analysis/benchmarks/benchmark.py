@@ -18,10 +18,10 @@ import pandas as pd
 from analysis.benches.bench import rotated
 from analysis.benchmarks.lanes import BenchmarkLane, Turns, check_fits, converse, whole
 from analysis.benchmarks.questions import Question
-from analysis.decoding.answers import Answer
 from analysis.harness.journal import Journal
 from analysis.runs.schema import run_id
 from mars.provenance import hardware
+from mars.schema import checked
 
 WARM_UP_TOKENS = 16
 Answered = dict[str, dict[int, Turns]]
@@ -47,7 +47,7 @@ class BenchmarkSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """The questions and who answers them, `batch_size` at once, so many `batches` before it is the next lane's turn.
+    """The questions, and the lanes that answer them in turn: `batch_size` at once, so many `batches` in each turn.
 
     `timed`: alone on the machine, so that speeds compare.
     """
@@ -141,9 +141,7 @@ class Benchmark:
                     journal.add(_key(lane, left[place]), [asdict(each) for each in turns])
                     progress(1)
         return {
-            lane.label: {
-                each.number: tuple(map(Answer.from_dict, journal[_key(lane, each)])) for each in self.questions
-            }
+            lane.label: {each.number: checked(Turns, journal[_key(lane, each)]) for each in self.questions}
             for lane in lanes
         }
 

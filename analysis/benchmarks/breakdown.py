@@ -1,4 +1,4 @@
-"""Where exact decoding gains its tokens: by position in the answer, by entropy of the model, by number of masks.
+"""The gains of exact decoding by position in the answer, by entropy of the model, by number of masks.
 
 The first turn of each question is answered by AR, whose passes tell the entropy of each prediction, and exactly with
 several block sizes. These write AR's text and differ in where their passes end: at the token whose draft was wrong, or
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.benchmarks.questions import Question
-from analysis.decoding.answers import shared_tokens
 from analysis.decoding.timed import run
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.decoders import BASELINE, EXACT
 from mars.decoding.base import check
+from mars.decoding.pool import shared_tokens
 from mars.metrics import COUNTED
 
 LAYOUT = "quadratic"

@@ -25,7 +25,7 @@ from analysis.stats.pairs import PairedDifference, contrast, paired_difference
 from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
 from analysis.stats.turns import FEWEST
 from analysis.text_table import Columns
-from mars.schema import OPEN
+from mars.schema import Open
 
 TASK = "ifeval"
 METRIC = "prompt_level_strict_acc"
@@ -39,10 +39,8 @@ BATCHES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Open):
     """A prompt; `instructions` are names of checks, each with its arguments."""
-
-    __pydantic_config__ = OPEN
 
     key: Annotated[int, Field(ge=0)]
     text: Annotated[Text, Field(alias="prompt")]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from mars.schema import OPEN, parse, shown
+from mars.schema import Open, must_be, parse
 
 QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
 MT_BENCH = "mt_bench"
@@ -25,20 +25,12 @@ OVERALL = "overall"
 Text = Annotated[str, Field(min_length=1)]
 
 
-def _known(category: str) -> str:
-    if category not in CATEGORIES:
-        raise ValueError(f"must be one of {', '.join(CATEGORIES)}, got {shown(category)}")
-    return category
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Open):
     """A question, turn by turn; `number` is its question_id."""
 
-    __pydantic_config__ = OPEN
-
     number: Annotated[int, Field(ge=0, alias="question_id")]
-    category: Annotated[str, AfterValidator(_known)]
+    category: Annotated[str, must_be(f"one of {', '.join(CATEGORIES)}", CATEGORIES.__contains__)]
     turns: Annotated[tuple[Text, ...], Field(min_length=1)]
 
     @property

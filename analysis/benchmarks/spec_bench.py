@@ -15,11 +15,11 @@ import pandas as pd
 
 from analysis.benchmarks.lanes import Turns, whole
 from analysis.benchmarks.questions import Question, parts_of
-from analysis.decoding.answers import shared_tokens
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import percentiles, ratio_of_sums, sums
 from analysis.text_table import Columns
+from mars.decoding.pool import shared_tokens
 
 TASK = "spec_bench"
 

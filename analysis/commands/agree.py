@@ -35,7 +35,7 @@ from mars.checkpoint.checkpoint import load_source
 from mars.config import DTYPES, DecodingSettings, LayoutName
 from mars.decoders import EXACT
 from mars.engine import ModelEngine
-from mars.options import add_base_options, add_device_options, add_invariant_option
+from mars.options import add_base_options, add_device_options, add_invariant_option, add_setting
 from mars.provenance import commit
 from mars.tasks import TASKS
 
@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--layouts", default="linear,quadratic,lookup,auto", metavar="A,B", help="default: linear,quadratic,lookup,auto"
     )
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
+    add_setting(parser, "max_new_tokens")
     add(
         "--dtype",
         default="float32",
@@ -214,7 +214,7 @@ def _against_reference(options: argparse.Namespace) -> int:
 
 
 def _invariant(checkpoint: Checkpoint) -> bool:
-    """Whether what a token's logits are does not depend on what shares its pass."""
+    """Whether the logits of a token are the same whatever shares its pass."""
     return isinstance(checkpoint.engine, ModelEngine) and checkpoint.engine.invariant
 
 

@@ -38,7 +38,7 @@ from mars.checkpoint.weights import load_model, read_config
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoding.base import check
 from mars.engine import Engine
-from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option
+from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, add_setting
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
 
@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--questions", type=Path, metavar="FILE", help="first turns of a file in Spec-Bench's form instead of problems")
     add("--limit", type=int, metavar="N", help="with --questions: only the first N of each category")
     add("--repeats", type=int, default=5, metavar="N", help="rounds, at least 5 (default: 5)")
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
+    add_setting(parser, "max_new_tokens")
     add("--seed", type=int, default=0, metavar="S", help="another seed takes other problems (default: 0)")
     add("--threshold", default="0.95", metavar="T", help="for decoders that name none (default: 0.95)")
     add_device_options(parser)

@@ -22,7 +22,7 @@ from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import load_source, read_record
 from mars.checkpoint.sources import weights_digest
 from mars.config import DTYPES, DecodingSettings
-from mars.options import add_base_options
+from mars.options import add_base_options, add_setting
 
 HELP = "measure a checkpoint and write its model card, README.md; of an adapter, the measured part from stored runs"
 _THRESHOLDS = "none,0.99,0.95,0.9,0.8,0.7,0.6,0.5"
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--problems", type=int, default=100, metavar="N", help="held-out problems of each family (default: 100)")
     add("--seed", type=int, metavar="S", help="another seed takes other problems; an adapter needs none")
     add("--batch-size", type=int, default=16, metavar="B", help="problems in one forward pass (default: 16)")
-    add("--max-new-tokens", type=int, default=192, metavar="N", help="the most tokens to write (default: 192)")
+    add_setting(parser, "max_new_tokens")
     add("--dtype", default="float32", choices=DTYPES, help="default: float32")
     add("--runs", type=Path, default=Path(RUNS), metavar="DIR", help=f"an adapter's run store (default: {RUNS})")
 

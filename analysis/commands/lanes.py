@@ -20,7 +20,7 @@ from mars.options import SOURCES, add_base_options, add_device_options, add_inva
 
 
 def add_lane_options(parser: argparse.ArgumentParser, *, decoders: str, max_new_tokens: int, runs: str) -> None:
-    """Add the options that say who decodes, and how, and where the `runs` go."""
+    """Add the options for the models, the decoders and the store of the `runs`."""
     add = parser.add_argument
     add("--checkpoint", required=True, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
     add_base_options(parser)

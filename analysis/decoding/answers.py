@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from analysis.decoding.timed import Stopwatch, is_continuous
 from mars.config import DecodingSettings
@@ -47,12 +47,6 @@ class Answer:
     finish_reason: Literal["stop", "length"]
     acceptance_lengths: tuple[int, ...]
     masks: tuple[Mask, ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """From what `asdict` made and JSON kept."""
-        lists = {name: tuple(data[name]) for name in ("ids", "acceptance_lengths", "masks")}
-        return cls(**{**data, **lists})
 
     def columns(self) -> dict[str, Any]:
         """The columns of a row that say what was written, and what it cost."""
@@ -95,7 +89,7 @@ def answers(
             return
         begun |= {part.row for part in record.rows}
         going = {number for number in begun if not rows[number].complete}
-        # Where rows wait for one that goes on past its end, the pass is on account of those that wait.
+        # A pass of a row that goes on past its end is charged to the rows that wait for it.
         sharing = {part.row for part in record.rows} & going or going
         for number in sharing:
             rows[number].seconds += seconds / len(sharing)
@@ -202,9 +196,3 @@ def _in_batches(
             yield replace(record, rows=tuple(replace(part, row=first + part.row) for part in record.rows))
             if all(row.complete for row in rows[first : first + len(batch)]):
                 control.stop()
-
-
-def shared_tokens(ours: Sequence[int], theirs: Sequence[int]) -> int:
-    """How many tokens two texts begin with in common."""
-    pairs = enumerate(zip(ours, theirs, strict=False))
-    return next((place for place, (mine, other) in pairs if mine != other), min(len(ours), len(theirs)))

@@ -67,7 +67,7 @@ class LlamaCpp:
         )
 
     def _ask(self, prompts: list[list[int]]) -> dict[str, Any]:
-        """What the process tells; what llama.cpp prints before it is left out."""
+        """The answer of the process, without the lines that llama.cpp prints before it."""
         asked = json.dumps({**self._options, "prompts": prompts})
         command = [sys.executable, str(llama_cpp_process.__file__)]
         done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)

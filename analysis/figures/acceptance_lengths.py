@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.figures.style import Look, bar_marker, empty, finish
-from analysis.figures.words import PUBLISHED, folded, threshold_words
+from analysis.figures.words import PUBLISHED, folded, joined, threshold_words
 from analysis.runs import RunStore
 
 NAME = "acceptance"
@@ -37,7 +37,7 @@ def acceptance(runs: RunStore, table: pd.DataFrame) -> go.Figure:
     figure = go.Figure()
     for index, (run, rows) in enumerate(points.groupby("id", sort=False)):
         first, look = rows.iloc[0], Look.number(index)
-        name = " · ".join(word for word in (first["series"], threshold_words(first)) if word)
+        name = joined(first["series"], threshold_words(first))
         figure.add_trace(
             go.Bar(
                 name=folded(name, 36),

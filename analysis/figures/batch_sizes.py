@@ -18,7 +18,7 @@ NAME = "batches"
 TASK = "ifeval"
 SPEEDUP = "speedup"
 _SHARED = ("hardware", "dtype")
-"""What runs of several batch sizes must share to be drawn together."""
+"""The columns that runs of several batch sizes must share to be drawn together."""
 
 
 def batches_points(store: RunStore) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Where exact decoding gains its tokens: by position, by entropy, by number of masks and by hours of training."""
+"""The gains of exact decoding by position, by entropy, by number of masks and by hours of training."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from plotly.subplots import make_subplots
 from analysis.figures.curves import errors
 from analysis.figures.style import GUIDE, Look, drawn, empty, finish
 from analysis.figures.words import measure_words
+from analysis.stats.intervals import Interval
 from analysis.stats.resampling import ratio_of_sums
 
 NAME = "breakdown"
@@ -104,18 +105,13 @@ def _ends(points: pd.DataFrame) -> Iterator[tuple[str, dict[str, str]]]:
 
 def _rate(pairs: Sequence[Sequence[int]]) -> dict[str, float]:
     """Tokens per forward over the questions that have such tokens; without an interval if a resample has no pass."""
-    kept = [pair for pair in pairs if pair[0]]
-    tokens, passes = (sum(pair[place] for pair in kept) for place in (0, 1))
-    rows = pd.DataFrame({"task": "", "number": range(len(kept))}).assign(
-        tokens=[pair[0] for pair in kept], passes=[pair[1] for pair in kept]
-    )
-    told = {"n": len(kept), "tokens": tokens, "passes": passes}
+    rows = pd.DataFrame([pair for pair in pairs if pair[0]], columns=["tokens", "passes"])
+    tokens, passes = rows["tokens"].sum(), rows["passes"].sum()
     try:
-        return told | ratio_of_sums(rows, "tokens", "passes").columns(MEASURE)
+        found = ratio_of_sums(rows.assign(task="", number=range(len(rows))), "tokens", "passes")
     except ValueError:
-        nothing = float("nan")
-        value = tokens / passes if passes else nothing
-        return told | {MEASURE: value, f"{MEASURE}_low": nothing, f"{MEASURE}_high": nothing}
+        found = Interval(tokens / passes) if passes else Interval()
+    return {"n": len(rows), "tokens": tokens, "passes": passes, **found.columns(MEASURE)}
 
 
 def _labels(edges: Sequence[float], *, whole: bool) -> list[str]:

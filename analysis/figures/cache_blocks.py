@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from analysis.figures.points import SPEEDUP
 from analysis.figures.style import BLUE, VERMILLION, empty, finish
-from analysis.figures.words import PUBLISHED, SOURCE, cut, folded, series_words, threshold_words
+from analysis.figures.words import PUBLISHED, SOURCE, cut, folded, joined, series_words, threshold_words
 
 NAME = "caching"
 CACHE, BATCH = "settings.cache_block_size", "batch_size"
@@ -56,7 +56,7 @@ def _title(row: dict[str, object]) -> str:
     if row["source"] == PUBLISHED:
         return f"published ({SOURCE}), another model"
     setting = series_words({**row, CACHE: None})
-    return " · ".join(word for word in (cut(setting), threshold_words(row), str(row["group"])) if word)
+    return joined(cut(setting), threshold_words(row), str(row["group"]))
 
 
 def _map(part: pd.DataFrame) -> go.Heatmap:

@@ -30,9 +30,9 @@ _DIAGONAL = {
 def reliability_points(runs: RunStore, table: pd.DataFrame) -> pd.DataFrame:
     """The points of `reliability`, one a row: a bin of scores at a depth, for each series that kept its proposals.
 
-    Columns are those of `analysis.stats.reliability` and `share`, the share of this depth's proposals that lie in the
-    bin. Of several runs of a series, the one on most problems counts. Runs scored by entropy, which is not a share, and
-    bins of fewer than FEWEST proposals are left out.
+    Columns are those of `analysis.stats.calibration.reliability` and `share`, the share of this depth's proposals that
+    lie in the bin. Of several runs of a series, the one on most problems counts. Runs scored by entropy, which is not a
+    share, and bins of fewer than FEWEST proposals are left out.
     """
     measured = table[(table["source"] != PUBLISHED) & (table["settings.score"] != "entropy")]
     has = measured["id"].map(lambda run: runs.proposals(run) is not None).astype(bool)

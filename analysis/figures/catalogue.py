@@ -12,7 +12,7 @@ from analysis.figures.words import SOURCE
 class Description:
     """`question` is the one that the figure answers, `reading` how to read it.
 
-    `recipes` (analysis/recipes.py) make the runs that are drawn.
+    `recipes` (analysis/recipes.py) make the runs that are drawn; of those that Trade-offs draws, the first is a plan.
     """
 
     title: str
@@ -32,13 +32,13 @@ DESCRIPTIONS = {
         reading="Up is more accurate; right is more tokens, each second or each forward pass. A line runs through the "
         "thresholds of one decoder, from one-token mode to the most lenient; decoders without a threshold are single "
         "marks. The dashed line is AR on the same problems, with its 95 % band.",
-        recipes=("ablations", "shipped", "real-frontier"),
+        recipes=("shipped", "ablations", "real-frontier"),
     ),
     "families": Description(
         title="By family of problems",
         question="Which problems lose accuracy?",
         reading="All panels have the same axes. The band is AR on this family.",
-        recipes=("ablations", "shipped"),
+        recipes=("shipped", "ablations"),
     ),
     "equal_accuracy": Description(
         title="Decoders at equal accuracy",

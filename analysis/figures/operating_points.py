@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from analysis.figures.curves import AXES, Axes, drawable, drawable_by
 from analysis.figures.points import LOSS, PER_FORWARD
 from analysis.figures.style import NEUTRAL, WIDTH, Look, bar_marker, empty, finish
-from analysis.figures.words import PUBLISHED, folded, threshold_words
+from analysis.figures.words import PUBLISHED, folded, joined, threshold_words
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.operating_points import holm
 from analysis.stats.pairs import PairedDifference
@@ -97,10 +97,7 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
     # A short bar has no room for its words on a narrow page; beside it they begin behind the end of the interval.
     roomy = [value > max(values) / 2 for value in values]
     words = [
-        " · ".join(word for word in (f"{row[against]:.2f}{unit}", threshold_words(row)) if word)
-        if row["qualifies"]
-        else "none"
-        for row in records
+        joined(f"{row[against]:.2f}{unit}", threshold_words(row)) if row["qualifies"] else "none" for row in records
     ]
     return go.Bar(
         name=name,

@@ -26,8 +26,7 @@ POOLED = "all families"
 _DIGITS = 12
 """Values that differ by rounding alone are one: an axis that spans nothing else has no ticks."""
 _ALIKE = ("seed", "settings.max_new_tokens")
-"""What a run and its AR baseline share beside the problems."""
-_NONE = Interval(float("nan"), float("nan"), float("nan"))
+"""The columns that a run and its AR baseline share beside the problems."""
 
 
 def measure(
@@ -68,7 +67,7 @@ def _measured(runs: RunStore, row: dict[str, Any], task: str, baselines: _Baseli
     rows = _of(runs.rows(row["id"]), task)
     judged = not missing(row[ACCURACY])
     timed, baseline = baselines.speed_of(row), baselines.accuracy_of(row) if judged else None
-    found = dict.fromkeys(MEASURES, _NONE) | ({ACCURACY: accuracy(rows)} if judged else {})
+    found = dict.fromkeys(MEASURES, Interval()) | ({ACCURACY: accuracy(rows)} if judged else {})
     flat: dict[str, Any] = {"n": len(rows)}
     found[PER_FORWARD] = _or_none(tokens_per_forward, rows)
     if row["timed"]:
@@ -101,7 +100,7 @@ def _or_none(measure: Callable[..., Interval], *rows: pd.DataFrame) -> Interval:
     try:
         return measure(*rows)
     except ValueError:
-        return _NONE
+        return Interval()
 
 
 class _Baselines:

@@ -19,7 +19,6 @@ BASELINE_LANE = "ar"
 BURSTS = "bursts"
 POINTS = "points"
 """The column of the difference of accuracy to AR."""
-_NONE = Interval(*(float("nan"),) * 3)
 LABELS = {
     "ar": "AR",
     "narrow": "narrow layout",
@@ -81,12 +80,12 @@ def under_load_points(test: LoadTest) -> pd.DataFrame:
 def points_against_ar(one: Outcome) -> Interval:
     """The accuracy minus that of AR's answers to the same arrivals, in points with its score interval; NaN unpaired."""
     found = one.against_ar
-    return PairedDifference(n=found.n, gained=found.gained, lost=found.lost).score_interval() if found else _NONE
+    return PairedDifference(n=found.n, gained=found.gained, lost=found.lost).score_interval() if found else Interval()
 
 
 def _goodput(one: Outcome) -> Interval:
     if not one.requests:
-        return Interval(one.goodput, _NONE.low, _NONE.high)
+        return Interval(one.goodput)
     rate = share(one.in_time, one.requests).scaled(one.offered)
     return Interval(one.goodput, rate.low, rate.high)
 

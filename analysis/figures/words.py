@@ -54,7 +54,7 @@ def decoder_words(row: Row) -> str:
         read = info.deciding(continuation=row.get("settings.continuation") is True)
         names = [*(name for name in read if name not in (*_SHARED, *_LEFT_OUT)), *_SHARED]
     words = (_setting(name, row, known=info is not None) for name in names)
-    return " · ".join([decoder, *(word for word in words if word)])
+    return joined(decoder, *words)
 
 
 def task_words(task: object) -> str:
@@ -80,7 +80,7 @@ def threshold_words(row: Row) -> str:
     if not heeds_threshold(row):
         return ""
     threshold = row.get("settings.threshold")
-    # What is published as τ = 1 was run without a threshold: a probability can round to 1 and pass.
+    # Results published as τ = 1 were run without a threshold: a probability can round to 1 and pass.
     if threshold is None or missing(threshold) or (row.get("source") == PUBLISHED and threshold >= 1):
         return "one-token mode"
     return f"τ {threshold:g}"
@@ -96,21 +96,21 @@ def hover(row: Row, *first: str) -> str:
     """The text of a mark, as Plotly's HTML: its name, model, setting, further lines, measured values, and machine."""
     published = row["source"] == PUBLISHED
     info = decoders.TABLE.get(row["decoder"])
-    setting = " · ".join(word for word in (decoder_words(row), threshold_words(row)) if word)
-    title = _joined(info.title if info else str(row["decoder"]), threshold_words(row))
-    problems = _joined(
+    setting = joined(decoder_words(row), threshold_words(row))
+    title = joined(info.title if info else str(row["decoder"]), threshold_words(row))
+    problems = joined(
         None if missing(row.get("n")) else f"n = {int(row['n'])}",
         _families(row),
         None if missing(row.get("seed")) else f"seed {int(row['seed'])}",
     )
-    machine = _joined(
+    machine = joined(
         None if missing(row.get("batch_size")) else f"batch size {int(row['batch_size'])}",
         _text(row.get("dtype")),
         _text(row.get("device")),
     )
     origin = f"published, {SOURCE}" if published else "measured"
     other = "another model, another task" if published else None
-    where = [machine, _text(row.get("hardware")), _joined(_text(row.get("date"), 10), origin), other]
+    where = [machine, _text(row.get("hardware")), joined(_text(row.get("date"), 10), origin), other]
     head = [f"<b>{plain(title)}</b>", plain(cut(model_words(row))), folded(setting)]
     return "<br>".join([*head, *first, *_measured(row), *(plain(line) for line in (problems, *where) if line)])
 
@@ -167,7 +167,8 @@ def _folded(text: str, width: int) -> list[str]:
     return [part for line in lines for part in wrap(line, width, max_lines=2, placeholder="…")]
 
 
-def _joined(*words: str | None) -> str:
+def joined(*words: str | None) -> str:
+    """The words that there are, with dots between them."""
     return " · ".join(word for word in words if word)
 
 
@@ -213,7 +214,7 @@ def _series(records: Sequence[Row]) -> list[str]:
     for column in _TELLING:
         values: dict[str, set[object]] = {}
         for name, row in zip(names, records, strict=True):
-            # What is not known is one value: a NaN differs from every other.
+            # Unknown values count as one: a NaN differs from every other.
             values.setdefault(name, set()).add(None if missing(row[column]) else row[column])
         names = [
             f"{name} · {row[column]}" if len(values[name]) > 1 and not missing(row[column]) else name

@@ -16,6 +16,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable
 
 from analysis.harness.model import GENERATE, GenerationRequest, MarsLM
+from mars.schema import prefixing_errors
 
 _PLACE = ("dataset_path", "dataset_name", "dataset_kwargs")
 
@@ -116,10 +117,8 @@ def planned(name: str, task: Task, options: TaskOptions, lm: MarsLM) -> Planned:
     metric, kept = _metric(name, task, options.metric)
     request = None
     if task.OUTPUT_TYPE == GENERATE:
-        try:
+        with prefixing_errors(f"task {name}: "):
             request = lm.request({**task.config.generation_kwargs, **(options.generation or {})})
-        except ValueError as error:
-            raise ValueError(f"task {name}: {error}") from error
     questions = [doc for _, doc in task.doc_iterator(limit=options.limit)]
     return Planned(
         name=name,

@@ -11,7 +11,7 @@ from mars import decoders
 
 AR = "sft"
 _AR_STAGES = (AR, None)
-"""Where no record says what a model was trained for, as with a model of others, it was not trained to fill masks."""
+"""A model without a record of its training, such as one of others, was not trained to fill masks."""
 SIMILAR_SIZE = 0.05
 """Models whose parameters differ in number by less than this share are of one size: a mask token may be added."""
 

@@ -58,10 +58,7 @@ def write_run(
     Raises:
         ValueError: a field or column at fault, or an index that cannot be read; the store is then unchanged.
     """
-    try:
-        check_entry(entry)
-    except ValueError as error:
-        raise ValueError(f"entry.{error}") from error
+    check_entry(entry, "entry.")
     table = _table(rows, rows_schema(rows.columns))
     checked = check_rows(table, entry)
     kept = None if proposals is None else _table(proposals, PROPOSALS)

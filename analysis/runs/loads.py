@@ -14,10 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from analysis.runs.files import replace_file
-from mars.schema import STRICT, as_json, parse
+from mars.schema import Strict, as_json, must_be, parse
 
 PATTERN = "load.*.json"
 _MOST_BYTES = 4_000_000
@@ -28,22 +28,12 @@ Times = tuple[NotNegative, NotNegative]
 """Seconds, p50 and p99."""
 
 
-def _iso(text: str) -> str:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("must be a date of ISO 8601") from None
-    return text
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(Strict):
     """Answers beside those of AR to the same arrivals: of `n` judged pairs, one side alone is right in some.
 
     `gained` only this lane has right, `lost` only AR. A question that arrived twice counts twice.
     """
-
-    __pydantic_config__ = STRICT
 
     n: Annotated[int, Field(ge=1)]
     gained: Count
@@ -51,13 +41,11 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Faster:
+class Faster(Strict):
     """AR's seconds per further token over those of a lane, for the same arrivals: what one user gains.
 
     The geometric mean over `n` questions, each of them the mean of its arrivals, with Student's 95 % interval.
     """
-
-    __pydantic_config__ = STRICT
 
     n: Annotated[int, Field(ge=2)]
     value: Positive
@@ -66,14 +54,12 @@ class Faster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Strict):
     """The goodput of `lane` over that of `other` under the same arrivals, with a 95 % interval.
 
     Of `n` requests, `gained` had an answer in time from this lane alone, `lost` from the other alone. `load` is that of
     an outcome, or `all`.
     """
-
-    __pydantic_config__ = STRICT
 
     load: Annotated[str, Field(max_length=100)]
     lane: Annotated[str, Field(max_length=100)]
@@ -87,7 +73,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Strict):
     """A lane under one trace of arrivals.
 
     `load` is the rate as a share of saturation, or `bursts`; `offered` is in requests a second, `goodput` in requests
@@ -96,8 +82,6 @@ class Outcome:
     are correct. `against_ar` is None for AR itself, if no answer is judged, and in load tests older than the field;
     `faster` is None for AR itself, with fewer than two questions, and in older load tests.
     """
-
-    __pydantic_config__ = STRICT
 
     lane: Annotated[str, Field(max_length=100)]
     load: Annotated[str, Field(max_length=100)]
@@ -122,24 +106,20 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InTime:
+class InTime(Strict):
     """Seconds to the first token, and to each further one, of an answer that counts as in time."""
-
-    __pydantic_config__ = STRICT
 
     ttft: Positive
     tpot: Positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadTest:
+class LoadTest(Strict):
     """All lanes under all traces, with provenance.
 
     `saturation` is the most requests a second that AR can answer, `tpot_alone` its seconds a token for a single
     request, `seconds` the length of each trace, `thresholds` those of the policy `knob`.
     """
-
-    __pydantic_config__ = STRICT
 
     schema: Literal[1]
     model: Annotated[str, Field(max_length=200)]
@@ -150,7 +130,7 @@ class LoadTest:
     torch: str
     transformers: str
     python: str
-    date: Annotated[str, AfterValidator(_iso)]
+    date: Annotated[str, must_be("a date of ISO 8601", datetime.fromisoformat)]
     dtype: str
     places: Annotated[int, Field(ge=1)]
     saturation: Positive

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from mars.config import DecodingSettings
 from mars.decoders import Stage
-from mars.schema import OPEN, checked, shown
+from mars.schema import Open, checked, must_be, prefixing_errors
 
 SCHEMA = 1
 DEFAULT_SETTINGS = asdict(DecodingSettings())
@@ -30,44 +30,22 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def _plain_name(value: str) -> str:
-    if not is_id(value):
-        raise ValueError(f"must be a plain file name of letters, digits and ._@+=-, got {shown(value)}")
-    return value
+def _has_zone(date: str) -> bool:
+    return datetime.fromisoformat(date).tzinfo is not None
 
 
-def _digits(value: str) -> str:
-    if _FINGERPRINT.fullmatch(value) is None:
-        raise ValueError(f"must be 16 hexadecimal digits, got {shown(value)}")
-    return value
-
-
-def _each_once(value: list[str]) -> list[str]:
-    if len(set(value)) != len(value):
-        raise ValueError(f"must be names, each once, got {shown(value)}")
-    return value
-
-
-def _with_zone(value: str) -> str:
-    try:
-        zone = datetime.fromisoformat(value).tzinfo
-    except ValueError:
-        zone = None
-    if zone is None:
-        raise ValueError(f"must be a date and time with its zone (ISO 8601), got {shown(value)}")
-    return value
+def _differ(names: list[str]) -> bool:
+    return len(set(names)) == len(names)
 
 
 _Word = Annotated[str, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=1)]
-_Fingerprint = Annotated[str, AfterValidator(_digits)]
+_Fingerprint = Annotated[str, must_be("16 hexadecimal digits", _FINGERPRINT.fullmatch)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunModel:
+class RunModel(Open):
     """The checkpoint of a run. `base` is the fingerprint of the model under an adapter, as in that model's own runs."""
-
-    __pydantic_config__ = OPEN
 
     name: _Word
     fingerprint: _Fingerprint
@@ -85,16 +63,14 @@ class RunModel:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunSetting:
+class RunSetting(Open):
     """The setting of a run; the run's id ends in its hash. Only some runs have `harness` and `judged`."""
-
-    __pydantic_config__ = OPEN
 
     model: RunModel
     draft: RunModel | None
     decoder: _Word
     settings: DecodingSettings
-    tasks: Annotated[list[_Word], Field(min_length=1), AfterValidator(_each_once)]
+    tasks: Annotated[list[_Word], Field(min_length=1), must_be("names, each once", _differ)]
     problems: _Count
     seed: Annotated[int, Field(ge=0)]
     batch_size: _Count
@@ -111,10 +87,8 @@ class RunSetting:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunProvenance:
+class RunProvenance(Open):
     """The command, machine and versions that made a run, and when."""
-
-    __pydantic_config__ = OPEN
 
     command: _Word
     commit: _Word | None
@@ -124,7 +98,7 @@ class RunProvenance:
     torch: _Word
     transformers: _Word
     python: _Word
-    date: Annotated[str, AfterValidator(_with_zone)]
+    date: Annotated[str, must_be("a date and time with its zone (ISO 8601)", _has_zone)]
     plan: _Word | None
 
 
@@ -132,9 +106,7 @@ class RunProvenance:
 class RunEntry(RunSetting, RunProvenance):
     """One run of the index. `training` is the training record of its model without the log, where a run keeps it."""
 
-    __pydantic_config__ = OPEN
-
-    id: Annotated[str, AfterValidator(_plain_name)]
+    id: Annotated[str, must_be("a plain file name of letters, digits and ._@+=-", is_id)]
     training: dict[str, Any] | None = None
 
 
@@ -171,6 +143,7 @@ def is_judged(entry: Mapping[str, Any]) -> bool:
     return bool(entry.get("judged", True))
 
 
-def check_entry(entry: Mapping[str, Any]) -> None:
-    """Raise ValueError, beginning with the field at fault, unless this is a `RunEntry`."""
-    checked(RunEntry, entry)
+def check_entry(entry: Mapping[str, Any], place: str = "") -> None:
+    """Raise ValueError, beginning with `place` and the field at fault, unless this is a `RunEntry`."""
+    with prefixing_errors(place):
+        checked(RunEntry, entry)

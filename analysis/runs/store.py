@@ -173,10 +173,7 @@ def _check_listed(entry: Any, where: str, times: Mapping[Any, int]) -> None:
     """Raise ValueError unless this is an entry and no other has its id; `where` begins the sentence."""
     if not isinstance(entry, dict):
         raise ValueError(f"{where} must be an object, got {type(entry).__name__}")
-    try:
-        check_entry(entry)
-    except ValueError as error:
-        raise ValueError(f"{where}.{error}") from error
+    check_entry(entry, f"{where}.")
     if times[entry["id"]] > 1:
         raise ValueError(f"{where}.id is that of another run as well: {entry['id']}")
 

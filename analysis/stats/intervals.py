@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,11 +16,11 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A measured value and the interval that it lies in."""
+    """A measured value and the interval that it lies in, NaN where there is none."""
 
-    value: float
-    low: float
-    high: float
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
     @classmethod
     def of(cls, row: Mapping[str, Any], name: str) -> Self:

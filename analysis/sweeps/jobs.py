@@ -17,6 +17,7 @@ from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoders import Needs
+from mars.schema import prefixing_errors
 from mars.tasks import TASKS, Problem, numbered
 
 
@@ -76,10 +77,8 @@ def turns_of(plan: SweepPlan) -> list[list[Job]]:
     turns: dict[object, list[str]] = {}
     models = cache(describe)
     for group in plan.groups:
-        try:
+        with prefixing_errors(f"group {group.name}: "):
             jobs = list(_jobs(group, plan.name, models))
-        except ValueError as error:
-            raise ValueError(f"group {group.name}: {error}") from error
         for job in jobs:
             if job.id in found:
                 kept = found[job.id]

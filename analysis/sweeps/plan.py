@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field
 
 from analysis.evaluations.evaluate import Plan as Problems
 from mars import decoders
-from mars.config import DEFAULT_THRESHOLD
-from mars.schema import STRICT, checked
+from mars.config import DecodingSettings
+from mars.schema import Strict, checked, prefixing_errors
 from mars.tasks import TASKS
 
 SCHEMA = 1
@@ -32,6 +32,7 @@ LISTS = {
 }
 """The keys of a group that list values of a setting, and that setting; a decoder takes those that it reads."""
 DRAFTS = "drafts"
+_USUAL = DecodingSettings()
 
 # A value alone stands for a list of it.
 _LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,))
@@ -45,7 +46,7 @@ Families = Annotated[Words, BeforeValidator(lambda value: list(TASKS) if value =
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Strict):
     """One table of a plan; every combination of its lists is a run.
 
     A threshold None is one-token mode; no block size means that of the checkpoint. `chunk` is the number of problems
@@ -53,27 +54,25 @@ class Group:
     turns.
     """
 
-    __pydantic_config__ = STRICT
-
     name: Word
     checkpoints: Words
     decoders: Words
     problems: int
     seed: int
     drafts: Words = ()
-    thresholds: Annotated[tuple[Threshold, ...], _SOME, _LIST] = (DEFAULT_THRESHOLD,)
-    scores: Words = ("probability",)
+    thresholds: Annotated[tuple[Threshold, ...], _SOME, _LIST] = (_USUAL.threshold,)
+    scores: Words = (_USUAL.score,)
     block_sizes: Counts = ()
-    cache_block_sizes: Counts = (32,)
-    layouts: Words = ("auto",)
-    draft_tokens: Counts = (4,)
-    continuation: Switches = (False,)
-    extra_proposal: Switches = (False,)
+    cache_block_sizes: Counts = (_USUAL.cache_block_size,)
+    layouts: Words = (_USUAL.layout,)
+    draft_tokens: Counts = (_USUAL.draft_tokens,)
+    continuation: Switches = (_USUAL.continuation,)
+    extra_proposal: Switches = (_USUAL.extra_proposal,)
     tasks: Families = tuple(TASKS)
     batch_sizes: Counts = (16,)
     dtype: Word = "auto"
     device: Word = "auto"
-    max_new_tokens: int = 192
+    max_new_tokens: int = _USUAL.max_new_tokens
     chunk: int = 96
     timed: bool = False
     proposals: bool = False
@@ -133,10 +132,8 @@ def read_plan(path: Path) -> SweepPlan:
         raise ValueError(f"there is no plan {path}: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
-    try:
+    with prefixing_errors(f"{path}: "):
         return _plan(path.stem, data)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
@@ -149,11 +146,8 @@ def _plan(name: str, data: Mapping[str, Any]) -> SweepPlan:
     _check_keys(defaults, DEFAULTS, "the plan")
     groups = []
     for number, table in enumerate(tables):
-        label = f"group {table.get('name', number + 1)}"
-        try:
+        with prefixing_errors(f"group {table.get('name', number + 1)}: "):
             groups.append(_group(table, defaults))
-        except ValueError as error:
-            raise ValueError(f"{label}: {error}") from error
     return SweepPlan(name=name, groups=tuple(groups))
 
 

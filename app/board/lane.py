@@ -10,7 +10,7 @@ from app.compare.lane_request import LaneRequest
 from app.compare.problems import LARGEST_SEED, is_right
 from app.compare.starting import prompt_ids
 from app.scheduling import USUAL_LIMITS, Limits, LiveRun, whole
-from mars.config import DecodingSettings
+from mars.config import DEFAULT_NEW_TOKENS, DecodingSettings
 from mars.control import Control
 from mars.metrics import COUNTED, Count, Tally
 from mars.records import FinishReason, ForwardPass
@@ -34,7 +34,7 @@ class Plan:
     count: int = USUAL
     task: str = ALL
     first: int
-    max_new_tokens: int = 192
+    max_new_tokens: int = DEFAULT_NEW_TOKENS
     limits: Limits = USUAL_LIMITS
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from app.models.sentences import error_sentence
 from app.scheduling import AdmissionQueue, LiveRun
 from mars.tasks import Problem
 
-NEWS_SECONDS = 1.0
+MESSAGE_SECONDS = 1.0
 
 
 def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice], threshold: float | None) -> str:
@@ -97,7 +97,7 @@ def score(
     for batch in batches(problems):
         yield Step(tuple(messages.ProblemsBegun(kind="writing", lane=lane.key, problems=list(batch)) for lane in lanes))
         for lane, ended, over in _write(lanes, batch, queue):
-            if ended or over or now() >= told + NEWS_SECONDS:
+            if ended or over or now() >= told + MESSAGE_SECONDS:
                 told = now()
                 wrote = (messages.wrote(lane.key, number, lane.outcomes[number]) for number in ended)
                 yield Step((*wrote, *(standing(each, baseline) for each in lanes)))

@@ -26,7 +26,7 @@ window.lens = {
   tradeoffs: mountTradeoffs,
   visitors: mountVisitors,
   course: mountCourse,
-  // What the events of Gradio's components ask for by a line of their own.
+  // Called by name from the events of Gradio's components.
   address: pageAddress,
   compareParameters,
   keeper,

@@ -14,6 +14,7 @@ from app.compare.pace import Step
 from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
 from app.runs.run import Run, Turn
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
+from mars.config import DEFAULT_NEW_TOKENS
 from mars.decoders import BASELINE, TABLE
 from mars.records import ForwardPass
 from mars.tasks import Problem
@@ -28,7 +29,7 @@ class Question:
 
     prompt: str
     threshold: float | None
-    max_new_tokens: int = 192
+    max_new_tokens: int = DEFAULT_NEW_TOKENS
     problem: Problem | None = None
     earlier: Mapping[str, tuple[Turn, ...]] = field(default_factory=dict)
     limits: Limits = USUAL_LIMITS

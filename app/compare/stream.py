@@ -6,7 +6,6 @@ types are the schema: the code that makes a message is checked against them, and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -16,7 +15,7 @@ from app.runs.run import Turn
 from mars.decoders import FAMILIES, FamilyName
 from mars.metrics import Tally
 from mars.records import FinishReason, ForwardPass, Phase, Proposal, Reason, Source
-from mars.schema import StrictDict
+from mars.schema import StrictDict, page_json
 
 State = Literal["idle", "loading", "queued", "running", "done", "stopped", "failed"]
 Kind = Literal["clean", "mask", "draft"]
@@ -223,9 +222,8 @@ Message = Annotated[
 
 
 def line(message: Mapping[str, object]) -> str:
-    """One message as a line. `<` is written as an escape, so that the value never looks like a tag to anybody."""
-    text = json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c") + "\n"
+    """One message as a line."""
+    return page_json(message) + "\n"
 
 
 def lines(messages: Iterable[Mapping[str, object]]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.models.manager import SHIPPED
 from app.scheduling import PACES
 from mars.checkpoint.sources import unavailable
+from mars.config import DEFAULT_NEW_TOKENS
 
 REAL_BASE = "smollm2-135m"
 REAL_SOURCES = {"ar": REAL_BASE, "mars": str(SHIPPED.parent / "adapters" / "smollm2-135m-mars")}
@@ -27,7 +28,7 @@ class Pair:
     ar: str
     mars: str
     tasks: bool = True
-    max_new_tokens: int = 192
+    max_new_tokens: int = DEFAULT_NEW_TOKENS
     pace: float = PACES["Readable"]
 
 

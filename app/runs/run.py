@@ -1,4 +1,4 @@
-"""A finished run: what was asked, and for each lane its text and every forward pass. No torch here.
+"""A finished run: the question, and for each lane its text and every forward pass. No torch here.
 
 The dataclasses are the document that is saved, opened, kept by the browser and embedded in replays:
 
@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -20,7 +21,7 @@ from pydantic import AfterValidator, Field
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
 from mars.metrics import COUNTED, GAINING
 from mars.records import ROUNDING, FinishReason, ForwardPass, RowPass, TokenId
-from mars.schema import STRICT, as_json, parse, shown
+from mars.schema import Strict, as_json, must_be, parse, prefixing_errors, shown
 from mars.text import printable
 
 SCHEMA: Final = 1
@@ -33,6 +34,7 @@ LONGEST_PASS_SECONDS = 86_400.0
 HIGHEST_ENTROPY = 100.0
 LONGEST_REASON = 300
 MAX_TURNS = 64
+_ISO = "in ISO 8601, as 2026-01-31T12:00:00+00:00"
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Piece = Annotated[str, Field(max_length=1_000)]
@@ -40,40 +42,23 @@ Length = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 
 
 def _matching(pattern: str, allowed: str) -> AfterValidator:
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise ValueError(f"must be {allowed}, got {shown(value)}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _check_date(date: str) -> str:
-    try:
-        datetime.fromisoformat(date)
-    except ValueError:
-        raise ValueError(f"must be in ISO 8601, as 2026-01-31T12:00:00+00:00, got {shown(date)}") from None
-    return date
+    return must_be(allowed, partial(re.fullmatch, pattern))
 
 
 Key = Annotated[str, _matching(r"[a-z][a-z0-9_-]{0,31}", "1 to 32 lower-case letters, digits, - or _, a letter first")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemName:
+class ProblemName(Strict):
     """A problem that the app can make again, with its answer."""
-
-    __pydantic_config__ = STRICT
 
     task: Name
     seed: Annotated[int, Field(ge=0, le=10**9)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuestion:
+class RunQuestion(Strict):
     """The question; `problem` is None if the answer is not known."""
-
-    __pydantic_config__ = STRICT
 
     prompt: Annotated[str, Field(max_length=100_000)]
     max_new_tokens: Length
@@ -81,17 +66,15 @@ class RunQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Strict):
     """An earlier question of the conversation, with the answer of a lane."""
-
-    __pydantic_config__ = STRICT
 
     prompt: Annotated[str, Field(max_length=100_000)]
     answer: Annotated[str, Field(max_length=200_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunLane:
+class RunLane(Strict):
     """One lane: its checkpoint, decoder and settings, its text, and every forward pass.
 
     `prompt_tokens` is the length of the prompt for this checkpoint. `written` has the text that each accepted token
@@ -99,8 +82,6 @@ class RunLane:
     alternative token alone; `stop_ids` are the tokens that end a turn. `earlier` has the turns before the question,
     with the answers of this lane.
     """
-
-    __pydantic_config__ = STRICT
 
     key: Key
     title: Name
@@ -155,10 +136,8 @@ def _check_record(record: ForwardPass, settings: DecodingSettings, name: str) ->
         raise ValueError(f"{name}.proposals must have at most {MAX_PROPOSALS} entries, got {len(row.proposals)}")
     if row.trace and len(row.trace.ids) > record.query_tokens:
         raise ValueError(f"{name}.trace must have at most {record.query_tokens} columns, got {len(row.trace.ids)}")
-    try:
+    with prefixing_errors(f"{name}: "):
         check_threshold(row.threshold, settings.score)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
     highest = HIGHEST_ENTROPY if settings.score == "entropy" else 1.0 + ROUNDING
     for proposal in row.proposals:
         if proposal.score > highest:
@@ -176,18 +155,16 @@ def _check_keys(lanes: tuple[RunLane, ...]) -> tuple[RunLane, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Strict):
     """A finished comparison, with everything needed to look at it again.
 
     `date` is ISO 8601. `title` and `note` say what a shipped run shows; both are empty for others.
     """
 
-    __pydantic_config__ = STRICT
-
     schema: Literal[1]
     kind: Literal["mars-lens-run"]
     id: Annotated[str, _matching(r"[0-9A-Za-z_-]{1,64}", "1 to 64 letters, digits, - or _")]
-    date: Annotated[str, Field(max_length=40), AfterValidator(_check_date)]
+    date: Annotated[str, Field(max_length=40), must_be(_ISO, datetime.fromisoformat)]
     title: Annotated[str, Field(max_length=200)] = ""
     note: Annotated[str, Field(max_length=1_000)] = ""
     question: RunQuestion

@@ -27,7 +27,7 @@ Steps = list[tuple[int, int]]
 
 
 class WhatIf(StrictDict):
-    """What other thresholds, from 0 to `highest` hundredths, would have accepted in a lane.
+    """The tokens that other thresholds, from 0 to `highest` hundredths, would have accepted in a lane.
 
     `none` says why no threshold decides there, "" where one does. `passes` has the steps of each record.
     """
@@ -48,7 +48,7 @@ def tables(run: Run) -> str:
 
 
 def what_if(lane: RunLane) -> WhatIf:
-    """What other thresholds would have accepted in this lane; later passes are taken as they were recorded."""
+    """The tokens that other thresholds would have accepted, each pass being taken as it was recorded."""
     none = thresholdless(lane)
     if none:
         return {"none": none, "highest": 0, "passes": []}

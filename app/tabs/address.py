@@ -23,6 +23,7 @@ from app.scheduling import Limits
 from app.tabs.lanes import AT_DEFAULT
 from app.tabs.parts import QUIET
 from app.tabs.question import prompts, shown
+from mars.schema import page_json
 
 if TYPE_CHECKING:
     from app.models.pairs import Pair
@@ -102,7 +103,7 @@ def message(found: Found, usual: Mapping[str, Any], others: Mapping[str, Mapping
     """
     pairs = [[name[:LONGEST_NAMED], found.said[name][:LONGEST_NAMED]] for name in found.refused[:MOST_NAMED]]
     told = {"refused": pairs, "usual": usual, "others": others or {}, "time": time.monotonic()}
-    return json.dumps(told).replace("<", "\\u003c")
+    return page_json(told)
 
 
 def _said(text: object) -> dict[str, str]:

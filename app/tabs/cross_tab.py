@@ -15,16 +15,14 @@ from gradio.components import Component
 from app.compare.lane_choice import LaneChoice
 from app.tabs.lanes import LaneControls
 from app.tabs.parts import QUIET, drawn, refusing
-from mars.schema import STRICT, checked, shown
+from mars.schema import Strict, checked, shown
 
 Pick = Callable[[Any, Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemRequest:
+class ProblemRequest(Strict):
     """A problem by its family and seed."""
-
-    __pydantic_config__ = STRICT
 
     task: str | None = None
     seed: int = 0
@@ -38,10 +36,8 @@ class SettingsRequest(ProblemRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TabRequest:
+class TabRequest(Strict):
     """A request from another tab: one of these two."""
-
-    __pydantic_config__ = STRICT
 
     use: SettingsRequest | None = None
     problem: ProblemRequest | None = None

@@ -53,7 +53,7 @@ def refusal(error: ValueError) -> str:
 
 
 def begun(identity: str) -> tuple[Any, ...]:
-    """What a start sets: the line by which the page follows the run, the button to start one, the button to stop it."""
+    """The updates of a start: the line by which the page follows the run, the buttons to start one and to stop it."""
     return stream.line(stream.follow(identity)), gr.update(interactive=False), gr.update(interactive=True)
 
 

@@ -22,7 +22,7 @@ from app.tradeoffs.card import card, entry_of, rewrite, samples
 from app.tradeoffs.catalogue import AXES, FIGURES
 from app.tradeoffs.run_cache import RunCache
 from app.tradeoffs.view import FEWEST_POINTS, MOST_POINTS, POINTS, Text, View
-from mars.schema import STRICT, bounds, checked
+from mars.schema import Strict, bounds, checked
 
 UNKNOWN = "The page asked for something that does not exist. Reload it."
 Place = Annotated[int, bounds(0, 1_000_000)]
@@ -31,10 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(Strict):
     """A question about one run."""
-
-    __pydantic_config__ = STRICT
 
     id: Text
 

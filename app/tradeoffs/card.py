@@ -19,6 +19,7 @@ from analysis.figures.words import (
     Row,
     decoder_words,
     heeds_threshold,
+    joined,
     missing,
     model_words,
     task_words,
@@ -82,7 +83,7 @@ def card(store: Store, table: pd.DataFrame, run: str, sources: Mapping[str, str]
     shown = {
         "id": run,
         "model": called(row),
-        "setting": " · ".join(filter(None, (setting_words(row), _batch(row)))),
+        "setting": joined(setting_words(row), _batch(row)),
         "measures": [_measure(row, name) for name in MEASURES if not missing(row.get(name))],
         "facts": _facts(row),
     }
@@ -154,7 +155,7 @@ def called(row: Row) -> str:
 
 def setting_words(row: Row) -> str:
     """Model, decoder and threshold of a run in a line."""
-    return " · ".join(filter(None, (model_words(row), decoder_words(row), threshold_words(row))))
+    return joined(model_words(row), decoder_words(row), threshold_words(row))
 
 
 def _batch(row: Row) -> str:

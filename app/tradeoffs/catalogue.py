@@ -1,4 +1,4 @@
-"""The figures of Trade-offs: the runs each needs, and the plan that makes them; its first selection; what it draws.
+"""The figures of Trade-offs: the runs each needs, its first selection, and what it draws.
 
 A figure called NAME is drawn by `NAME` of `analysis.figures`, from the numbers of `NAME_points`.
 """
@@ -38,6 +38,9 @@ class Need:
         return f"This makes {self.words}: python -m analysis sweep analysis/plans/{self.plan}.toml"
 
 
+TIMED = Need(words="timed runs", plan="block-cache")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """The input of a figure: `table` is the selection, with the published layer below it if it is on."""
@@ -74,15 +77,15 @@ def handful(table: pd.DataFrame) -> pd.DataFrame:
 class Figure:
     """A figure, which `takes` these parts of a scene; with `few` it draws a handful of the runs.
 
-    `axes` are the measures that it can be drawn against; empty if there is no choice. `x` is the measure along the
-    axis of a figure without that choice, None if it is no speed. `rests_on` is the measure that a run must have to
-    be drawn. With `layer` it can show published numbers, with `by_family` it has a panel for each family of
-    problems, with `together` it compares the runs of one set only, and shows a handful of series. `start` gives the
-    first selection from the table of all rows that could be drawn.
+    `words` name the runs that it is drawn from, None any timed ones. `axes` are the measures that it can be drawn
+    against; empty if there is no choice. `x` is the measure along the axis of a figure without that choice, None if it
+    is no speed. `rests_on` is the measure that a run must have to be drawn. With `layer` it can show published numbers,
+    with `by_family` it has a panel for each family of problems, with `together` it compares the runs of one set only,
+    and shows a handful of series. `start` gives the first selection from the table of all rows that could be drawn.
     """
 
     name: str
-    need: Need
+    words: str | None = "runs of every decoder"
     takes: tuple[str, ...] = ("table",)
     few: bool = False
     start: Callable[[pd.DataFrame], Chosen] = everything
@@ -118,17 +121,15 @@ class Figure:
         taken = {name: getattr(scene, name) for name in self.takes}
         return taken | {"table": handful(scene.table)} if self.few else taken
 
+    @property
+    def need(self) -> Need:
+        """The runs that it needs, made by the first of the recipes in its description."""
+        return TIMED if self.words is None else Need(words=self.words, plan=DESCRIPTIONS[self.name].recipes[0])
+
     def needs(self, against: str) -> Need:
         """The runs that it needs, drawn against this measure."""
         return TIMED if self.axes and against != PER_FORWARD else self.need
 
-
-RUNS = Need(words="runs of every decoder", plan="shipped")
-TIMED = Need(words="timed runs", plan="block-cache")
-_ABLATION = Need(words="runs of models trained with and without the SFT loss", plan="ablations")
-_SCORES = Need(words="runs with other scores", plan="ablations")
-_CACHING = Need(words="timed runs of block_cached", plan="shipped")
-_PROPOSALS = Need(words="runs that keep their mask proposals", plan="calibration")
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -137,25 +138,23 @@ FIGURES: dict[str, Figure] = {
             name="frontier",
             takes=("table", "against"),
             note="Rings mark settings that no other beats; the star is the answer above.",
-            need=RUNS,
             axes=tuple(AXES),
             layer=True,
             together=True,
         ),
-        Figure(name="families", takes=("table", "against"), need=RUNS, axes=tuple(AXES), by_family=True, together=True),
-        Figure(name="equal_accuracy", takes=("table", "points", "against"), need=RUNS, axes=tuple(AXES), together=True),
-        Figure(name="efficiency", need=TIMED, x=PER_FORWARD, rests_on=SPEEDUP, together=True),
+        Figure(name="families", takes=("table", "against"), axes=tuple(AXES), by_family=True, together=True),
+        Figure(name="equal_accuracy", takes=("table", "points", "against"), axes=tuple(AXES), together=True),
+        Figure(name="efficiency", words=None, x=PER_FORWARD, rests_on=SPEEDUP, together=True),
         Figure(
             name="acceptance",
             takes=("runs", "table"),
             few=True,
             note=f"At most {MOST_BARS} runs are drawn, those with τ nearest to {_USUAL_THRESHOLD}: filter for others.",
-            need=RUNS,
             start=usual,
         ),
-        Figure(name="ablation", need=_ABLATION, layer=True),
-        Figure(name="scores", need=_SCORES, x=PER_FORWARD),
-        Figure(name="caching", need=_CACHING, rests_on=SPEEDUP, layer=True),
-        Figure(name="reliability", takes=("runs", "table"), need=_PROPOSALS),
+        Figure(name="ablation", words="runs of models trained with and without the SFT loss", layer=True),
+        Figure(name="scores", words="runs with other scores", x=PER_FORWARD),
+        Figure(name="caching", words="timed runs of block_cached", rests_on=SPEEDUP, layer=True),
+        Figure(name="reliability", takes=("runs", "table"), words="runs that keep their mask proposals"),
     )
 }

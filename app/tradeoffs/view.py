@@ -11,7 +11,7 @@ from pydantic import Field
 
 from analysis.figures import POOLED
 from analysis.figures.words import PUBLISHED, Row, heeds_threshold, missing, natural
-from mars.schema import STRICT, bounds, checked, one_of
+from mars.schema import Strict, bounds, checked, one_of
 
 MOST_VALUES = 200
 MOST_BATCH = 4096
@@ -115,14 +115,12 @@ def words(chosen: Chosen) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Strict):
     """A view. `chosen` None is the figure's first selection; `published` names the layer, empty for none.
 
     `runs` names a set of runs that compare, empty for the first; `batch` is the batch size for throughput; `more` asks
     for every series in place of a handful.
     """
-
-    __pydantic_config__ = STRICT
 
     figure: str
     against: str

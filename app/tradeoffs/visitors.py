@@ -69,7 +69,7 @@ class Load(StrictDict):
 
 
 Message = Annotated[Load | stream.Status, Field(discriminator="kind")]
-"""What a run tells its page; `visitors.js` draws it."""
+"""A message of a run to its page; `visitors.js` draws it."""
 
 
 class Arrivals:
@@ -159,7 +159,7 @@ class SimulatedLane:
 
 
 class Visitors:
-    """Runs of all sessions on the checkpoint called `name`; `prompts` are what visitors ask."""
+    """Runs of all sessions on the checkpoint called `name`; `prompts` are the questions of visitors."""
 
     def __init__(
         self, runner: Runner, name: str, prompts: Sequence[str], now: Callable[[], float] = time.monotonic

@@ -36,7 +36,7 @@ MASKS_FILE = "masks.safetensors"
 MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
 """By stage."""
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
-# What PEFT's LoRA can do beyond A and B, with the value under which it does not.
+# The options of PEFT's LoRA beyond A and B, with the values that turn them off.
 _PLAIN = {
     "use_dora": False,
     "use_qalora": False,

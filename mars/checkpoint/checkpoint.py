@@ -74,7 +74,7 @@ class Checkpoint:
 
     @property
     def place(self) -> str:
-        """Where its passes are made: the device."""
+        """The place of its passes: the device."""
         return str(self.engine.device)
 
     def encode(self, text: str) -> list[int]:

@@ -44,7 +44,7 @@ _checked: dict[Path, Stamp] = {}
 
 
 def cache_folder() -> Path:
-    """Where converted checkpoints are kept: the environment's MARS_CACHE, else the user's cache directory."""
+    """The folder of converted checkpoints: the environment's MARS_CACHE, else the user's cache directory."""
     if named := os.environ.get(CACHE_VARIABLE):
         return Path(named).expanduser()
     from platformdirs import user_cache_dir  # not everywhere where a folder was named
@@ -247,7 +247,7 @@ def _weights(
 
 
 def _names(config: PreTrainedConfig, wanted: Iterable[str]) -> dict[str, str]:
-    """What `transformers` calls each weight of a GGUF file, of those that the model has."""
+    """The name that `transformers` has for each weight of a GGUF file, of those that the model has."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     architecture = next(number for number, name in MODEL_ARCH_NAMES.items() if name == config.model_type)

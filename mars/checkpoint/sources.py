@@ -1,4 +1,4 @@
-"""Sources: what a checkpoint can be read from, and the local folder behind each of them. No torch is read here.
+"""The sources of checkpoints, and the local folder behind each of them. No torch here.
 
 A folder, a Hub id, the name of a base model that an installed package carries (`smollm2-135m`), or a GGUF file.
 The last two are converted once and kept in the user's cache directory (mars/checkpoint/converted.py).
@@ -128,7 +128,7 @@ def weights_digest(files: Iterable[Path]) -> str:
 
 
 def as_folder(source: str) -> str | Path:
-    """What libraries that know folders and Hub ids read a source from: a converted folder, else the source itself.
+    """A source for libraries that know folders and Hub ids: its converted folder, else the source itself.
 
     Raises:
         CheckpointError: as `locate`.

@@ -59,7 +59,7 @@ class Beginnings:
         best: int | None = None
         most = SHORTEST_SHARED - 1
         for place, tokens in (*others, *self._kept.items()):
-            if (length := _common(prompt, tokens)) > most:
+            if (length := shared_tokens(prompt, tokens)) > most:
                 best, most = place, length
         if best is None:
             return None, 0
@@ -69,7 +69,7 @@ class Beginnings:
 
     def place(self, prompt: Sequence[int]) -> int | None:
         """The spare row for `prompt`, which has just been read; None if most of it is kept, or it is too short."""
-        most = max((_common(prompt, tokens) for tokens in self._kept.values()), default=0)
+        most = max((shared_tokens(prompt, tokens) for tokens in self._kept.values()), default=0)
         if len(prompt) < SHORTEST_SHARED or 2 * most > len(prompt) or not self._kept:
             return None
         place = next(iter(self._kept))
@@ -78,10 +78,10 @@ class Beginnings:
         return place
 
 
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of tokens that both begin with."""
-    pairs = zip(first, second, strict=False)
-    return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
+def shared_tokens(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """The number of tokens that both texts begin with."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    return next((place for place, (mine, other) in pairs if mine != other), min(len(ours), len(theirs)))
 
 
 class Pool:

@@ -71,7 +71,7 @@ from mars.records import Phase, Source
 # nothing where every pass has the same shape, so that all of them are taken there (docs/log.md).
 SURE = 0.5
 
-# What drafts of each engine gained in all runs of layout auto, by K.
+# The gain of each engine's drafts in all runs of layout auto, by K.
 _EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[int, Expectation]] = weakref.WeakKeyDictionary()
 
 

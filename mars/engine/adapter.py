@@ -1,4 +1,4 @@
-"""A gated MARS adapter: low-rank weights that act only where a pass reads masks, and what the masks themselves are.
+"""A gated MARS adapter: low-rank weights that act only where a pass reads masks, and the embeddings of the masks.
 
 mars/checkpoint/adapter.py reads it from its folder.
 
@@ -110,7 +110,7 @@ class Adapter:
             raise ValueError(f"the adapter {self.name} {misfit}: take the base that it was trained on")
 
     def _misfits(self, size: int, layers: Sequence[Any]) -> Iterator[str]:
-        """What does not fit a base of this hidden size with these layers."""
+        """The parts that do not fit a base of this hidden size with these layers, in words."""
         if self.mask_embeddings.shape[1] != size:
             yield f"has mask embeddings of size {self.mask_embeddings.shape[1]}, but the base's hidden size is {size}"
         if self.head is not None and self.head.up.shape[1] != 2 * size:

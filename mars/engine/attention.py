@@ -27,7 +27,7 @@ KEY_STEP = 64
 
 
 def attention_mask(window: Window, numbers_S: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to the scores, [R, 1, Q, K]: 0 where `window.visible` says so for a column that is no padding.
+    """The mask added to the scores, [R, 1, Q, K]: 0 where `window.visible` says so for a column that is no padding.
 
     `numbers_S` counts the slots from 0, at least to the window's extent.
     """
@@ -36,7 +36,7 @@ def attention_mask(window: Window, numbers_S: torch.Tensor, dtype: torch.dtype) 
     first_R1 = window.slots_RQ.masked_fill(window.slots_RQ == 0, window.extent).amin(1, keepdim=True)
     hidden_RQS = (numbers_S[: window.extent] >= first_R1)[:, None].repeat(1, window.columns, 1)
     slots_RQQ = window.slots_RQ[:, None].expand(-1, window.columns, -1)
-    # What is said of padding columns lands on slot 0, which is left out.
+    # The entries of padding columns land on slot 0, which is left out.
     hidden_RQS.scatter_(2, slots_RQQ, ~window.sees_RQQ.expand(window.rows, -1, -1))
     return _hide(hidden_RQS[..., 1:], dtype)[:, None]
 
@@ -92,7 +92,7 @@ def _attention(
 def multiplied(
     queries_RHQD: torch.Tensor, keys_RHKD: torch.Tensor, values_RHKD: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """What `scaled_dot_product_attention` computes, [R, H, Q, D], by two batched products around a softmax."""
+    """The result of `scaled_dot_product_attention`, [R, H, Q, D], by two batched products around a softmax."""
     rows, heads, columns, size = queries_RHQD.shape
     queries_BQD, keys_BKD, values_BKD = (part.flatten(0, 1) for part in (queries_RHQD, keys_RHKD, values_RHKD))
     scores_BQK = torch.baddbmm(

@@ -1,9 +1,9 @@
-"""What a pass on a CPU computes between its products with weights, by compiled kernels instead of PyTorch.
+"""The steps of a pass on a CPU between its products with weights, by compiled kernels instead of PyTorch.
 
-PyTorch takes some forty operations a layer for it, and the weights that stream through the caches in between make each
-of them slow. The kernels (mars/engine/kernels.py, which defines the shapes) give a column the same bits whatever shares
-its pass. Wide passes are shared among torch's own threads. Where all products are tiles, mars/engine/fused.py goes
-through all layers in one call, and this is its slow twin.
+PyTorch takes some forty operations a layer for them, and the weights that stream through the caches in between slow
+each one down. The kernels (mars/engine/kernels.py, which defines the shapes) give a column the same bits whatever
+shares its pass. Wide passes are shared among torch's own threads. Where all products are tiles,
+mars/engine/fused.py goes through all layers in one call, and this is its slow twin.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _run(kernel: Callable[..., None], kind: Any, count: int, work: int, *argumen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the columns of a pass see of the cache, for all layers.
+    """The part of the cache that the columns of a pass see, for all layers.
 
     `places_N` are the places of their first heads in `stores`, a tensor [2 * R * G * S, D] a layer; `starts_N` those of
     slot 0 of their rows. `mask_NK` is 0 for keys that a column sees. `rotations_N2D` are cosines and signed sines.
@@ -97,7 +97,7 @@ class Compiled:
 
     @property
     def steps(self) -> Steps:
-        """What is before and behind a product in 8 bits."""
+        """The steps before and behind a product in 8 bits."""
         return self._rounded, self._scaled
 
     def _rounded(self, x_NI: torch.Tensor) -> Rounded:

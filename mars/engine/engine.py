@@ -57,7 +57,7 @@ class Rows(Protocol):
 
     @property
     def states(self) -> States | None:
-        """What the conditional head reads of the last call; the next call may overwrite it."""
+        """The states of the last call that the conditional head reads; the next call may overwrite them."""
 
     def forward(self, window: Window) -> torch.Tensor:
         """Write and read one window; one call of the model.

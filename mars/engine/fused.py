@@ -243,7 +243,7 @@ class Fused:
     def rest(
         self, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, masks_N: torch.Tensor | None, seen: Seen
     ) -> torch.Tensor:
-        """What the last layer then adds to the hidden states [N, E], which change in place."""
+        """The sum that the last layer then adds to the hidden states [N, E], which change in place."""
         last = 2 * len(self._layers) - 1
         return self._run(range(last, last + 1), hidden_NE, queries_NO, masks_N, seen)
 

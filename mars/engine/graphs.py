@@ -161,8 +161,8 @@ class Runners:
 
     def take(self, rows: int, slots: int) -> Runner:
         """One that is large enough, with nothing in its memory."""
-        # One `pop` at a time, for rows are opened and collected in any thread. What does not fit is dropped: its room
-        # may be needed for what does.
+        # One `pop` at a time, for rows are opened and collected in any thread. A runner that does not fit is dropped:
+        # a larger one may need its room.
         while self._idle:
             try:
                 runner = self._idle.pop()

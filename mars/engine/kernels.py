@@ -35,7 +35,7 @@ _UNUSED = 30 * 24 * 3600  # seconds after which a folder of another version is r
 
 
 def _places(here: Path) -> list[Path]:
-    """Where compiled functions may be kept, the best place first."""
+    """The folders that may keep compiled functions, the best one first."""
     if config.CACHE_DIR:  # NUMBA_CACHE_DIR
         return [Path(config.CACHE_DIR)]
     try:

@@ -13,7 +13,8 @@ from functools import cache
 import torch
 from torch.nn import functional
 
-from mars.engine.quantised import Projection, Quantised, Steps
+from mars.engine.projection import Projection
+from mars.engine.quantised import Quantised, Steps
 
 # Measured on two Zen 4 cores: below this many multiplications oneDNN's call costs more than its kernel saves, and one
 # row is a matrix-vector product, which MKL does best while the weights are in a cache. Above, oneDNN is 2 to 4 times as

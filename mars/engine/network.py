@@ -25,7 +25,8 @@ from mars.engine.attention import attend, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
-from mars.engine.quantised import Projection, Steps, rounded, scaled
+from mars.engine.projection import Projection
+from mars.engine.quantised import Steps, rounded, scaled
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
@@ -408,7 +409,7 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
 def _last(
     keep: int, columns: Columns, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, seen: Seen
 ) -> tuple[Columns, torch.Tensor, torch.Tensor, Seen]:
-    """What belongs to the last `keep` columns of each row, of all that `columns` says are computed."""
+    """The entries of the last `keep` columns of each row, out of all that `columns` says are computed."""
     columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
     chosen_M = chosen_M1[:, 0]
     return columns, hidden_NE[chosen_M], queries_NO[chosen_M], seen.at(chosen_M)

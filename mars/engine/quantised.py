@@ -1,7 +1,7 @@
 """Products in 8 bits on a CPU: half as many bytes to read for a pass as in bfloat16, and another model.
 
-Each output's weights share a scale, and so do the inputs of each row, which are rounded anew in each call. What is
-multiplied are whole numbers, whose sums are exact: a row gets the same bits whatever other rows share the call.
+Each output's weights share a scale, and so do the inputs of each row, which are rounded anew in each call. The
+products are of whole numbers, whose sums are exact: a row gets the same bits whatever other rows share the call.
 
 CPUs with tiles for whole numbers multiply by those (mars/engine/tiles.py) and get the same bits. These products are for
 CPUs with VNNI only, for weights that do not fill tiles, and the slow twin of the others.
@@ -11,18 +11,19 @@ Shapes: T rows, I and O input and output features.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
 from torch.nn import functional
+
+from mars.engine.projection import Projection
 
 MOST = 127  # of a whole number of 8 bits, without -128
 
 Rounded = tuple[torch.Tensor, torch.Tensor]
 """Whole numbers [T, I], int8, and the scale of each row [T], float32."""
 Steps = tuple[Callable[[torch.Tensor], Rounded], Callable[[torch.Tensor, torch.Tensor, torch.dtype], torch.Tensor]]
-"""What is before and behind a product: `rounded`, and `scaled`."""
+"""The steps before and behind a product: `rounded` and `scaled`."""
 
 
 def missing(device: torch.device, dtype: torch.dtype) -> str | None:
@@ -45,36 +46,6 @@ def rounded(x_TI: torch.Tensor) -> Rounded:
 def scaled(sums_TO: torch.Tensor, scales_T: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Sums times the scales of their rows, of this type."""
     return (sums_TO * scales_T[:, None]).to(dtype)
-
-
-class Projection(ABC):
-    """The product with a linear layer's weights: `Quantised`, `linear.Linear` or `tiles.Tiled`."""
-
-    packed = True
-
-    def __init__(self, weight_OI: torch.Tensor) -> None:
-        self._weight: torch.Tensor | None = weight_OI
-
-    @abstractmethod
-    def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
-        """The product [T, O]."""
-
-    @abstractmethod
-    def unpacked(self) -> torch.Tensor:
-        """The packed weights as they are multiplied [O, I], in new memory; those in 8 bits are rounded."""
-
-    def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
-        """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""
-        sum_TO.add_(self(x_TI))
-
-    def shed(self) -> None:
-        """Keep the packed weights only."""
-        if self.packed:
-            self._weight = None
-
-    def plain_weight(self) -> torch.Tensor:
-        """The weights [O, I] as they were given; once they were shed, those of `unpacked`."""
-        return self.unpacked() if self._weight is None else self._weight
 
 
 class Quantised(Projection):

@@ -36,7 +36,8 @@ from mars.engine.instructions import (
     stream_tile,
 )
 from mars.engine.kernels import OPTIONS, at, load, store
-from mars.engine.quantised import Projection, Steps, rounded
+from mars.engine.projection import Projection
+from mars.engine.quantised import Steps, rounded
 from mars.engine.workers import Openmp, openmp
 from mars.provenance import instruction_limit
 

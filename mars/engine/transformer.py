@@ -103,7 +103,7 @@ class Transformer:
         return hidden
 
     def _embedded(self, adapter: Adapter, ids_RQ: torch.Tensor, numbers_RQ: torch.Tensor) -> torch.Tensor:
-        """What the columns begin with [R, Q, E]: the embeddings of tokens, and of masks by their numbers."""
+        """The input of the first layer [R, Q, E]: the embeddings of tokens, and of masks by their numbers."""
         tokens_RQE = self._backbone.get_input_embeddings()(ids_RQ.clamp_max(self._vocabulary - 1))
         masks_RQE = adapter.mask_embeddings[numbers_RQ.clamp_max(len(adapter.mask_embeddings) - 1)]
         return torch.where(self._gate.masks_RQ1, masks_RQE, tokens_RQE)

@@ -90,7 +90,7 @@ def merge(parts: Sequence[tuple[Sequence[int], Window]]) -> Window:
     places_N = torch.tensor([place for places, _ in parts for place in places], device=parts[0][1].ids_RQ.device)
 
     def joined(of: Callable[[Window], torch.Tensor], axes: int = 1) -> torch.Tensor:
-        """What `of` gives for each window, its last `axes` padded on the left, row by row in its place."""
+        """The tensors that `of` gives for each window, the last `axes` padded on the left, row by row in place."""
         found = torch.cat([functional.pad(of(window), (columns - window.columns, 0) * axes) for _, window in parts])
         return found.new_zeros(rows, *found.shape[1:]).index_copy_(0, places_N, found)
 
@@ -114,7 +114,7 @@ class Columns:
     real_N: torch.Tensor | None = None
 
     def pick(self, x_T: torch.Tensor) -> torch.Tensor:
-        """What belongs to the computed columns, [N, ...], of something for all of them, [T, ...]."""
+        """The entries of the computed columns, [N, ...], out of those of all columns, [T, ...]."""
         return x_T if self.real_N is None else x_T.index_select(0, self.real_N)
 
     def spread(self, x_N: torch.Tensor) -> torch.Tensor:

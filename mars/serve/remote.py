@@ -23,7 +23,7 @@ from mars.checkpoint import Checkpoint, CheckpointError
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.records import ForwardPass, from_object
-from mars.schema import STRICT, parse
+from mars.schema import Strict, parse
 
 PATH = "/v1/mars"
 _ASKED = ("temperature", "top_p", "seed", "block_size")
@@ -33,10 +33,8 @@ Id = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Strict):
     """The facts of a served model that are needed to encode for it and to read its records."""
-
-    __pydantic_config__ = STRICT
 
     name: str
     block_size: int | None

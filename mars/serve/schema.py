@@ -23,7 +23,7 @@ UNIONS = {
     "prompt": "it should be a text or a list of token ids, or a list of one of them",
     "stop": f"it should be a text or up to {MOST_STOPS} texts, none of them empty",
 }
-"""What is said of a wrong value that could be of several types."""
+"""The complaint about a wrong value that could be of several types."""
 
 Stop = Annotated[str, StringConstraints(min_length=1)]
 Whole = Annotated[int, Field(ge=1)]

@@ -13,7 +13,7 @@ _OPENINGS = "[|Let us [see|think]. |[We|I] go [through it|step by step]. |[Okay|
 
 
 def check_text(answer: str, text: str) -> bool:
-    """What follows the last `Answer:` is the answer, case and a final full stop aside."""
+    """Whether the text after the last `Answer:` is the answer, case and a final full stop aside."""
     found = last_match(_ANSWER, text)
     return found is not None and found.rstrip(".").strip().casefold() == answer.casefold()
 

@@ -102,7 +102,7 @@ def run_isolated(source: str, function: str, arguments: Sequence[tuple[object, .
 
 
 def _answer(payload: bytes) -> bytes:
-    """What the subprocess writes before it ends, its time is up, or it has written too much."""
+    """The output of the subprocess until it ends, its time is up, or it has written too much."""
     with tempfile.TemporaryDirectory(prefix="mars-") as folder:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", str(Path(sandbox_child.__file__))],

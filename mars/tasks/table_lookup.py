@@ -36,7 +36,7 @@ class Table:
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """What makes this table another one."""
+        """The values that tell this table from others."""
         return (self.key, self.number, *map(self.line, self.rows))
 
     @property

@@ -9,7 +9,7 @@ from random import Random
 from mars.tasks.base import CITIES, ITEMS, PEOPLE, TIMES, Draft, Task, last_match, vary
 
 Step = tuple[str, int, str, int]
-"""What is computed, and how: a number, the sign, another number."""
+"""A computation in words: a number, the sign, another number."""
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
 _ANSWER = re.compile(r"####\s*(-?\d+)")

@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from mars.schema import STRICT, as_json, between, bounds, checked, one_of, parse, text_of
+from mars.schema import Strict, as_json, between, bounds, checked, one_of, parse, text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
-    __pydantic_config__ = STRICT
-
+class Leaf(Strict):
     share: Annotated[float, bounds(0.0, 1.0)] = 0.5
     count: Annotated[int, Field(ge=1)] = 1
     sign: Literal["+", "-"] = "+"
@@ -25,9 +23,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
-    __pydantic_config__ = STRICT
-
+class Tree(Strict):
     name: Annotated[str, Field(min_length=1, max_length=5)]
     leaves: Annotated[tuple[Leaf, ...], Field(max_length=2)] = ()
     named: dict[int, bool] = field(default_factory=dict)

@@ -52,7 +52,7 @@ export class BoardModel {
     this.cells[message.problem].set(message.lane, message);
   }
 
-  // What is still being written is never finished; the numbers of these problems.
+  // Give up the answers that are still being written; returns the numbers of their problems.
   abandon() {
     const found = [];
     this.cells.forEach((cells, number) => {

@@ -79,7 +79,7 @@ class Board extends RunView {
     keepBoard(this.model);
   }
 
-  // What was drawn before stays.
+  // Leave the drawing as it was.
   refusal({ sentence }) {
     this.root.dataset.board = "failed";
     this.say(sentence);

@@ -13,7 +13,7 @@ export function mountLine({ element, props, watch }) {
   watch("value", show);
 }
 
-// The marks under the slider: a press takes it there. Who uses the keyboard or a screen reader has the slider itself.
+// The marks under the slider: a press takes it there. For the keyboard and screen readers there is the slider itself.
 export function mountMarks({ element, props }) {
   const marks = element.querySelector(".lens-marks");
   for (const value of props.marks) {
@@ -33,7 +33,7 @@ export function mountMarks({ element, props }) {
 const CALM = 300; // milliseconds
 
 // Many moves at once can reach Gradio out of order, or be dropped while one is under way: when the slider has come to
-// rest, where it stands is said once more.
+// rest, its position is sent once more.
 export function keepLast(root, selector) {
   let waiting = 0;
   root.addEventListener("input", (event) => {
@@ -45,8 +45,8 @@ export function keepLast(root, selector) {
   });
 }
 
-// Requests of other tabs to Compare (app/tabs/cross_tab.py). "lens:use" {choice: fields of a lane, task?, seed?} puts these settings into the second
-// lane; "lens:problem" {task, seed} picks this problem. Both open the tab.
+// Requests of other tabs to Compare (app/tabs/cross_tab.py). "lens:use" {choice: fields of a lane, task?, seed?} puts
+// these settings into the second lane; "lens:problem" {task, seed} picks this problem. Both open the tab.
 export function mountTabRequests({ submit }) {
   const ask = (request) => {
     submit(request);

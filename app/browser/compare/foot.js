@@ -129,7 +129,7 @@ export class Replay {
     this.draw();
   }
 
-  // Whether the run is over, so that it can be played.
+  // Note whether the run is over, so that it can be played.
   ended(over) {
     this.over = over && this.views.some(({ passes }) => passes.length);
     for (const control of [this.play, this.real, this.range]) control.disabled = !this.over;

@@ -1,5 +1,5 @@
 // One lane: who writes, its counters, its text as bands of tokens, one band a forward pass, its history of τ, and its
-// verdict. What messages bring is kept until `flush` puts it into the page, and charts wait for `draw`.
+// verdict. It keeps the changes that messages bring until `flush` puts them into the page; charts wait for `draw`.
 
 import { decoderOf } from "../shared/decoders.js";
 import { make, put } from "../shared/dom.js";
@@ -54,7 +54,7 @@ export class LaneView {
     return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
   }
 
-  // What the conversation was before this run, folded into one line.
+  // The conversation before this run, folded into one line.
   before() {
     const { earlier = [] } = this.lane;
     if (!earlier.length) return [];
@@ -181,7 +181,7 @@ export class LaneView {
     this.root.classList.toggle("inactive", Boolean(sentence));
   }
 
-  // Show what the lane had written when its clock stood at `at`. What comes later keeps its place, so nothing moves.
+  // Show the text that the lane had written when its clock stood at `at`. The rest keeps its place, so nothing moves.
   showUntil(at) {
     const count = this.passes.findIndex((pass) => pass.at > at + 1e-9);
     const gone = count < 0 ? this.passes.length : count;
@@ -199,7 +199,7 @@ export class LaneView {
     this.counters.show({ counts: { ...counts, lengths, shared } });
   }
 
-  // What can be walked through with the arrow keys: the tokens, and the ghosts that are shown.
+  // The places that arrow keys walk through: the tokens, and the ghosts that are shown.
   get places() {
     const ghosts = this.text.querySelector(".lens-ghost") !== null;
     if (!ghosts) return this.tokens;

@@ -145,7 +145,7 @@ export class Tip {
     this.root.hidden = true;
   }
 
-  // What is said follows the counters while they run.
+  // The text of the tip follows the counters while they run.
   refresh() {
     const text = this.button ? this.tips.get(this.button)() : "";
     if (text && text !== this.root.textContent) this.root.textContent = text;

@@ -70,7 +70,7 @@ class Stage extends RunView {
     this.leaveRecorded();
   }
 
-  // What the lines that came at once say together.
+  // Draw once for all lines that came together.
   picture() {
     if (this.ratios) this.foot.speedup(this.ratios);
     this.ratios = null;
@@ -168,7 +168,7 @@ class Stage extends RunView {
     this.ratios = message;
   }
 
-  // What may lag a little behind the text: charts, the open tip, and word to the rest of the page.
+  // Draw the parts that may lag a little behind the text: charts and the open tip; tell the rest of the page.
   draw() {
     this.tip.refresh();
     for (const view of this.lanes.values()) {

@@ -34,7 +34,7 @@ class Course {
     this.turn(Math.max(0, PAGES.findIndex((page) => !this.finished.has(page.id))));
   }
 
-  // Where the course begins depends on its reader, so the address always names the page.
+  // Each reader begins on another page, so the address always names the page.
   join(address) {
     const goTo = ({ lesson }) => {
       const number = PAGES.findIndex(({ id }) => id === lesson);
@@ -82,7 +82,7 @@ class Course {
     this.place?.say({ lesson: page.id });
   }
 
-  // What the pages showed, each in a line, and where to try it.
+  // A summary: each page in a line, and where to try it.
   close() {
     const title = make("h2", "", SUMMARY.title, { tabindex: -1 });
     const points = make("ul", "lens-learn-points");

@@ -40,8 +40,8 @@ const obviousPage = {
   title: "Obvious tokens",
   question: "How many tokens are almost certain beforehand?",
   text: [
-    "Many tokens leave hardly a choice. After “Monday,” comes “Tuesday”; the second half of a long word follows from the " +
-      "first. The model gives them a probability close to 1.",
+    "Many tokens leave hardly any choice. After “Monday,” comes “Tuesday”; the second half of a long word follows from " +
+      "the first. The model gives them a probability close to 1.",
     "Every token below cost a whole pass. Choose one, and its underline shows how sure the model was: the longer, the " +
       "surer, here and everywhere else on this page.",
   ],
@@ -112,12 +112,12 @@ const thresholdPage = {
   question: "How sure must the model be before a token is accepted?",
   text: [
     "How sure is sure enough? The threshold τ decides. From the left, a proposal is accepted while its score reaches " +
-      "τ; the first that does not ends the pass, and what stands behind it is thrown away, however sure it was.",
+      "τ. The first that does not ends the pass; all behind it are thrown away, however sure the model was.",
     "The first proposal needs no score: it is the token that the model would have written anyway. At τ\u00a0=\u00a01 " +
       "a pass gains hardly more than that one token. (This page and the next show a small model with seven masks, " +
       "whose answers can be checked.)",
   ],
-  answer: "τ says how sure is sure enough, from the left, up to the first that is not.",
+  answer: "Proposals are accepted from the left, up to the first whose score does not reach τ.",
   task: "For one pass, find a τ that accepts exactly three tokens, and one that accepts at least three more.",
   build(stage, { small, tried }, done) {
     const window_ = make("div");
@@ -160,7 +160,7 @@ const lowThresholdPage = {
   title: "What goes wrong at a low\u00a0τ",
   question: "How low can τ go before the answer is wrong?",
   text: [
-    "A lower τ gains more tokens a pass. But an accepted token stays: what comes after must build on it, right or " +
+    "A lower τ gains more tokens a pass. But an accepted token stays: all later ones build on it, right or " +
       "wrong. Neighbouring masks do not see each other's answers either, so two of them can be plausible alone and " +
       "wrong together.",
     "Here is the same problem, recorded at eight thresholds.",
@@ -218,7 +218,7 @@ const trainingPage = {
       if (removed && query >= state.length) done();
     };
     const draw = () => {
-      const table = make("table", "", "", { "aria-label": "Who reads whom: rows are queries, columns are keys" });
+      const table = make("table", "", "", { "aria-label": "Attention mask: rows are queries, columns are keys" });
       const heads = ["clean text", "masks"].map((name) => make("th", "", name, { scope: "colgroup", colspan: state.length }));
       table.append(put(make("tr"), make("td", "corner"), ...heads));
       mask().reads.forEach((read, query) => {
@@ -270,7 +270,7 @@ const cachePage = {
   text: [
     "To read a token, the model computes its keys and values once. If they are kept, the next pass forwards only what " +
       "is new: the tokens accepted last, and the masks. If they are thrown away, every pass reads the whole text again.",
-    "The masks' own keys and values are never worth keeping: what was guessed there may turn out otherwise. Rows of a " +
+    "The masks' own keys and values are never worth keeping: a guess may turn out wrong. Rows of a " +
       "batch gain different numbers of tokens, so each keeps a cursor of its own, and none waits for another.",
   ],
   answer: "Accepted tokens are read once and kept; masks are read anew in each pass.",
@@ -360,9 +360,9 @@ const exactPage = {
   title: "Exact multi-token decoding",
   question: "Can several tokens a pass give exactly the text of one at a time?",
   text: [
-    "A threshold trades accuracy for speed. It need not be so: do not accept what the masks propose, but read it as a " +
-      "draft in the next pass. That pass says, at every draft, what the model itself writes there. As long as the " +
-      "draft is the same, it is accepted; where it is not, the model's own token takes its place.",
+    "A threshold trades accuracy for speed. There is a way without this trade: read the proposals as drafts in the " +
+      "next pass. At every draft, that pass shows the token that the model itself writes there. Drafts are accepted " +
+      "as long as the two are the same; the first that differs is replaced by the model's own token.",
     "The text is that of one token at a time, token for token. No threshold, no loss; the price is that every proposal " +
       "is read once more before it counts.",
   ],

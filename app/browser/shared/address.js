@@ -187,7 +187,7 @@ class SettingsInAddress {
     this.place.say(Object.fromEntries(said));
   }
 
-  // Whether the address has to say it. A preset stands for all settings of its lane, and these for the lack of one.
+  // True if the address has to say it. A preset stands for all settings of its lane, and these for the lack of one.
   says(name, value, now) {
     if (value === "" || value === null || value === undefined) return false;
     if (name in this.given) return String(value) === this.given[name];

@@ -81,8 +81,8 @@ export function offerFile(text, type, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-// A value that the browser keeps over a reload, by name; null is forgotten. Storage may be full or forbidden: then it lasts as
-// long as the page, and nothing else changes.
+// A value that the browser keeps over a reload, by name; null is forgotten. Storage may be full or forbidden: then it
+// lasts as long as the page, and nothing else changes.
 export function keep(name, value) {
   try {
     localStorage.removeItem(name);

@@ -9,10 +9,10 @@ const DRAWING_GAP = 250; // milliseconds
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 
-// What draws a live run, message by message: each kind of message has a method of its name. The value of a component says
-// which run to follow, or why none starts. The lines of a run come several at once, until another one is followed or it is
-// over; the browser connects again by itself and says how many lines it has. A view has `status`, the element of its
-// sentence.
+// The base of views that draw a live run, message by message: each kind of message has a method of its name. The value
+// of a component says which run to follow, or why none starts. The lines of a run come several at once, until another
+// one is followed or it is over; the browser connects again by itself and says how many lines it has. A view has
+// `status`, the element of its sentence.
 export class RunView {
   constructor(root) {
     this.root = root;

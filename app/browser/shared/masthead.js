@@ -44,7 +44,7 @@ class Modes {
     announce("lens:looks", { dark, projector });
   }
 
-  // What was chosen: booleans only, whatever the storage holds.
+  // The looks that were chosen: booleans only, whatever the storage holds.
   static recall() {
     const found = Object.entries(keptValue(LOOKS) ?? {});
     return Object.fromEntries(found.filter(([name, value]) => /^(dark|projector)$/.test(name) && typeof value === "boolean"));

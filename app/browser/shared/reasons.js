@@ -23,7 +23,7 @@ const SENTENCES = {
   kept: () => "Kept as a draft: the next pass reads it and verifies it.",
   unsure: () => "Not kept as a draft: it is not sure enough.",
   surest: () => "Filled in this pass: the surest of the masks.",
-  filled: () => "Filled in an earlier pass; what is filled stays.",
+  filled: () => "Filled in an earlier pass; it stays filled.",
   open: ({ score, threshold }) =>
     `Still a mask: others were surer${threshold === null ? "" : `, and ${reaching(score, false)}`}.`,
 };
@@ -35,7 +35,7 @@ export function sentenceOf(reason, about) {
   return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, and not why.`;
 }
 
-// Whether the pass refused this proposal; those behind it were not looked at.
+// True if the pass refused this proposal; it did not look at those behind it.
 export function isRefused(reasons, place) {
   const reason = reasons[place];
   return ["below", "rule", "unsure"].includes(reason) || (reason === "wrong draft" && reasons.indexOf(reason) === place);

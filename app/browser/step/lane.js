@@ -1,4 +1,4 @@
-// One lane of a run, ready to be stepped through: its passes with their numbers, the words for what they did, the columns
+// One lane of a run, ready to be stepped through: its passes with their numbers, their outcomes in words, the columns
 // that each of them read, and the tokens that another threshold would have accepted.
 
 import { decoderOf, familyOf, isCounted, isSurerWhenLower } from "../shared/decoders.js";
@@ -49,7 +49,7 @@ export class SteppedLane {
     return this.lane.stop_ids.includes(token);
   }
 
-  // What the pass did, in a sentence; `shape` are its columns.
+  // The outcome of the pass in a sentence; `shape` are its columns.
   outcome(pass, shape) {
     const { record, row } = pass;
     const read = record.query_tokens.toLocaleString("en-US");
@@ -71,7 +71,7 @@ export class SteppedLane {
     return `${row.accepted} of ${said} accepted${row.accepted < row.proposals.length ? "" : ": all of them"}.`;
   }
 
-  // What a pass over a block filled, and what that accepted.
+  // The masks that a pass over a block filled, and the tokens accepted with them, in words.
   filled({ accepted, proposals, trace }) {
     const waiting = "nothing is accepted before the block is full.";
     const tokens = plural(accepted, "token");
@@ -111,7 +111,7 @@ export class SteppedLane {
     return row.trace !== null && row.trace !== undefined && isRefused(row.trace.reasons, place);
   }
 
-  // Whether a proposal that was not accepted stays: a draft of the next pass, or what a block has been filled with.
+  // True if a proposal that was not accepted stays: as a draft of the next pass, or in place of a mask of its block.
   keeps({ row }, place) {
     const reason = row.trace?.reasons[place];
     return reason === "kept" || (this.diffuses && Boolean(reason) && !row.accepted && reason !== "open");

@@ -9,7 +9,7 @@ const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind
 const LETTERS = { real: "t", draft: "d", mask: "m", noise: "r", none: "–" };
 const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
 const LETTERED = 17; // more columns than this are too narrow for letters
-const UNKNOWN = "An earlier version recorded this run: it does not say what its passes read, who saw whom, and why.";
+const UNKNOWN = "An earlier version recorded this run: it has no attention masks of its passes, and no reasons.";
 const DRAWN = 200; // a causal pass of more columns is drawn as the triangle that it is
 
 // The window of a pass: for each position the token that the model read, the one it proposed, and its score.
@@ -47,7 +47,7 @@ export class WindowView {
     }));
   }
 
-  // What stands before the window: cached tokens, those read again, and the end of the text.
+  // The part before the window: cached tokens, those read again, and the end of the text.
   context(again) {
     const node = make("div", "step-context", "", { role: "listitem" });
     const cached = this.shape.known ? `${this.shape.prefix} cached${again > 0 ? ` + ${again} new` : ""}` : "";
@@ -82,7 +82,7 @@ export class WindowView {
     return put(node, make("span", "step-place", column.depth === 0 ? "last" : `+${column.depth}`));
   }
 
-  // What became of a proposal, or would have become of it.
+  // The fate of a proposal, or the one it would have had.
   fate(place) {
     const { accepted } = this.pass.row;
     if (this.lane.keeps(this.pass, place)) return "waits";
@@ -185,7 +185,7 @@ export class ProposalCard {
   }
 }
 
-// Who sees whom in one pass: a row for each position that was computed, a column for the prefix and for each of them.
+// The attention mask of one pass: a row for each computed position, a column for the prefix and for each of them.
 export class MatrixView {
   constructor() {
     this.root = make("figure", "step-matrix");
@@ -197,7 +197,7 @@ export class MatrixView {
     this.picture.addEventListener("pointerleave", () => this.mark(null));
   }
 
-  // A run of an earlier version does not say who saw whom.
+  // A run of an earlier version has no attention masks.
   show(pass) {
     this.pass = pass;
     this.root.classList.toggle("unknown", !pass.known);

@@ -75,7 +75,7 @@ class RunPicker {
     this.onOpen(opened, place);
   }
 
-  // What Python answers, or null after saying why not.
+  // The answer of Python, or null after saying why there is none.
   async ask(what, text, more) {
     const answer = await this.questions.ask(what, text, more);
     this.notice.textContent = answer.problem ?? "";

@@ -81,7 +81,7 @@ export class TradePlot {
     }
   }
 
-  // Where marks overlap Plotly takes the last one under the pointer; a person means the nearest.
+  // Of marks that overlap, Plotly takes the last one under the pointer; a person means the nearest.
   clicked(points, event) {
     const near = this.nearest(event);
     const id = near ? this.root._fullData[near.curveNumber].customdata[near.pointNumber] : null;
@@ -122,7 +122,7 @@ export class TradePlot {
     this.waiting = setTimeout(() => this.show({ ...this.figure }, this.live), 150);
   }
 
-  // The lanes of Compare, where they belong along x. How right they are nobody knows, so that each is a line.
+  // The lanes of Compare, where they belong along x. Their accuracy is not known, so each is a line.
   follow(lanes) {
     this.lanes = lanes;
     if (!this.own || !this.root.clientWidth) return;
@@ -219,7 +219,7 @@ export function plotly(address) {
   return loaded;
 }
 
-// A lane that writes, or last wrote, in Compare. What it says comes from "lens:counts"; its speed is known, its accuracy
+// A lane that writes, or last wrote, in Compare. Its counts come from "lens:counts"; its speed is known, its accuracy
 // is not: it has written one text.
 export class LiveLane {
   constructor(told, others) {
@@ -232,7 +232,7 @@ export class LiveLane {
     return (style.getPropertyValue(name) || style.getPropertyValue("--lens-mars")).trim();
   }
 
-  // Where it lies along a measure, or null where that is not known yet.
+  // Its place along a measure, or null if that is not known yet.
   place(measure) {
     const { counts } = this.told;
     if (!counts?.passes) return null;
@@ -242,7 +242,7 @@ export class LiveLane {
     return baseline && counts.tokensPerSecond ? counts.tokensPerSecond / baseline : null;
   }
 
-  // Whether the figure has its model, where only the seconds of one model can be compared.
+  // True if the figure has its model, or compares more than the seconds of one model.
   belongs({ models }) {
     return !models || models.some((name) => name.split(" (")[0] === this.told.checkpoint);
   }

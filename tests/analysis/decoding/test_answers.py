@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from analysis.decoding import answers as module
-from analysis.decoding.answers import Answer, answers, shared_tokens
+from analysis.decoding.answers import Answer, answers
 from analysis.decoding.timed import Stopwatch
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS, METHODS
 from mars.decoding.pair import Pair
+from mars.decoding.pool import shared_tokens
 from mars.records import ForwardPass, Phase, Proposal, RowPass
 from mars.scripted import ScriptedModel
 

@@ -117,7 +117,7 @@ def test_the_slider_acts_from_the_next_pass_on_and_the_row_says_so(contest: Cont
 
 def test_news_without_an_outcome_comes_now_and_then(contest: Contest) -> None:
     quiet = len(of_kind(contest.messages(), "score"))
-    clock = count(step=scoring.NEWS_SECONDS)
+    clock = count(step=scoring.MESSAGE_SECONDS)
     contest.lanes = [
         contest.lane(lane.key, lane.decoder, lane.checkpoint, lane.settings.threshold) for lane in contest.lanes
     ]
