@@ -20,7 +20,8 @@ test: setup-tests
 	@.ci/chromium
 	@.ci/node
 	@.ci/curl
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin -n 3 --dist loadfile
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin \
+		-n 3 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check

@@ -1,8 +1,13 @@
-"""Loaded by `make test`: with CI=true a skip fails where it means that browser, harness or clients are missing."""
+"""Loaded by `make test`: with CI=true a skip fails where it means that browser, harness or clients are missing.
+
+Files with most tests run first, as pytest-xdist has it, but a test marked `slow` counts as many: else a file with one
+such test comes last, and all processes but its own have nothing to do.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -20,6 +25,16 @@ NEEDED = {
     "mars/serve/test_conformance.py": "a test of a real client",
 }
 """Modules that may not be skipped in CI, nor any of their tests, and what these are."""
+SLOW = 20
+"""How many other tests take as long as one marked `slow`, about."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the files by what their tests cost, most first; the order within a file stays."""
+    costs: Counter[Path] = Counter()
+    for item in items:
+        costs[item.path] += SLOW if item.get_closest_marker("slow") else 1
+    items.sort(key=lambda item: -costs[item.path])
 
 
 def _in_ci() -> bool:

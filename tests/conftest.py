@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,6 +18,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from playwright.sync_api import Browser
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -149,9 +152,9 @@ def node() -> str:
     return path
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, headless: the build without windows where it is installed, for it takes a third less time."""
+@pytest.fixture(scope="session")
+def _kept_chromium() -> Iterator[tuple[Browser, AbstractEventLoop]]:
+    """The browser that `chromium` hands on, started once; and Playwright's event loop, set aside meanwhile."""
     from tests.performance.served import browser
 
     try:
@@ -162,5 +165,21 @@ def chromium() -> Iterator[Browser]:
 
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield launched
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield launched, loop
+        asyncio._set_running_loop(loop)
         launched.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(_kept_chromium: tuple[Browser, AbstractEventLoop]) -> Iterator[Browser]:
+    """Debian's Chromium, headless: the build without windows where it is installed, for it takes a third less time.
+
+    Playwright's loop stays the running one of this thread once it has started. It is so only for files that ask for the
+    browser: others run loops of their own.
+    """
+    launched, loop = _kept_chromium
+    asyncio._set_running_loop(loop)
+    yield launched
+    asyncio._set_running_loop(None)

@@ -1,6 +1,7 @@
-"""In CI a skipped test of the browser or of the evaluation harness is a failure, elsewhere a skip."""
+"""Slow files run early; in CI a skipped test of the browser or of the evaluation harness is a failure."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,10 +23,10 @@ def test_card():
 """
 
 
-def run_pytest(folder: Path, ci: str, plugin: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_pytest(folder: Path, ci: str, plugin: Path | None = None, *more: str) -> subprocess.CompletedProcess[str]:
     """Run the tests of a folder with this value of CI; the plugin is there, or in a folder of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(folder)],
+        [sys.executable, "-m", "pytest", "-p", "ci_plugin", "-p", "no:cacheprovider", str(folder), *more],
         env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(plugin or folder)},
         cwd=folder,
         capture_output=True,
@@ -71,3 +72,14 @@ def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: i
     assert f"{skipped} skipped" in run.stdout
     for what in ("a browser test", "a test of the evaluation harness"):
         assert (f"{what} may not be skipped in CI: " in run.stdout) == (ci == "true")
+
+
+def test_files_with_slow_tests_are_not_the_last(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: takes long\n")
+    tests = {"a": "x", "b": "zyx", "c": "s", "d": "zy"}
+    for name, each in tests.items():
+        mark = "import pytest\n\n@pytest.mark.slow\n" if name == "c" else ""
+        (tmp_path / f"test_{name}.py").write_text(mark + "".join(f"def test_{one}(): pass\n" for one in each))
+    run = run_pytest(tmp_path, "", TESTS, "-v")
+    found = re.findall(r"test_(\w)\.py::test_(\w) PASSED", run.stdout)
+    assert found == [("c", "s"), *(("b", one) for one in "zyx"), *(("d", one) for one in "zy"), ("a", "x")]
