@@ -40,7 +40,7 @@ def build(
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.Tab(runner, pairs or [given(**choice)], note)
-                comparing.wire(page)
+                comparing.connect(page)
                 comparing.offer(board.Board(comparing).section)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build(shared)

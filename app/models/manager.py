@@ -186,8 +186,8 @@ class Models:
     def _sentence(self, name: str, error: Exception) -> str:
         if is_out_of_memory(error):
             return (
-                f"{name} does not fit into the memory of the device. What was loaded before still is: choose that, or "
-                "start the app with a smaller checkpoint."
+                f"{name} does not fit into the memory of the device. The checkpoints loaded before are still there: "
+                "choose one of them, or start the app with a smaller one."
             )
         if isinstance(error, ValueError):
             return complete(without_paths(str(error), {self._sources[name]: name}))

@@ -98,9 +98,9 @@ class Tab:
         self.form.choose()
         self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 
-    def wire(self, page: gr.Blocks) -> None:
+    def connect(self, page: gr.Blocks) -> None:
         """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
-        self.form.wire()
+        self.form.connect()
         inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.row.inputs]
         started = [self.stage, self.run, self.stop]
         for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
@@ -108,7 +108,7 @@ class Tab:
         self.stop.click(self.end_run, queue=False, **QUIET)
         self.threshold.input(self.steer, self.threshold, self.reading, queue=False, **LATEST)
         self.pace.input(self._set_pace, self.pace, queue=False, **LATEST)
-        for changed in self.row.wire(self.threshold, self.steer, self.reading, self.models):
+        for changed in self.row.connect(self.threshold, self.steer, self.reading, self.models):
             self._introduce_after(changed.then)
         self._cross_tab = cross_tab.build(self.row.lanes[1], self.form.shown, pick)
         self._introduce_after(self._cross_tab.then)

@@ -251,7 +251,7 @@ class LaneRow:
         parts = [rest[start : start + each] for start in range(0, len(rest), each)]
         return [lane.read(*part) for lane, part in zip(self.lanes[: int(count)], parts, strict=False)]
 
-    def wire(
+    def connect(
         self, slider: gr.Slider, steer: Callable[..., Any], reading: Component, models: ModelsControl
     ) -> list[Any]:
         """Connect the controls with each other and with the slider; returns the events after which lanes have changed.

@@ -51,7 +51,7 @@ class QuestionForm:
         """Prompt, problem, family, seed and known answer."""
         return [self.prompt, self.problem, self.family, self.seed, self.answer]
 
-    def wire(self) -> None:
+    def connect(self) -> None:
         """Connect the controls with each other."""
         for button, prompt in self._questions:
             outputs = [self.prompt, self.problem, self.answer]

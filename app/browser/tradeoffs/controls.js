@@ -73,7 +73,7 @@ function fill(select, options, value = select.value, fewest = 0) {
 export function budgetProblem(points, least, most) {
   const range = `Enter ${least} to ${most} points.`;
   if (!Number.isFinite(points)) return `The budget must be a number. ${range}`;
-  if (points < 0) return `A budget is what may be lost, so it cannot be negative. ${range}`;
+  if (points < 0) return `The budget cannot be negative. ${range}`;
   if (points < least) {
     return `No measurement can show a loss of ${points ? `at most ${points}` : "exactly 0"} points. ${range}`;
   }

@@ -94,7 +94,9 @@ def test_what_does_not_fit_gets_a_sentence_and_what_was_loaded_stays() -> None:
     load = Full(room=2)
     models = Models(offer("ar", "mars", "large"), load, pinned=("ar", "mars"))
     ar, mars = models.get("ar"), models.get("mars")
-    with pytest.raises(ModelError, match=r"^large does not fit into the memory of the device\. What was loaded before"):
+    with pytest.raises(
+        ModelError, match=r"^large does not fit into the memory of the device\. The checkpoints loaded before"
+    ):
         models.get("large")
     assert models.get("ar") is ar
     assert models.get("mars") is mars

@@ -79,7 +79,7 @@ async def _built() -> compare.Tab:
     chosen = options.read([])
     with gr.Blocks() as blocks:
         tab = compare.Tab(runner_of(chosen), chosen.pairs)
-        tab.wire(blocks)
+        tab.connect(blocks)
         tab.offer(gr.Column())
     return tab
 
