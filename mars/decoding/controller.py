@@ -453,12 +453,13 @@ class Controller:
         return left_window and not choice.window
 
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
-        """Move the threshold a step if requests have waited, or half of the places been free, for several passes.
+        """Move the threshold a step once requests waited, or half of the places were free, in several passes.
 
         The gain of windows is then learned anew. Returns: whether the threshold moved.
         """
         sign = 1 if waiting else -1 if taken <= places / 2 else 0
-        self._pressure = self._pressure + sign if sign * self._pressure > 0 else sign
+        if sign:  # a short queue is empty now and then under any load: such a pass says nothing
+            self._pressure = self._pressure + sign if sign * self._pressure > 0 else sign
         step = min(max(self._step + sign, 0), len(self._steps) - 1)
         if abs(self._pressure) < PATIENCE or step == self._step:
             return False

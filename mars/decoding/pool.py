@@ -89,7 +89,8 @@ class Pool:
 
     With `beside` prompts are read as described above, which needs the cache. `shares` has, by row number, the positions
     that the last call computed for each of its rows. It is empty until the call is made, so after an error in `step` it
-    tells whose rows took part. `layouts` counts the rows that the last pass decoded, by `Method.layout_name`. The
+    tells whose rows took part. `layouts` counts the rows that the last pass decoded, by `Method.layout_name`. `refused`
+    counts the requests since then that could not even wait; to the controller they are as good as waiting. The
     `controller` chooses what rows spend in each pass; without one, the first row whose method needs one brings it.
     """
 
@@ -116,6 +117,7 @@ class Pool:
         self._drafted = 0
         self._controller = controller
         self._index = 0
+        self.refused = 0
         self.shares: dict[int, int] = {}
         self.layouts: Counter[str] = Counter()
 
@@ -269,7 +271,9 @@ class Pool:
         rows = self._sequences.rows
         writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
         found = [rows[place] for place in writing.values()]
-        reading, waiting = len(rows) - len(found), sum(not row.control.stopped for row in self._waiting)
+        reading = len(rows) - len(found)
+        waiting = sum(not row.control.stopped for row in self._waiting) + self.refused
+        self.refused = 0
         for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
             row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
 

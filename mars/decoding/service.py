@@ -239,6 +239,11 @@ class Service:
             self._stepping = True
         return self._step()
 
+    def refuse(self) -> None:
+        """Let the controller know of a request that was refused because too many others wait."""
+        if self._pool is not None:
+            self._pool.refused += 1
+
     @property
     def layouts(self) -> Mapping[str, int]:
         """The number of rows of the last pass in each layout (`Method.layout_name`); empty if it read prompts."""

@@ -120,6 +120,7 @@ class AsyncService:
         if not self.alive:
             raise ApiError(503, "the server makes no more passes: ask again once it has been restarted")
         if len(self._requests) >= self._most:
+            self._service.refuse()
             wait = self._seconds * (1 + self.waiting / self.places)
             seconds = max(1, min(LONGEST_WAIT_SECONDS, round(wait)))
             raise ApiError(

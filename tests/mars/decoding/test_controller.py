@@ -479,9 +479,12 @@ def test_the_threshold_falls_while_requests_wait_and_rises_again() -> None:
     passes.run(1, waiting=1, places=8)
     assert controller.threshold == 0.99
     passes.run(PATIENCE - 1, waiting=1, places=8)
-    passes.run(1, waiting=0, places=8)
+    passes.run(1, waiting=0, places=16)
     passes.run(PATIENCE - 1, waiting=1, places=8)
-    assert controller.threshold == 0.99, "not in a row"
+    assert controller.threshold == 0.99, "places were free in between"
+    passes.run(PATIENCE, waiting=0, places=8)
+    passes.run(1, waiting=1, places=8)
+    assert controller.threshold == 0.9, "that a short queue is empty for a while says nothing"
     passes.run(5 * PATIENCE, waiting=1, places=8)
     assert controller.threshold == 0.9, "no further"
     assert {one.control.threshold for one in passes.rows} == {0.9}

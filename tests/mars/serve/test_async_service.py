@@ -50,7 +50,9 @@ def test_a_client_that_leaves_frees_its_row_before_the_next_pass(server: Any, st
     assert server.steps.made <= 4
 
 
-def test_a_full_queue_says_when_to_try_again(server: Any) -> None:
+def test_a_full_queue_says_when_to_try_again(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[bool] = []
+    monkeypatch.setattr(server.service._service, "refuse", lambda: refused.append(True))
     with ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(server.post, json={**CHAT, "max_tokens": 3}) for _ in range(3)]
         server.until(lambda: server.service.running + server.service.waiting == 3)
@@ -58,6 +60,7 @@ def test_a_full_queue_says_when_to_try_again(server: Any) -> None:
         assert full.status_code == 429
         assert int(full.headers["retry-after"]) >= 1
         assert full.json()["error"]["code"] == "rate_limit_exceeded"
+        assert refused == [True], "the controller hears of it"
         server.steps.go()
         answers = [one.result() for one in asked]
     assert [answer.status_code for answer in answers] == [200] * 3

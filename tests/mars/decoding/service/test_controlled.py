@@ -108,6 +108,22 @@ def test_who_comes_after_a_burst_is_decoded_exactly(leave: bool) -> None:
     assert {row.threshold for record in alone for row in record.rows} == {None}
 
 
+def test_requests_that_are_refused_count_as_waiting() -> None:
+    """With a queue of none nobody ever waits."""
+    policy = Controller((0.9,))
+    service = Service(ReadingModel(lambda tokens, masks: (5, 0.9)), places=1, beside=True, controller=policy)
+    settings = DecodingSettings(block_size=8, max_new_tokens=400)
+    with service.submit("self_speculative", [3], settings, Control(0.95, free=True)):
+        service.advance()
+        for _ in range(controller.PATIENCE - 1):
+            service.refuse()
+            service.advance()
+        assert policy.threshold is None
+        service.refuse()
+        service.advance()
+        assert policy.threshold == 0.9
+
+
 def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
     policy = Controller()
     service = Service(tiny.engine, places=4, beside=True, controller=policy)
