@@ -56,6 +56,14 @@ DESCRIPTIONS = {
         "free, and several tokens per pass save time.",
         recipes=("columns",),
     ),
+    "thresholds": Description(
+        title="What a threshold costs, on a real model",
+        question="How much accuracy does each τ cost on a real benchmark?",
+        reading="SmolLM2-135M on IFEval: one-token mode of the gated adapter writes the base's own text, that of the "
+        "merged one does not. Each line runs from one-token mode to the least τ; stars are exact decoding; the dashed "
+        "line is AR of the base with its 95 % band.",
+        recipes=("real-thresholds", "real-merged", "real-merged-accuracy"),
+    ),
     "efficiency": Description(
         title="Speed-up against tokens per forward",
         question="How much wall-clock time does a gain in tokens per forward save?",

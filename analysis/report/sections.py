@@ -113,6 +113,11 @@ def _beside_published(evidence: Evidence) -> Section:
     )
 
 
+def _thresholds(evidence: Evidence) -> Section:
+    words = figures.thresholds_words(figures.thresholds_points(evidence.runs))
+    return _section("thresholds", evidence.runs, note=words)
+
+
 def _batches(evidence: Evidence) -> Section:
     found = crossings(points) if len(points := figures.batches_points(evidence.runs)) else {}
     note = "; ".join(f"{setting} is {words}" for setting, words in found.items())
@@ -143,9 +148,10 @@ def _breakdown(evidence: Evidence) -> Section:
 
 
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
-    "What a pass costs": (_pass_cost, lambda evidence: _section("efficiency", evidence.usual)),
+    "What a pass costs": (_pass_cost,),
     "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _breakdown),
     "Exact decoding against a threshold": (
+        _thresholds,
         _frontier,
         _equal_accuracy_speed,
         lambda evidence: _section("kinds", evidence.runs, evidence.categories),

@@ -80,8 +80,11 @@ def runs(fabricate: Any) -> list[Any]:
         for size in (1, 8)
         for decoder in ("autoregressive", "self_speculative")
     ]
+    swept = [
+        fabricate.run(mars, "sliding_window", tasks=("ifeval",), problems=4, threshold=at) for at in (None, 0.9, 0.5)
+    ]
     own = [fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings]
-    return [ar, *own, *kinds, *by_batch]
+    return [ar, *own, *kinds, *by_batch, *swept]
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +156,7 @@ def test_the_page_names_no_other_host(written: str) -> None:
 
 def test_what_was_left_out_and_where_runs_are_from_is_said(written: str) -> None:
     assert html.escape(SKIPPED) in written
-    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "14 runs of 2 models"):
+    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "17 runs of 2 models"):
         assert words in written
 
 
