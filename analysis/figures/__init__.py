@@ -30,7 +30,7 @@ from analysis.figures.frontiers import (
     scores,
     scores_points,
 )
-from analysis.figures.kinds_of_text import kinds, kinds_points
+from analysis.figures.kinds_of_text import kinds, kinds_points, kinds_words
 from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points
 from analysis.figures.pass_cost import pass_cost, pass_cost_points
 from analysis.figures.points import POOLED, measure
@@ -60,6 +60,7 @@ __all__ = [
     "frontier_points",
     "kinds",
     "kinds_points",
+    "kinds_words",
     "measure",
     "pass_cost",
     "pass_cost_points",
@@ -68,7 +69,7 @@ __all__ = [
     "scores",
     "scores_points",
     "template",
-]
     "thresholds",
     "thresholds_points",
     "thresholds_words",
+]

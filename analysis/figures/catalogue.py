@@ -101,11 +101,12 @@ DESCRIPTIONS = {
     "kinds": Description(
         title="By kind of text, on a real model",
         question="Which kinds of text gain most?",
-        reading="Exact decoding of SmolLM2-135M with its adapter on the categories of Spec-Bench, with drafts from "
-        "masks and from the text itself: tokens per forward, and what is left of them in wall-clock. Left of the "
-        "dashed line it is slower than AR. The text is AR's. "
-        "Intervals resample few questions and are narrower than they should be.",
-        recipes=("real-spec-bench",),
+        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
+        "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
+        "masks (tree), from copies too (lookup), or as it pays (auto). An answer with a code fence is code, with three "
+        "items a list, to a question of maths otherwise maths. Intervals resample few questions and are narrower than "
+        "they should be; fewer than eight have none.",
+        recipes=("real-spec-bench", "real-kinds"),
     ),
     "batches": Description(
         title="By batch size, on a real model",

@@ -86,6 +86,12 @@ def threshold_words(row: Row) -> str:
     return f"τ {threshold:g}"
 
 
+def units_words(hardware: str) -> str:
+    """The units for bfloat16 of a run's hardware: "AMX", "AVX512-BF16" or "no AMX"; nothing if it names none."""
+    units = hardware.partition(" cores, ")[2]
+    return "no AMX" if units == "neither AMX nor AVX512-BF16" else units
+
+
 def heeds_threshold(row: Row) -> bool:
     """Whether the threshold of this run decided anything."""
     info = decoders.TABLE.get(row["decoder"])

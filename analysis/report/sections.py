@@ -118,6 +118,11 @@ def _thresholds(evidence: Evidence) -> Section:
     return _section("thresholds", evidence.runs, note=words)
 
 
+def _kinds(evidence: Evidence) -> Section:
+    words = figures.kinds_words(figures.kinds_points(evidence.runs, evidence.categories))
+    return _section("kinds", evidence.runs, evidence.categories, note=words)
+
+
 def _batches(evidence: Evidence) -> Section:
     found = crossings(points) if len(points := figures.batches_points(evidence.runs)) else {}
     note = "; ".join(f"{setting} is {words}" for setting, words in found.items())
@@ -150,12 +155,7 @@ def _breakdown(evidence: Evidence) -> Section:
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
     "What a pass costs": (_pass_cost,),
     "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _breakdown),
-    "Exact decoding against a threshold": (
-        _thresholds,
-        _frontier,
-        _equal_accuracy_speed,
-        lambda evidence: _section("kinds", evidence.runs, evidence.categories),
-    ),
+    "Exact decoding against a threshold": (_thresholds, _frontier, _equal_accuracy_speed, _kinds),
     "Beside the paper": (_beside_published, lambda evidence: _section("ablation", evidence.table)),
     "When not to use it": (_batches,),
 }
