@@ -103,9 +103,9 @@ DESCRIPTIONS = {
         question="Which kinds of text gain most?",
         reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
         "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
-        "masks (tree), from copies too (lookup), or as it pays (auto). An answer with a code fence is code, with three "
-        "items a list, to a question of maths otherwise maths. Intervals resample few questions and are narrower than "
-        "they should be; fewer than eight have none.",
+        "masks alone (tree), from masks and copies of the text (lookup), or from what pays in each pass (auto). An "
+        "answer with a code fence is code, one with three list items a list, any other to a question of maths is "
+        "maths. Intervals resample few questions and are narrower than they should be; fewer than eight have none.",
         recipes=("real-spec-bench", "real-kinds"),
     ),
     "batches": Description(

@@ -32,8 +32,8 @@ WORDS = {
     "translation": "translation",
     "summarization": "summary",
     "qa": "short answers",
-    "math_reasoning": "maths word problems",
-    "rag": "answers from documents",
+    "math_reasoning": "word problems",
+    "rag": "from documents",
 }
 CATEGORY, KIND = "category", "kind of text"
 _MATHS = ("math", "math_reasoning")
@@ -181,7 +181,7 @@ def _machine(run: Run) -> tuple[Any, ...]:
 
 def _label(row: Mapping[str, Any]) -> str:
     name = WORDS.get(row["name"], row["name"])
-    return plain(name if row["by"] == CATEGORY else f"{name}, {row['drafts']}, n = {row['n']}")
+    return plain(f"{name}, n = {row['n']}" if row["by"] == CATEGORY else f"{name}, {row['drafts']}, n = {row['n']}")
 
 
 def _hover(row: Mapping[str, Any], column: str, label: str) -> str:

@@ -124,8 +124,8 @@ def thresholds_words(points: pd.DataFrame) -> str:
         f"{_change(row)} points"
         for row in (*least, *best)
     ]
-    where = f"{len(lost) or 'none'} of {len(swept)} settings of τ{named}"
-    return f"Accuracy is below one-token mode's by the interval of pairs at {where}. {'; '.join(told)}."
+    counted = f"{len(lost) or 'none'} of {len(swept)}, not corrected for their number{named}"
+    return f"Settings of τ whose interval shows a loss against one-token mode: {counted}. {'; '.join(told)}."
 
 
 def _change(row: Run) -> str:

@@ -90,7 +90,7 @@ def test_a_fence_is_code_and_three_items_are_a_list(text: str, category: str, ki
 def test_both_ratios_stand_on_one_axis(store: RunStore) -> None:
     figure = figures.kinds(store, CATEGORIES)
     assert [trace.name for trace in figure.data] == ["tokens per forward", "speed-up over AR"] * 2
-    assert set(figure.data[0].y) == {"maths", "writing"}
+    assert set(figure.data[0].y) == {"maths, n = 12", "writing, n = 12"}
     assert "prose, auto, n = 12" in figure.data[2].y
     assert all("n = 12" in text for text in figure.data[1].hovertext)
     assert [note.text for note in figure.layout.annotations] == ["by category", "by kind of text"]

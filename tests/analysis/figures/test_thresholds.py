@@ -64,13 +64,12 @@ def test_each_adapter_has_a_line_through_its_thresholds_and_a_star(store: RunSto
 def test_the_words_name_what_is_lost(store: RunStore) -> None:
     points = figures.thresholds_points(store)
     words = figures.thresholds_words(points)
-    assert words.startswith(
-        "Accuracy is below one-token mode's by the interval of pairs at 2 of 4 settings of τ (τ = 0.5, "
-    )
-    assert "gated adapter: −30.0 [−42.5, −19.9] points; τ = 0.5, merged" in words
+    assert "against one-token mode: 2 of 4, not corrected for their number (τ = 0.5, gated adapter: −30.0 [" in words
+    assert " [−42.5, −19.9] points; τ = 0.5, merged" in words
     assert "exact (tree) with the merged adapter: " in words
     assert words.endswith(" points.")
-    assert " at none of 2 settings of τ. " in figures.thresholds_words(points[points["threshold"] != 0.5])
+    kept = figures.thresholds_words(points[points["threshold"] != 0.5])
+    assert ": none of 2, not corrected for their number. " in kept
 
 
 def test_one_threshold_is_no_line(fabricate: Any) -> None:
