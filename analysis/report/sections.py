@@ -12,8 +12,10 @@ import plotly.graph_objects as go
 from analysis import figures
 from analysis.figures.batch_sizes import crossings
 from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.figures.style import BASELINE_RANK
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.runs import RunStore
+from mars.decoders import BASELINE
 
 POINTS = 2.0
 """Percentage points that a setting may surely lose less than, to be compared at equal accuracy."""
@@ -59,6 +61,12 @@ class Evidence:
             & (rows["settings.temperature"] == 0)
         ]
 
+    @property
+    def families(self) -> pd.DataFrame:
+        """The `usual` runs on several families of problems: those of the small models, not of a benchmark."""
+        rows = self.usual
+        return rows[rows["tasks"].map(len) > 1]
+
 
 def sections(evidence: Evidence) -> list[Section]:
     """All figures, in the order of the page; one for which there are no runs says so."""
@@ -89,23 +97,24 @@ def _of_shown(rows: pd.DataFrame) -> pd.Series:
 
 
 def _frontier(evidence: Evidence) -> Section:
-    rows = evidence.usual
+    rows = evidence.families
     return _section(
         "frontier",
-        rows[_of_shown(rows) & (rows["decoder"] != "block_cached")],
-        suffix=": the decoders in tokens per forward",
+        rows[_of_shown(rows) & ~rows["decoder"].isin([BASELINE, "block_cached"])],
+        suffix=": the decoders on small models",
         note="Exact decoders write what one-token mode writes.",
     )
 
 
 def _beside_published(evidence: Evidence) -> Section:
-    table, rows = evidence.table, evidence.usual
+    table, rows = evidence.table, evidence.families
     ours = rows[(rows["decoder"] == "sliding_window") & (rows["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     ours = ours[ours.groupby("model.fingerprint")["threshold"].transform("count") > 0]  # one-token mode is no curve
     swept = table["id"].str.startswith("published.threshold_sweep.") & (table["task"] == "GSM8K")
+    theirs = table[swept & (table["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     return _section(
         "frontier",
-        pd.concat([ours, table[swept & (table["model.sft_loss"] == True)]]),  # noqa: E712 - may be empty
+        pd.concat([ours, theirs.assign(series=theirs["model"].str.removeprefix("MARS, "))]),
         name="published",
         suffix=": beside the published curves",
         note=f"Dashed lines with hollow marks are published ({SOURCE}): other models, with 0.5 and 7 billion "
@@ -130,12 +139,13 @@ def _batches(evidence: Evidence) -> Section:
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
+    rows = evidence.families
     return _section(
         "equal_accuracy",
-        evidence.usual,
+        rows[rows["rank"] != BASELINE_RANK],
         name="equal-accuracy-speed",
         suffix=f": speed-up within {POINTS:g} points of AR",
-        note="One bar per batch size. Bars below the dashed line are slower than AR.",
+        note="Small models; one bar per batch size. Bars that end before the dashed line are slower than AR.",
         points=POINTS,
         against="speedup",
     )

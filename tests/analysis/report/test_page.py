@@ -137,6 +137,14 @@ def test_numbers_are_the_very_ones_that_are_drawn(report: Path, shown: list[Sect
         assert list(trace.error_y.array) == pytest.approx(list(rows["accuracy_high"] - rows["accuracy"]))
 
 
+def test_figures_of_small_models_have_no_benchmarks_and_short_names(shown: list[Section]) -> None:
+    found = {section.name: section for section in shown}
+    for name in ("frontier", "equal-accuracy-speed"):
+        assert (found[name].points["tasks"].map(len) > 1).all()
+    assert "autoregressive" not in set(found["frontier"].points["decoder"])
+    assert "Qwen2.5-0.5B-Instruct, B = 4" in {trace.name for trace in found["published"].figure.data}
+
+
 def test_numbers_leave_out_what_is_no_number_and_join_lists() -> None:
     points = pd.DataFrame({"id": ["a"], "tasks": [("x", "y")], "hover": ["<b>"], "rank": [1], "low": [None], "n": [3]})
     assert pd.read_csv(io.StringIO(to_csv(points))).to_dict("records") == [{"id": "a", "tasks": "x; y", "n": 3}]
