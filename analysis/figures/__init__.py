@@ -30,11 +30,12 @@ from analysis.figures.frontiers import (
     scores,
     scores_points,
 )
-from analysis.figures.kinds_of_text import kinds, kinds_points
+from analysis.figures.kinds_of_text import kinds, kinds_points, kinds_words
 from analysis.figures.operating_points import equal_accuracy, equal_accuracy_points
 from analysis.figures.pass_cost import pass_cost, pass_cost_points
 from analysis.figures.points import POOLED, measure
 from analysis.figures.style import template
+from analysis.figures.thresholds import thresholds, thresholds_points, thresholds_words
 
 __all__ = [
     "POOLED",
@@ -59,6 +60,7 @@ __all__ = [
     "frontier_points",
     "kinds",
     "kinds_points",
+    "kinds_words",
     "measure",
     "pass_cost",
     "pass_cost_points",
@@ -67,4 +69,7 @@ __all__ = [
     "scores",
     "scores_points",
     "template",
+    "thresholds",
+    "thresholds_points",
+    "thresholds_words",
 ]

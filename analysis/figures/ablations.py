@@ -68,7 +68,7 @@ def ablation(table: pd.DataFrame) -> go.Figure:
                 there = {shown.legendgroup for shown in figure.data}
                 figure.add_trace(trace.update(showlegend=trace.legendgroup not in there), **where)
     figure.update_xaxes(
-        title_text="block size B (tokens)",
+        title_text="block size B",
         tickvals=list(range(len(sizes))),
         ticktext=[f"{int(size)}" for size in sizes],
     )

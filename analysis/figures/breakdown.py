@@ -87,10 +87,10 @@ def breakdown(measured: Mapping[str, Any] | None) -> go.Figure:
 def breakdown_words(points: pd.DataFrame) -> str:
     """A sentence for each panel: its first and its last mark."""
     told = {
-        "position": "In tokens {first} of an answer a pass writes {from}, in tokens {last} {to}.",
-        "entropy": "Where the entropy is {first} nats it is {from}, at {last} {to}.",
-        "masks": "With {first} mask it is {from}, with {last} {to}.",
-        "training": "After {first} hours of training the log says {from}, after {last} {to}.",
+        "position": "A pass writes {from} tokens in tokens {first} of an answer and {to} in tokens {last}.",
+        "entropy": "It writes {from} where the entropy is {first} nats and {to} where it is {last}.",
+        "masks": "It writes {from} with {first} mask and {to} with {last}.",
+        "training": "By its log, it writes {from} after {first} hours of training and {to} after {last}.",
     }
     return " ".join(told[by].format(**ends) for by, ends in _ends(points))
 

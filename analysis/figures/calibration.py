@@ -64,7 +64,7 @@ def reliability(runs: RunStore, table: pd.DataFrame) -> go.Figure:
             figure.add_trace(_line(str(run), bins, looks[run], legend=run not in there), **where)
     last = _AXES.place(len(shown) - 1, len(shown))["row"]
     figure.update_xaxes(range=[-0.02, 1.04], tickvals=[0, 0.5, 1])
-    figure.update_xaxes(title_text="score of the proposal", row=last)
+    figure.update_xaxes(title_text="score", row=last)
     figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
     figure.update_yaxes(title_text="agrees (%)", col=1)
     figure.update_layout(barmode="overlay")

@@ -56,6 +56,14 @@ DESCRIPTIONS = {
         "free, and several tokens per pass save time.",
         recipes=("columns",),
     ),
+    "thresholds": Description(
+        title="What a threshold costs, on a real model",
+        question="How much accuracy does each τ cost on a real benchmark?",
+        reading="SmolLM2-135M on IFEval: one-token mode of the gated adapter writes the base's own text, that of the "
+        "merged one does not. Each line runs from one-token mode to the least τ; stars are exact decoding; the dashed "
+        "line is AR of the base with its 95 % band.",
+        recipes=("real-thresholds", "real-merged", "real-merged-accuracy"),
+    ),
     "efficiency": Description(
         title="Speed-up against tokens per forward",
         question="How much wall-clock time does a gain in tokens per forward save?",
@@ -93,11 +101,12 @@ DESCRIPTIONS = {
     "kinds": Description(
         title="By kind of text, on a real model",
         question="Which kinds of text gain most?",
-        reading="Exact decoding of SmolLM2-135M with its adapter on the categories of Spec-Bench, with drafts from "
-        "masks and from the text itself: tokens per forward, and what is left of them in wall-clock. Left of the "
-        "dashed line it is slower than AR. The text is AR's. "
-        "Intervals resample few questions and are narrower than they should be.",
-        recipes=("real-spec-bench",),
+        reading="Exact decoding of SmolLM2-135M with its adapter on Spec-Bench: tokens per forward, and what is left "
+        "of them in wall-clock. Left of the dashed line it is slower than AR, whose text it writes. Drafts come from "
+        "masks alone (tree), from masks and copies of the text (lookup), or from what pays in each pass (auto). An "
+        "answer with a code fence is code, one with three list items a list, any other to a question of maths is "
+        "maths. Intervals resample few questions and are narrower than they should be; fewer than eight have none.",
+        recipes=("real-spec-bench", "real-kinds"),
     ),
     "batches": Description(
         title="By batch size, on a real model",

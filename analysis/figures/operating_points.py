@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from analysis.figures.curves import AXES, Axes, drawable, drawable_by
 from analysis.figures.points import LOSS, PER_FORWARD
-from analysis.figures.style import NEUTRAL, WIDTH, Look, bar_marker, empty, finish
+from analysis.figures.style import BLUE, GUIDE, NEUTRAL, WIDTH, Look, bar_marker, empty, finish
 from analysis.figures.words import PUBLISHED, folded, joined, threshold_words
 from analysis.stats.intervals import CONFIDENCE
 from analysis.stats.operating_points import holm
@@ -67,7 +67,7 @@ def equal_accuracy(table: pd.DataFrame, *, points: float = POINTS, against: str 
     groups = list(bars.groupby(by, sort=True)) if by else [((0,), bars)]
     for index, ((size, *_), rows) in enumerate(groups):
         figure.add_trace(_bars(f"batch size {int(size)}" if by else "", rows, against, points, Look.number(index)))
-    figure.add_vline(x=1, line={"color": NEUTRAL, "dash": "dash", "width": 1.5}, layer="below")
+    figure.add_vline(x=1, **GUIDE)
     labels = [folded(name, _LABEL_WIDTH) for name in dict.fromkeys(bars["series"])]
     figure.update_yaxes(categoryorder="array", categoryarray=labels, ticks="", showgrid=False, tickfont={"size": 12})
     figure.update_xaxes(title_text=AXES[against], rangemode="tozero")
@@ -120,6 +120,7 @@ def _bars(name: str, rows: pd.DataFrame, against: str, points: float, look: Look
         textangle=0,
         cliponaxis=False,
         textfont={"size": 11},
+        insidetextfont={"color": "#ffffff" if look.colour == BLUE else "#000000"},
         customdata=rows["id"].tolist(),
         hovertext=[f"{row['hover']}<br>{_tried(row, points)}" for row in records],
         hoverinfo="text",

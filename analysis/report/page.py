@@ -28,6 +28,8 @@ COLUMNS = (
     *("model", "decoder", "threshold", "batch size", "n", "accuracy (%)", "tokens per forward", "speed-up over AR"),
     *("where", "date", "id"),
 )
+_HYPHEN = "\u2011"
+"""At which no line breaks."""
 _BROWSER = Path(__file__).parent / "browser"
 _ORDER = ["model", "series", "batch_size", "threshold", "id"]
 _ORIGINS = {
@@ -108,7 +110,7 @@ def _summary(measured: pd.DataFrame) -> str:
     models, decoders = measured["model"].nunique(), measured["decoder"].nunique()
     return (
         f"{len(measured)} runs of {models} models with {decoders} decoders, {_range(measured['n'])} problems each, "
-        f"{_range(measured['date'].str[:10])}."
+        f"{_range(measured['date'].str[:10]).replace('-', _HYPHEN)}."
     )
 
 

@@ -12,9 +12,11 @@ import plotly.graph_objects as go
 from analysis import figures
 from analysis.figures.batch_sizes import crossings
 from analysis.figures.catalogue import DESCRIPTIONS
+from analysis.figures.style import BASELINE_RANK
 from analysis.figures.words import PUBLISHED, SOURCE
 from analysis.runs import RunStore
 from analysis.runs.schema import cpu_units
+from mars.decoders import BASELINE
 
 POINTS = 2.0
 """Percentage points that a setting may surely lose less than, to be compared at equal accuracy."""
@@ -60,6 +62,12 @@ class Evidence:
             & (rows["settings.temperature"] == 0)
         ]
 
+    @property
+    def families(self) -> pd.DataFrame:
+        """The `usual` runs on several families of problems: those of the small models, not of a benchmark."""
+        rows = self.usual
+        return rows[rows["tasks"].map(len) > 1]
+
 
 def sections(evidence: Evidence) -> list[Section]:
     """All figures, in the order of the page; one for which there are no runs says so."""
@@ -90,28 +98,39 @@ def _of_shown(rows: pd.DataFrame) -> pd.Series:
 
 
 def _frontier(evidence: Evidence) -> Section:
-    rows = evidence.usual
+    rows = evidence.families
     return _section(
         "frontier",
-        rows[_of_shown(rows) & (rows["decoder"] != "block_cached")],
-        suffix=": the decoders in tokens per forward",
+        rows[_of_shown(rows) & ~rows["decoder"].isin([BASELINE, "block_cached"])],
+        suffix=": the decoders on small models",
         note="Exact decoders write what one-token mode writes.",
     )
 
 
 def _beside_published(evidence: Evidence) -> Section:
-    table, rows = evidence.table, evidence.usual
+    table, rows = evidence.table, evidence.families
     ours = rows[(rows["decoder"] == "sliding_window") & (rows["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     ours = ours[ours.groupby("model.fingerprint")["threshold"].transform("count") > 0]  # one-token mode is no curve
     swept = table["id"].str.startswith("published.threshold_sweep.") & (table["task"] == "GSM8K")
+    theirs = table[swept & (table["model.sft_loss"] == True)]  # noqa: E712 - may be empty
     return _section(
         "frontier",
-        pd.concat([ours, table[swept & (table["model.sft_loss"] == True)]]),  # noqa: E712 - may be empty
+        pd.concat([ours, theirs.assign(series=theirs["model"].str.removeprefix("MARS, "))]),
         name="published",
         suffix=": beside the published curves",
         note=f"Dashed lines with hollow marks are published ({SOURCE}): other models, with 0.5 and 7 billion "
         "parameters, on another task, GSM8K, without intervals. Compare shapes, not heights.",
     )
+
+
+def _thresholds(evidence: Evidence) -> Section:
+    words = figures.thresholds_words(figures.thresholds_points(evidence.runs))
+    return _section("thresholds", evidence.runs, note=words)
+
+
+def _kinds(evidence: Evidence) -> Section:
+    words = figures.kinds_words(figures.kinds_points(evidence.runs, evidence.categories))
+    return _section("kinds", evidence.runs, evidence.categories, note=words)
 
 
 def _batches(evidence: Evidence) -> Section:
@@ -122,24 +141,19 @@ def _batches(evidence: Evidence) -> Section:
     return _section("batches", evidence.runs, note=f"By their values, {found}. {_measured_with(points)}")
 
 
-def _kinds(evidence: Evidence) -> Section:
-    points = figures.kinds_points(evidence.runs, evidence.categories)
-    note = "" if points.empty else _measured_with(points)
-    return _section("kinds", evidence.runs, evidence.categories, note=note)
-
-
 def _measured_with(points: pd.DataFrame) -> str:
     """What the CPU had for bfloat16: speed-ups differ with it."""
     return f"Measured with {cpu_units(points['hardware'].iloc[0])}."
 
 
 def _equal_accuracy_speed(evidence: Evidence) -> Section:
+    rows = evidence.families
     return _section(
         "equal_accuracy",
-        evidence.usual,
+        rows[rows["rank"] != BASELINE_RANK],
         name="equal-accuracy-speed",
         suffix=f": speed-up within {POINTS:g} points of AR",
-        note="One bar per batch size. Bars below the dashed line are slower than AR.",
+        note="Small models; one bar per batch size. Bars that end before the dashed line are slower than AR.",
         points=POINTS,
         against="speedup",
     )
@@ -157,13 +171,9 @@ def _breakdown(evidence: Evidence) -> Section:
 
 
 _STORY: dict[str, tuple[Callable[[Evidence], Section], ...]] = {
-    "What a pass costs": (_pass_cost, lambda evidence: _section("efficiency", evidence.usual)),
+    "What a pass costs": (_pass_cost,),
     "What masks know": (lambda evidence: _section("reliability", evidence.runs, evidence.table), _breakdown),
-    "Exact decoding against a threshold": (
-        _frontier,
-        _equal_accuracy_speed,
-        _kinds,
-    ),
+    "Exact decoding against a threshold": (_thresholds, _frontier, _equal_accuracy_speed, _kinds),
     "Beside the paper": (_beside_published, lambda evidence: _section("ablation", evidence.table)),
     "When not to use it": (_batches,),
 }

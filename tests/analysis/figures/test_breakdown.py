@@ -61,9 +61,9 @@ def test_the_figure_has_a_panel_for_each_and_the_words_a_sentence() -> None:
     assert "96 tokens" not in figure.data[2].hovertext[1]
     assert "104 tokens, 52 passes, n = 10" in figure.data[2].hovertext[1]
     words = figures.breakdown_words(figures.breakdown_points(MEASURED))
-    assert words.startswith("In tokens 1–8 of an answer a pass writes 2.00 [2.00, 2.00], in tokens 9+ 2.00 [")
-    assert words.endswith("After 0.2 hours of training the log says 1.70, after 2.9 2.40.")
-    assert "With 1 mask it is 1.50 [" in words
+    assert words.startswith("A pass writes 2.00 [2.00, 2.00] tokens in tokens 1–8 of an answer and 2.00 [")
+    assert words.endswith("By its log, it writes 1.70 after 0.2 hours of training and 2.40 after 2.9.")
+    assert "It writes 1.50 [" in words
 
 
 def test_without_counts_the_figure_says_so() -> None:

@@ -80,8 +80,11 @@ def runs(fabricate: Any) -> list[Any]:
         for size in (1, 8)
         for decoder in ("autoregressive", "self_speculative")
     ]
+    swept = [
+        fabricate.run(mars, "sliding_window", tasks=("ifeval",), problems=4, threshold=at) for at in (None, 0.9, 0.5)
+    ]
     own = [fabricate.run(mars, decoder, problems=PROBLEMS, **chosen) for decoder, chosen in settings]
-    return [ar, *own, *kinds, *by_batch]
+    return [ar, *own, *kinds, *by_batch, *swept]
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +138,14 @@ def test_numbers_are_the_very_ones_that_are_drawn(report: Path, shown: list[Sect
         assert list(trace.error_y.array) == pytest.approx(list(rows["accuracy_high"] - rows["accuracy"]))
 
 
+def test_figures_of_small_models_have_no_benchmarks_and_short_names(shown: list[Section]) -> None:
+    found = {section.name: section for section in shown}
+    for name in ("frontier", "equal-accuracy-speed"):
+        assert (found[name].points["tasks"].map(len) > 1).all()
+    assert "autoregressive" not in set(found["frontier"].points["decoder"])
+    assert "Qwen2.5-0.5B-Instruct, B = 4" in {trace.name for trace in found["published"].figure.data}
+
+
 def test_numbers_leave_out_what_is_no_number_and_join_lists() -> None:
     points = pd.DataFrame({"id": ["a"], "tasks": [("x", "y")], "hover": ["<b>"], "rank": [1], "low": [None], "n": [3]})
     assert pd.read_csv(io.StringIO(to_csv(points))).to_dict("records") == [{"id": "a", "tasks": "x; y", "n": 3}]
@@ -154,7 +165,7 @@ def test_the_page_names_no_other_host(written: str) -> None:
 
 def test_what_was_left_out_and_where_runs_are_from_is_said(written: str) -> None:
     assert html.escape(SKIPPED) in written
-    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "14 runs of 2 models"):
+    for words in ("python -m analysis sweep …", "a machine, 2 cores", "plan/decoders", "17 runs of 2 models"):
         assert words in written
 
 
