@@ -341,7 +341,7 @@ CLAIMS = (
             it needs no second AR model and makes no interval wider. In bfloat16 a model writes other texts on another
             CPU, so both runs are of one.""",
         find=_one_token,
-        recipes=("ablations", "shipped", "one-token"),
+        recipes=("ablations", "shipped", "scores-fine", "one-token"),
         on_real=("real-one-token", "real-merged", "real-ablations"),
     ),
     Claim(

@@ -182,7 +182,7 @@ def test_a_budget_that_cannot_be_is_answered_with_a_sentence(site: Any, visit: V
     answer = tab.inner_text(".trade-sentence")
     for points, begins in (
         ("0", "No measurement can show"),
-        ("-3", "A budget is what"),
+        ("-3", "The budget cannot be negative"),
         ("100", "With a budget of 100"),
     ):
         tab.fill(".trade-points", points)
