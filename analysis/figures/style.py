@@ -24,8 +24,8 @@ PATTERNS = ("", "/", "x", ".", "-", "+", "|")
 
 NEUTRAL = "#79736c"
 """Legible on both grounds (4.5:1 on white): what belongs to no series."""
-GUIDE = {"line": {"color": NEUTRAL, "width": 1.5, "dash": "dash"}, "layer": "between"}
-"""A line behind the marks, to compare them with; between, for a line of the grid would hide what is below it."""
+GUIDE = {"line": {"color": NEUTRAL, "width": 1.5, "dash": "dash"}, "layer": "below"}
+"""A line behind the marks, to compare them with: its layer "between" breaks figures with several panels."""
 PLOT_HEIGHT = 360
 PANEL_HEIGHT = 250
 TITLE_HEIGHT = 34
