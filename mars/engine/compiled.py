@@ -2,7 +2,7 @@
 
 PyTorch takes some forty operations a layer for them, and the weights that stream through the caches in between slow
 each one down. The kernels (mars/engine/kernels.py, which defines the shapes) give a column the same bits whatever
-shares its pass. Wide passes are shared among torch's own threads. Where all products are tiles,
+shares its pass. Wide passes are shared among torch's own threads. Where all weights are in tiles,
 mars/engine/fused.py goes through all layers in one call, and this is its slow twin.
 """
 

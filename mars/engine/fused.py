@@ -1,4 +1,4 @@
-"""All layers of a pass in one call, on CPUs with tiles (mars/engine/tiles.py).
+"""All layers of a pass in one call, on CPUs for which there are kernels of our own (mars/engine/tiles.py).
 
 Torch's own threads go through the layers together, each with its share of every step, and wait for each other between
 two steps. Its slow twin, mars/engine/compiled.py, makes thirteen calls a layer, which took a third of the time of a
@@ -26,20 +26,8 @@ from mars.engine.adapter import Adapter, LowRank
 from mars.engine.compiled import Seen, task_of
 from mars.engine.gated import PRODUCTS
 from mars.engine.heads import attend, head_kind, place
-from mars.engine.tiles import (
-    BYTES,
-    DEPTH,
-    NO_LOW_RANK,
-    NO_SCALES,
-    SCRATCH,
-    TILE,
-    Tiled,
-    begin_tiles,
-    end_tiles,
-    pack,
-    product,
-    scratch,
-)
+from mars.engine.tile_layout import BYTES, DEPTH, SCRATCH, TILE, pack, scratch
+from mars.engine.tiles import NO_LOW_RANK, NO_SCALES, Tiled, begin_tiles, coarse_kind, end_tiles, product
 from mars.engine.workers import Openmp, openmp
 
 # Numbers of a product in the table: weights, scales, bias, A, B, tiles of a rank, where the next parts begin.
@@ -64,7 +52,7 @@ def _multiply(kind, begin, end, rows, depth, outputs, x, whole, weights, masks, 
         blocks, span = parts * ranks, depth * BYTES
         coarse_depth, own = 2 * depth if whole[0] else depth, (weight + begin * span, span)
         product(
-            *(kernels.COARSE, 0, blocks, rows, coarse_depth, TILE * blocks, x, a, NO_SCALES, 0),
+            *(coarse_kind(kind), 0, blocks, rows, coarse_depth, TILE * blocks, x, a, NO_SCALES, 0),
             *(masks, inner, low_rank, totals, own),
         )
         low_rank = b, inner, ranks, second, third, parts
@@ -100,7 +88,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
     o0, o1 = _blocks(hidden_size, thread, threads)
     f0, f1 = _blocks(inner_size, thread, threads)
     ups = inner_size // TILE
-    begin_tiles(rows, totals)
+    begin_tiles(kind, rows, totals)
     while step < end:
         layer = step // 2
         weights = table[layer]
@@ -158,7 +146,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
             )
         step += 1
         kernels.call_with(barrier, 0)
-    end_tiles(totals)
+    end_tiles(kind, totals)
 
 
 @lru_cache(maxsize=None, typed=True)  # zeros of two types are equal
@@ -257,7 +245,7 @@ class Fused:
         down = self._layers[0][1][3]
         inner_size = down.inputs
         threads, extent = torch.get_num_threads(), seen.mask_NK.shape[1]
-        library: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.available`
+        library: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.kind_of_products`
         totals = scratch(threads)
         sizes = hidden_size, width, attended_size, hidden_size, 2 * inner_size, inner_size
         room = torch.empty(count * sum(sizes), dtype=torch.bfloat16).split([count * size for size in sizes])

@@ -1,4 +1,4 @@
-"""Instructions of LLVM that numba has no functions for: those of tiles (AMX), steps by whole vectors, and sums.
+"""Instructions of LLVM that numba has no functions for: those of AMX and AVX512-BF16, steps by whole vectors, and sums.
 
 All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of mars/engine/heads.py.
 """
@@ -6,7 +6,7 @@ All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -88,16 +88,124 @@ def add_product(context: Any, kind: Any, total: Any, rows: Any, weights: Any) ->
     return types.none(kind, total, rows, weights), generate
 
 
+def _fetch(builder: Any, address: Any) -> None:
+    hints = [_WORD(0), _WORD(2), _WORD(1)]  # to read, into the second cache, data
+    _emit(builder, "llvm.prefetch.p0", [_address(builder, address), *hints])
+
+
 @intrinsic
 def fetch(context: Any, address: Any) -> Any:
     """Ask for a cache line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        hints = [_WORD(0), _WORD(2), _WORD(1)]  # to read, into the second cache, data
-        _emit(builder, "llvm.prefetch.p0", [_address(builder, arguments[0]), *hints])
+        _fetch(builder, arguments[0])
         return context.get_dummy_value()
 
     return types.none(types.int64), generate
+
+
+class _Bfloat(ir.types._BaseFloatType):  # which llvmlite does not know
+    null = "0.0"
+    intrinsic_name = "bf16"
+
+    def __str__(self) -> str:
+        return "bfloat"
+
+
+_Bfloat._create_instance()
+_FLOATS, _WORDS, _PAIRS = (
+    ir.VectorType(kind, lanes) for kind, lanes in ((ir.FloatType(), 16), (_WORD, 16), (_Bfloat(), 32))
+)
+
+
+def _times(builder: Any, number: Any, factor: int) -> Any:
+    return builder.mul(number, _LONG(factor))
+
+
+@intrinsic(prefer_literal=True)
+def add_pairs(
+    context: Any,
+    blocks: Any,
+    most: Any,
+    rows: Any,
+    pairs: Any,
+    x: Any,
+    stride: Any,
+    weights: Any,
+    span: Any,
+    totals: Any,
+    ahead: Any,
+    ahead_span: Any,
+) -> Any:
+    """Add to sums in float32 so many pairs of bfloat16 inputs of 1 to `most` rows, times those of sixteen outputs.
+
+    `blocks` and `most` are literal: there is a loop for each number of rows, whose sums stay in registers. `stride` are
+    the bytes between two rows, `span` those between two blocks of weights, which have 64 for each pair. Sums have 64
+    bytes a row, and 1024 a block, if there are several. `ahead` are weights that will be needed, one line for each pair
+    and block.
+    """
+    several = blocks.literal_value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, _, rows, pairs, *addresses = arguments
+        done = builder.append_basic_block("done")
+        choice = builder.switch(rows, done)
+        for count in range(1, most.literal_value + 1):
+            block = builder.append_basic_block(f"rows_{count}")
+            choice.add_case(_LONG(count), block)
+            builder.position_at_end(block)
+            _add_pairs(builder, several, count, pairs, addresses, done)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return types.none(blocks, most, *[types.int64] * 9), generate
+
+
+def _add_pairs(builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequence[Any], done: Any) -> None:
+    """The loop of so many rows, which ends in another basic block."""
+    x, stride, weights, span, totals, ahead, ahead_span = addresses
+    of_rows = [builder.add(x, _times(builder, stride, row)) for row in range(rows)]
+    of_blocks = [builder.add(weights, _times(builder, span, block)) for block in range(blocks)]
+    next_ones = [builder.add(ahead, _times(builder, ahead_span, block)) for block in range(blocks)]
+    cells = [(row, block) for row in range(rows) for block in range(blocks)]
+    places = [_address(builder, totals, 1024 * block + 64 * row, _FLOATS) for row, block in cells]
+    before = [builder.load(place, align=64) for place in places]
+    entry, loop, end = builder.block, builder.append_basic_block(), builder.append_basic_block()
+    builder.cbranch(builder.icmp_signed(">", pairs, _LONG(0)), loop, done)
+
+    builder.position_at_end(loop)
+    pair, sums = builder.phi(_LONG), [builder.phi(_FLOATS) for _ in cells]
+    word, line = _times(builder, pair, 4), _times(builder, pair, 64)
+    own = []
+    for block, following in zip(of_blocks, next_ones, strict=True):
+        _fetch(builder, builder.add(following, line))
+        read = builder.load(_address(builder, builder.add(block, line), 0, _WORDS), align=64)
+        own.append(builder.bitcast(read, _PAIRS))
+    after = []
+    for row, place in enumerate(of_rows):
+        one = builder.load(_address(builder, builder.add(place, word), 0, _WORD), align=2)
+        spread = builder.bitcast(_spread(builder, one, _WORDS), _PAIRS)
+        for block, read in enumerate(own):
+            operands = [sums[row * blocks + block], spread, read]
+            after.append(_emit(builder, "llvm.x86.avx512bf16.dpbf16ps.512", operands, _FLOATS))
+    following = builder.add(pair, _LONG(1))
+    pair.add_incoming(_LONG(0), entry)
+    pair.add_incoming(following, loop)
+    for total, first, last in zip(sums, before, after, strict=True):
+        total.add_incoming(first, entry)
+        total.add_incoming(last, loop)
+    builder.cbranch(builder.icmp_signed("<", following, pairs), loop, end)
+
+    builder.position_at_end(end)
+    for total, place in zip(after, places, strict=True):
+        builder.store(total, place, align=64)
+    builder.branch(done)
+
+
+def _spread(builder: Any, one: Any, vector: Any) -> Any:
+    """A vector that has this number in each lane."""
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), one, _WORD(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(_WORD, vector.count), [0] * vector.count))
 
 
 def _rounded(builder: Any, total: Any, target: Any) -> None:
@@ -148,8 +256,7 @@ def scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
         whole = builder.bitcast(_sixteen(builder, arguments[0]), ir.VectorType(_WORD, _SIXTEEN))
         scales = _sixteen(builder, arguments[1])
         scale = builder.load(builder.inttoptr(arguments[2], ir.FloatType().as_pointer()), align=4)
-        one = builder.insert_element(ir.Constant(scales.type, ir.Undefined), scale, _WORD(0))
-        spread = builder.shuffle_vector(one, one, ir.Constant(whole.type, [0] * _SIXTEEN))
+        spread = _spread(builder, scale, scales.type)
         scaled = builder.fmul(builder.fmul(builder.sitofp(whole, scales.type), scales), spread)
         builder.store(scaled, builder.inttoptr(arguments[0], scaled.type.as_pointer()), align=4)
         return context.get_dummy_value()
@@ -299,11 +406,9 @@ def add_values(context: Any, weights: Any, values: Any, total: Any, kind: Any) -
         # Two sums of each part, of every other value: a processor adds to both at once.
         first = [builder.load(_address(builder, total, part, vector), align=4) for part in parts]
         sums = [first, [nothing for _ in parts]]
-        same = ir.Constant(ir.VectorType(_WORD, lanes), [0] * lanes)
         for value in range(lanes):
             weight = builder.load(_address(builder, weights, 4 * value, ir.FloatType()), align=4)
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, _WORD(0))
-            spread = builder.shuffle_vector(one, one, same)
+            spread = _spread(builder, weight, vector)
             for number, part in enumerate(parts):
                 own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
                 sums[value % 2][number] = _emit(builder, name, [spread, own, sums[value % 2][number]], vector)

@@ -89,6 +89,7 @@ def _save_one_at_a_time() -> None:
 _save_one_at_a_time()
 config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__).parent)))
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
+PAIRS = np.uint32(0)  # of bfloat16, as AVX512-BF16 multiplies them
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Without fastmath: LLVM optimises a function anew wherever another one calls it, and must not find other sums there. So
 # sums have an order that is written down (mars/engine/instructions.py).

@@ -129,14 +129,16 @@ def projection(
     steady: bool,
     steps: Steps | None = None,
 ) -> Projection:
-    """The fastest product of these kinds: a steady one of bfloat16 by tiles, where the CPU has them, else `Linear`.
+    """The fastest product of these kinds: by our own kernels if it is steady, in bfloat16 and the CPU can; or `Linear`.
 
     With `steps`, those of `Quantised`, it is in 8 bits.
     """
     if steady and weight_OI.dtype == torch.bfloat16 and weight_OI.device.type == "cpu":
-        from mars.engine.tiles import Tiled, available, fits  # numba takes half a second to import
+        from mars.engine.tile_layout import fits  # numba takes half a second to import
+        from mars.engine.tiles import Tiled, kind_of_products
 
-        if fits(weight_OI, quantised=steps is not None) and available():
+        quantised = steps is not None
+        if fits(weight_OI, quantised=quantised) and kind_of_products(quantised=quantised) is not None:
             return Tiled(weight_OI, bias_O, steps)
     if steps is not None:
         return Quantised(weight_OI, bias_O, steps)
@@ -275,7 +277,7 @@ def bfloat16_is_faster(threads: int) -> bool:
     """Whether products packed for oneDNN take less time in bfloat16 than in float32 here, for one row and for nine.
 
     Measured once for each number of threads, which is torch's own: on eight matrices in turn, so that they are read
-    from memory. Tiles (mars/engine/tiles.py), which are faster still in bfloat16, are not timed. CPUs without
+    from memory. Our own kernels (mars/engine/tiles.py), which are faster still, are not timed. CPUs without
     instructions for bfloat16 compute it in float32, after a conversion. Where oneDNN refuses it, many rows take several
     times as long, which nobody needs to measure on a busy machine.
     """

@@ -97,9 +97,10 @@ class Network:
     and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`.
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
-    products are tiles, or were compared (`steady_rows`) with the number of threads that torch has now, and all else is
-    compiled (mars/engine/compiled.py; fused.py where all products are tiles). `compact` packs all layers and sheds the
-    plain weights. `quantised` rounds weights, and what is multiplied with them, to 8 bits (mars/engine/quantised.py).
+    products are by our own kernels, or were compared (`steady_rows`) with the number of threads that torch has now, and
+    all else is compiled (mars/engine/compiled.py; fused.py where all weights are in tiles). `compact` packs all layers
+    and sheds the plain weights. `quantised` rounds weights, and what is multiplied with them, to 8 bits
+    (mars/engine/quantised.py).
     """
 
     lean = True
@@ -328,9 +329,10 @@ class Network:
         )
 
     def _fuse(self) -> Fused | None:
-        """All layers in one call, where all products are tiles, and keys and values begin with one."""
+        """All layers in one call, where all weights are in tiles, and keys and values begin with one."""
         from mars.engine.fused import Fused
-        from mars.engine.tiles import TILE, Tiled
+        from mars.engine.tile_layout import TILE
+        from mars.engine.tiles import Tiled
 
         if self.key_value_heads * self.head_size % TILE:
             return None

@@ -3,8 +3,8 @@
 Each output's weights share a scale, and so do the inputs of each row, which are rounded anew in each call. The
 products are of whole numbers, whose sums are exact: a row gets the same bits whatever other rows share the call.
 
-CPUs with tiles for whole numbers multiply by those (mars/engine/tiles.py) and get the same bits. These products are for
-CPUs with VNNI only, for weights that do not fill tiles, and the slow twin of the others.
+CPUs with AMX multiply by kernels of our own (mars/engine/tiles.py) and get the same bits. These products are for CPUs
+with VNNI only, for weights that do not fill tiles, and the slow twin of the others.
 
 Shapes: T rows, I and O input and output features.
 """

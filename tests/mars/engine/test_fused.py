@@ -1,6 +1,6 @@
 """All layers in one call against the compiled steps, their slow twin: base and adapter, alone and beside other rows.
 
-In 8 bits the twin multiplies by oneDNN, as it does on CPUs without tiles.
+In 8 bits the twin multiplies by oneDNN, as it does on CPUs without AMX.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from mars.engine import fused, tiles
+from mars.engine import amx, fused, tiles
 from mars.engine.adapter import LINEARS, Adapter, LowRank, linear_of
 from mars.engine.compiled import Seen
 from mars.engine.engine import ModelEngine, Rows
@@ -21,12 +21,12 @@ from mars.engine.gated import PRODUCTS
 from mars.engine.linear import Linear
 from mars.engine.network import Network
 from mars.engine.quantised import Quantised
-from mars.engine.tiles import Tiled, available
+from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.window import Window, merge
 from mars.engine.workers import openmp
 
 pytestmark = [
-    pytest.mark.skipif(not available(), reason="this CPU has no tiles (AMX)"),
+    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has neither AMX nor AVX512-BF16"),
     pytest.mark.usefixtures("one_thread"),
 ]
 SIZES = {
@@ -55,9 +55,17 @@ def model(request: pytest.FixtureRequest) -> PreTrainedModel:
     return found
 
 
-@pytest.fixture(params=[False, True], ids=["bfloat16", "int8"])
-def quantised(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
+NEEDS_AMX = pytest.mark.skipif(not amx.available(), reason="this CPU has no AMX")
+
+
+@pytest.fixture(
+    params=["bfloat16", pytest.param("int8", marks=NEEDS_AMX), pytest.param("bfloat16 without AMX", marks=NEEDS_AMX)]
+)
+def quantised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """By each of the kernels that this CPU can run: those of AVX512-BF16 run where AMX is forbidden, too."""
+    if "without" in request.param:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+    return request.param == "int8"
 
 
 def adapter_for(model: PreTrainedModel, *ranks: dict[str, int]) -> Adapter:
@@ -101,7 +109,7 @@ def stepwise(quantised: bool, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyP
     """Undone, passes are fused again."""
     monkeypatch.setattr(Network, "_fuse", lambda self: None)
     if quantised:
-        monkeypatch.setattr(tiles, "available", lambda: False)
+        monkeypatch.setattr(tiles, "kind_of_products", lambda *, quantised=False: None)
     return monkeypatch
 
 

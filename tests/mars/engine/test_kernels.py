@@ -14,7 +14,7 @@ from numba import njit
 from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
-from mars.engine import fused, heads, kernels, tiles
+from mars.engine import amx, avx512, fused, heads, kernels, tile_layout
 from mars.engine.instructions import sum_of, sum_of_products
 from mars.engine.kernels import cache_folder
 
@@ -80,7 +80,7 @@ def test_two_processes_that_save_at_once_keep_both(tmp_path: Path) -> None:
     assert [kept.load(name) for name in ("one", "two")] == ["one", "two"]
 
 
-@pytest.mark.parametrize("module", [kernels, heads, tiles, fused])
+@pytest.mark.parametrize("module", [kernels, heads, tile_layout, amx, avx512, fused])
 def test_no_function_may_be_optimised_into_other_sums(module: ModuleType) -> None:
     """LLVM optimises a function anew in each that calls it.
 
@@ -88,7 +88,7 @@ def test_no_function_may_be_optimised_into_other_sums(module: ModuleType) -> Non
     them afterwards.
     """
     functions = {name: each for name, each in vars(module).items() if isinstance(each, CPUDispatcher)}
-    assert len(functions) > 3
+    assert len(functions) > 1
     assert not [name for name, each in functions.items() if each.targetoptions.get("fastmath")]
 
 

@@ -80,11 +80,11 @@ def test_candidates_of_a_vocabulary_get_their_real_logits(steady: bool) -> None:
 @pytest.mark.parametrize("by_tiles", [False, True])
 def test_exact_decoding_writes_the_text_of_its_own_ar(by_tiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not by_tiles:
-        monkeypatch.setattr(tiles, "available", lambda: False)
+        monkeypatch.setattr(tiles, "kind_of_products", lambda *, quantised=False: None)
     checkpoint = load_checkpoint(CHECKPOINT, dtype="int8")
     network = checkpoint.engine._network
     assert network is not None
-    assert (network._fused is not None) == tiles.available()
+    assert (network._fused is not None) == (tiles.kind_of_products(quantised=True) is not None)
     assert checkpoint.dtype == "int8"
     assert checkpoint.engine.invariant
     prompts = [checkpoint.encode(f"Repeat the word pear {count} times.") for count in (2, 5, 9)]

@@ -1,4 +1,7 @@
-"""Products by tiles: the real ones, the same bits whoever shares the call, and no harm to the tiles of oneDNN."""
+"""Products by kernels of our own, AMX and AVX512-BF16: the real ones, the same bits whoever shares the call.
+
+And no harm to the tiles of oneDNN.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,29 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mars.engine import tiles
+from mars.engine import amx, tiles
+from mars.engine.kernels import PAIRS
 from mars.engine.linear import Linear, projection
 from mars.engine.quantised import Quantised, Steps, rounded, scaled
-from mars.engine.tiles import Tiled, available, fits, pack, unpack
+from mars.engine.tile_layout import fits, pack, unpack
+from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.workers import openmp
 
 pytestmark = [
-    pytest.mark.skipif(not available(), reason="this CPU has no tiles (AMX)"),
+    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has neither AMX nor AVX512-BF16"),
     pytest.mark.usefixtures("one_thread"),
 ]
+NEEDS_AMX = pytest.mark.skipif(not amx.available(), reason="this CPU has no AMX")
 ROWS = 70
 STEPS: Steps = rounded, scaled
+IN_8_BITS = pytest.param(STEPS, marks=NEEDS_AMX, id="int8")
+
+
+@pytest.fixture(params=["usual", pytest.param("without AMX", marks=NEEDS_AMX)])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the kernels for bfloat16 that this CPU can run."""
+    if request.param != "usual":
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
 def weights(outputs: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,8 +46,9 @@ def weights(outputs: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
     return weight_OI.bfloat16(), x_TI.bfloat16()
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize(("outputs", "inputs"), [(16, 32), (80, 96), (272, 64)])
+@pytest.mark.parametrize(("outputs", "inputs"), [(16, 32), (80, 96), (272, 160)])
 @pytest.mark.parametrize("biased", [False, True])
 def test_a_product_is_the_real_one_for_any_number_of_rows(
     threads: int, outputs: int, inputs: int, biased: bool
@@ -45,10 +60,11 @@ def test_a_product_is_the_real_one_for_any_number_of_rows(
     product = Tiled(weight_OI, bias_O)
     real_TO = x_TI.float() @ weight_OI.float().t()
     expected_TO = (real_TO if bias_O is None else real_TO + bias_O.float()).bfloat16()
-    for rows in (0, 1, 2, 15, 16, 17, 31, 32, 33, 48, 65, ROWS):
+    for rows in (*range(34), 48, 65, ROWS):
         assert torch.equal(product(x_TI[:rows]), expected_TO[:rows]), rows
 
 
+@NEEDS_AMX
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("outputs", "inputs"), [(16, 64), (80, 192), (272, 1536)])
 @pytest.mark.parametrize("biased", [False, True])
@@ -63,19 +79,20 @@ def test_a_product_in_8_bits_has_the_bits_of_its_twin(threads: int, outputs: int
     assert tiled(x_TI[:0]).shape == (0, outputs)
 
 
-@pytest.mark.parametrize("steps", [None, STEPS], ids=["bfloat16", "int8"])
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("steps", [None, IN_8_BITS])
 def test_a_row_has_the_same_bits_whoever_shares_the_call(steps: Steps | None) -> None:
     weight_OI, x_TI = torch.randn(80, 128).bfloat16(), torch.randn(ROWS, 128).bfloat16()
     product = Tiled(weight_OI, None, steps)
     whole_TO = product(x_TI)
-    for rows in (1, 5, 16, 17, 40):
+    for rows in (1, 5, 7, 14, 16, 17, 40):
         assert torch.equal(torch.cat([product(part_TI) for part_TI in x_TI.split(rows)]), whole_TO), rows
     sum_TO = torch.ones(ROWS, 80)
     product.add_to(sum_TO, x_TI)
     assert torch.equal(sum_TO, 1 + whole_TO.float())
 
 
-@pytest.mark.parametrize("steps", [None, STEPS], ids=["bfloat16", "int8"])
+@pytest.mark.parametrize("steps", [None, IN_8_BITS])
 def test_fewer_threads_than_asked_for_compute_all(steps: Steps | None, monkeypatch: pytest.MonkeyPatch) -> None:
     product, x_TI, library = Tiled(torch.randn(80, 128).bfloat16(), None, steps), torch.randn(20, 128), openmp()
     assert library is not None
@@ -100,6 +117,7 @@ def test_shed_weights_come_back() -> None:
     assert torch.equal(product.plain_weight(), weight_OI)
 
 
+@NEEDS_AMX
 def test_shed_weights_of_8_bits_come_back_rounded() -> None:
     weight_OI = torch.randn(80, 128).bfloat16()
     tiled, twin = Tiled(weight_OI, None, STEPS), Quantised(weight_OI, None, STEPS)
@@ -109,6 +127,7 @@ def test_shed_weights_of_8_bits_come_back_rounded() -> None:
     torch.testing.assert_close(tiled.plain_weight(), twin.plain_weight(), atol=0, rtol=2**-7)
 
 
+@NEEDS_AMX
 def test_it_leaves_the_tiles_of_onednn_as_they_were() -> None:
     """oneDNN lays its tiles out once, and goes by them in its next call."""
     weight_OI, x_TI = weights(80, 128)
@@ -135,29 +154,38 @@ def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
 
 
 @pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
-def test_tiles_that_are_forbidden_to_onednn_are_not_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight_OI = torch.randn(80, 96).bfloat16()
-    for name, kind in {"AVX512_CORE_BF16": Linear, "AVX512_CORE_AMX": Tiled, "ALL": Tiled, "": Tiled}.items():
+def test_instructions_that_are_forbidden_to_onednn_are_not_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight_OI, usual = torch.randn(80, 96).bfloat16(), kind_of_products()
+    for name in ("AVX512_CORE_AMX", "ALL", ""):
         monkeypatch.setenv(variable, name)
-        assert isinstance(projection(weight_OI, pack=True, steady=True), kind), name
+        assert kind_of_products() is usual, name
+        assert isinstance(projection(weight_OI, pack=True, steady=True), Tiled), name
+    monkeypatch.setenv(variable, "AVX512_CORE_BF16")
+    assert kind_of_products() is PAIRS
+    assert kind_of_products(quantised=True) is None
+    for name in ("AVX512_CORE", "AVX2"):
+        monkeypatch.setenv(variable, name)
+        assert isinstance(projection(weight_OI, pack=True, steady=True), Linear), name
 
 
+@NEEDS_AMX
 @pytest.mark.parametrize("name", ["_is_amx_tile_supported", "_init_amx"])
-def test_older_versions_of_torch_have_no_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_versions_of_torch_have_no_amx(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, name)
-    assert not available()
+    assert not amx.available()
 
 
-def test_tiles_are_not_used_where_llvm_does_not_compile_for_them() -> None:
+def test_kernels_are_not_used_where_llvm_does_not_compile_for_them() -> None:
     """LLVM would end the process."""
-    code = "from mars.engine.tiles import available; print(available())"
+    code = "from mars.engine.tiles import kind_of_products; print(kind_of_products())"
     environment = os.environ | {"NUMBA_CPU_NAME": "generic"}
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
     )
-    assert run.stdout.strip() == "False"
+    assert run.stdout.strip() == "None"
 
 
+@NEEDS_AMX
 def test_in_8_bits_a_tile_has_twice_as_many_inputs() -> None:
     whole, half = torch.randn(80, 128).bfloat16(), torch.randn(80, 96).bfloat16()
     assert fits(whole, quantised=True)
