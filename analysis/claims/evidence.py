@@ -24,7 +24,7 @@ from analysis.runs.schema import RunModel as Model
 from analysis.stats.intervals import CONFIDENCE, Interval
 from analysis.stats.pairs import paired_difference, speed_up
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
-from analysis.stats.turns import components, drift, time_gain
+from analysis.stats.turns import components, drift, over_turns, time_gain
 from mars.schema import checked
 
 MARS, DIFFUSION = "mars", "block_diffusion"
@@ -124,6 +124,10 @@ class GreedyRuns:
     def time_gain(self, run: Run, base: Run, confidence: float = CONFIDENCE) -> Interval:
         """Its tokens per second over those of `base`: over turns where the rows tell them, else over problems."""
         return time_gain(self.rows(run), self.rows(base), confidence)
+
+    def in_turns(self, run: Run, base: Run) -> bool:
+        """Whether the rows of both tell enough turns for an interval over them."""
+        return over_turns(self.rows(run), self.rows(base)) is not None
 
     def of_the_machine(self, timed: Iterable[tuple[Run, Run]]) -> list[str]:
         """What the turns of runs that were compared on the clock say of the machine: its variance, and drifts."""
