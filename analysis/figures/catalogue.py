@@ -138,14 +138,14 @@ DESCRIPTIONS = {
 UNDER_LOAD = Description(
     title="Under load",
     question="What happens when many requests arrive?",
-    reading="Each line is one way of decoding on the same server, engine and trace of arrivals. Goodput counts answers "
-    "in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each (dashed lines). The dotted "
-    "upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); crosses are bursts. Each "
-    "mark is a trace of {seconds:.0f} s, longer at low rates; point at it, or see the table, for n and 95 % intervals: "
-    "Wilson's of goodput, given these arrivals, and of accuracy against AR, answer by answer. They take requests as "
-    "independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather than too "
-    "wide. {model}, "
-    "{dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, seed {seed}.",
-    recipes=("real-load", "load"),
+    reading="Each line is one way of decoding with the same engine and trace of arrivals, {how}. Goodput counts "
+    "answers in time: first token within {ttft:g} s, further tokens within {tpot:.3g} s each (dashed lines). The "
+    "dotted upright is saturation, what AR answers at most. Times are p50 (solid), p99 (dotted); crosses are bursts. "
+    "Each mark is a trace of {seconds:.0f} s, longer at low rates; point at it, or see the table, for n and 95 % "
+    "intervals: Wilson's of goodput, given these arrivals, and of accuracy against AR, answer by answer. They take "
+    "requests as independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather "
+    "than too wide. {model}, {dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, "
+    "seed {seed}.",
+    recipes=("real-load-in-turn", "real-load", "load"),
 )
 """A load test is no run, so no figure of the others draws it; the facts in braces are those of the test."""

@@ -1,4 +1,4 @@
-"""Load tests in the run store: requests that arrived at random at one server, lane by lane. No torch here.
+"""Load tests in the run store: requests that arrived at random, the same for each lane. No torch here.
 
 A load test is one file beside the runs, `load.<model>.<hash>.json`, and not a run: it has no row for each problem.
 `python -m tests.performance.arrivals --save FOLDER` writes it, `analysis.figures.under_load` draws it.
@@ -118,7 +118,8 @@ class LoadTest(Strict):
     """All lanes under all traces, with provenance.
 
     `saturation` is the most requests a second that AR can answer, `tpot_alone` its seconds a token for a single
-    request, `seconds` the length of each trace, `thresholds` those of the policy `knob`.
+    request, `seconds` the length of each trace, `thresholds` those of the policy `knob`. Lanes answer over HTTP in real
+    time, one after the other; or `in_turn`, passes of all lanes by turns, each lane on a simulated clock of its own.
     """
 
     schema: Literal[1]
@@ -143,6 +144,8 @@ class LoadTest(Strict):
     thresholds: tuple[float, ...]
     results: Annotated[tuple[Outcome, ...], Field(min_length=1)]
     comparisons: Annotated[tuple[Comparison, ...], Field(exclude_if=lambda found: not found)] = ()
+    in_turn: Annotated[bool, Field(exclude_if=lambda in_turn: not in_turn)] = False
+    """Both are left out of files that have neither, so that older ones keep the names that their contents give."""
 
     @property
     def id(self) -> str:

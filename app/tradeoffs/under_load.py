@@ -15,6 +15,10 @@ NO_TEST = (
     "No load test is there yet. This makes one, on a machine that does nothing else: "
     "python -m tests.performance.arrivals --checkpoint SOURCE --save assets/runs"
 )
+_HOW = {
+    False: "on one server over HTTP, one lane after the other",
+    True: "in one process: passes of all lanes took turns, each lane on a simulated clock that adds up its own passes",
+}
 _COLUMNS = (
     text("Lane", "series"),
     text("Arrivals", "load"),
@@ -87,6 +91,7 @@ def numbers(loads: tuple[LoadTest, ...], view: View) -> str:
 
 def _caption(test: LoadTest) -> str:
     return UNDER_LOAD.caption().format(
+        how=_HOW[test.in_turn],
         ttft=test.limits.ttft,
         tpot=test.limits.tpot,
         seconds=test.seconds,

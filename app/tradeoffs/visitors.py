@@ -29,6 +29,7 @@ from mars.schema import StrictDict, between
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
     from mars.decoding.service import Service, Stream
+    from mars.decoding.simulated_lane import SimulatedLane
 
 LEAST, MOST, USUAL = 0.1, 5.0, 0.5
 """Visitors a second."""
@@ -90,72 +91,38 @@ class Arrivals:
 
 
 @dataclass(slots=True, eq=False)
-class SimulatedLane:
-    """A lane that answers the visitors with one service; its simulated clock adds up the times of the passes."""
+class ShownLane:
+    """A lane that answers the visitors with one service, and what the page shows of it."""
 
+    lane: SimulatedLane
     service: Service
-    decoder: str
-    settings: DecodingSettings
-    prompts: Sequence[list[int]]
-    arrivals: Arrivals
-    clock: float = 0.0
-    came: int = 0
-    answered: int = 0
-    refused: int = 0
     layouts: str = ""
-    _open: list[tuple[float, Stream, bool]] = field(default_factory=list)
-    _first: list[float] = field(default_factory=list)
     _wrote: deque[tuple[float, int]] = field(default_factory=deque)
 
     def step(self) -> None:
         """Make one pass; without a visitor, first move the clock to the next one."""
-        if not self._open:
-            self.clock = max(self.clock, self.arrivals[self.came][0])
-        while self.arrivals[self.came][0] <= self.clock:
-            when, question = self.arrivals[self.came]
-            self.came += 1
-            if len(self._open) >= PLACES + QUEUE:
-                self.refused += 1
-            else:
-                self._open.append(
-                    (when, self.service.submit(self.decoder, self.prompts[question], self.settings), False)
-                )
-        record = self.service.advance()
-        self.clock += record.seconds if record else 0.0
+        record = self.lane.step()
         self.layouts = ", ".join(f"{count} {name}" for name, count in sorted(self.service.layouts.items()))
-        wrote = sum(row.accepted for row in record.rows) if record else 0
-        self._wrote.append((self.clock, wrote))
-        self._open = [self._read(*one) for one in self._open]
-        self.answered += sum(answer.ended for _, answer, _ in self._open)
-        self._open = [one for one in self._open if not one[1].ended]
-
-    def _read(self, when: float, answer: Stream, started: bool) -> tuple[float, Stream, bool]:
-        wrote = any(row.accepted for record in answer.ready() for row in record.rows)
-        if wrote and not started:
-            self._first.append(self.clock - when)
-        return when, answer, started or wrote
+        self._wrote.append((self.lane.clock, sum(row.accepted for row in record.rows) if record else 0))
 
     def now(self) -> LaneState:
         """The state of the lane now."""
-        while self._wrote and self._wrote[0][0] < self.clock - WINDOW_SECONDS:
+        clock, requests = self.lane.clock, self.lane.requests
+        while self._wrote and self._wrote[0][0] < clock - WINDOW_SECONDS:
             self._wrote.popleft()
-        seconds = min(WINDOW_SECONDS, self.clock) or 1.0
-        waiting = max(0, len(self._open) - PLACES)
+        seconds = min(WINDOW_SECONDS, clock) or 1.0
+        waiting = max(0, self.lane.open - PLACES)
+        first = [one.first - one.arrived for one in requests if one.first is not None]
         return {
-            "clock": self.clock,
+            "clock": clock,
             "waiting": waiting,
-            "writing": len(self._open) - waiting,
-            "answered": self.answered,
-            "refused": self.refused,
+            "writing": self.lane.open - waiting,
+            "answered": sum(one.ended is not None for one in requests),
+            "refused": sum(one.refused for one in requests),
             "speed": sum(tokens for _, tokens in self._wrote) / seconds,
-            "first": statistics.median(self._first) if self._first else None,
+            "first": statistics.median(first) if first else None,
             "layouts": self.layouts,
         }
-
-    def close(self) -> None:
-        """Drop all its rows."""
-        for _, answer, _ in self._open:
-            answer.close()
 
 
 class Visitors:
@@ -194,7 +161,7 @@ class Visitors:
         return self._runner.begin(session, live, lambda _: self._steps(session, arrivals, live))
 
     def _steps(self, session: str, arrivals: Arrivals, live: LiveRun) -> Iterator[Step]:
-        lanes: dict[str, SimulatedLane] = {}
+        lanes: dict[str, ShownLane] = {}
         try:
             for told in self._runner.ready([self._name], live):
                 yield Step((told,) if told else ())
@@ -210,27 +177,28 @@ class Visitors:
             end = stream.state("stopped", "Stopped.") if live.stopped else stream.state("done", finished)
             yield Step((_now(lanes), end))
         finally:
-            for lane in lanes.values():
-                lane.close()
+            for shown in lanes.values():
+                shown.lane.close()
             if self._arrivals.get(session) is arrivals:
                 del self._arrivals[session]
 
-    def _race(self, checkpoint: Checkpoint, lanes: Sequence[SimulatedLane], live: LiveRun) -> Iterator[None]:
+    def _race(self, checkpoint: Checkpoint, lanes: Sequence[ShownLane], live: LiveRun) -> Iterator[None]:
         """Let the lane that is behind make passes; yields when the next picture is due."""
         end = self._now() + LONGEST_SECONDS
         due = 0.0
         while not live.stopped and self._now() < end:
-            lane = min(lanes, key=lambda one: one.clock)
-            if lane.clock >= LONGEST_SECONDS:
+            behind = min(lanes, key=lambda shown: shown.lane.clock)
+            if behind.lane.clock >= LONGEST_SECONDS:
                 return
             with device_lock(checkpoint, self._runner.queue):
-                lane.step()
+                behind.step()
             if self._now() >= due:
                 due = self._now() + PICTURE_SECONDS
                 yield
 
-    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, SimulatedLane]:
+    def _lanes(self, checkpoint: Checkpoint, arrivals: Arrivals) -> dict[str, ShownLane]:
         from mars.decoding.service import LOOKAHEAD, Service  # late: it reads torch
+        from mars.decoding.simulated_lane import SimulatedLane
 
         if not checkpoint.supports_masks:
             raise ValueError(f"{checkpoint.name} was not trained to fill masks, so it has nothing to adapt")
@@ -238,12 +206,16 @@ class Visitors:
         prompts = [prompt_ids(checkpoint, prompt, TOKENS) for prompt in self._prompts]
         capacity = max(map(len, prompts)) + TOKENS + LOOKAHEAD
 
-        def lane(decoder: str) -> SimulatedLane:
+        def shown(decoder: str) -> ShownLane:
             service = Service(checkpoint.engine, PLACES, capacity, beside=True)
-            return SimulatedLane(service, decoder, settings, prompts, arrivals)
 
-        return {"ar": lane(decoders.BASELINE), "mars": lane(decoders.EXACT)}
+            def submit(question: int) -> Stream:
+                return service.submit(decoder, prompts[question], settings)
+
+            return ShownLane(SimulatedLane(service, submit, iter(arrivals), most=PLACES + QUEUE), service)
+
+        return {"ar": shown(decoders.BASELINE), "mars": shown(decoders.EXACT)}
 
 
-def _now(lanes: Mapping[str, SimulatedLane]) -> Load:
-    return {"kind": "load", "lanes": {key: lane.now() for key, lane in lanes.items()}}
+def _now(lanes: Mapping[str, ShownLane]) -> Load:
+    return {"kind": "load", "lanes": {key: shown.now() for key, shown in lanes.items()}}

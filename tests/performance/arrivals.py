@@ -8,6 +8,8 @@ AR answers when all places are always taken. Then, for each rate from idle to 1.
 arrivals is drawn for each turn (tests/performance/traces.py), and each lane gets it, one after the other, in an order
 that moves on: several turns, since a machine's speed drifts within minutes, but so long that a queue can grow.
 guidellm cannot do that: it knows one model and one profile a run.
+With --in-turn there is no server: all lanes answer a trace at once in one process, each on a simulated clock
+(tests/performance/in_turn.py).
 
 Goodput is answers a second whose first token came within --ttft and whose further tokens took at most --tpot each; a
 request that finds the queue full (--queue-size) is refused and so not in time. Beyond saturation a long queue makes all
@@ -28,14 +30,11 @@ import argparse
 import asyncio
 import multiprocessing
 import os
-import shlex
-import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -43,25 +42,16 @@ from typing import Any
 
 import httpx
 
-from analysis.runs.loads import Comparison, Faster, InTime, LoadTest, Outcome, write_load
-from analysis.stats.intervals import Interval
-from analysis.stats.pairs import PairedDifference
-from mars.provenance import provenance
+from analysis.runs.loads import LoadTest, Outcome, write_load
 from mars.schema import as_json, checked
 from mars.serve import QUEUE
-from tests.performance.asking import Asked
-from tests.performance.lanes import FIXED_LANES, POLICIES, SAME_TEXT
+from tests.performance import in_turn
+from tests.performance.lanes import POLICIES, SAME_TEXT
 from tests.performance.questions import Load, Question, questions_of
-from tests.performance.traces import Answers, Draw, Trace, bursts, dealt, length, poisson, seconds_for
-from tests.performance.verdict import LITTLE, best_of, compared, faster, points_gained, sentences
+from tests.performance.report import DRAIN, FULL, Found, facts, limits_of, named, origin, outcomes, verdict, write
+from tests.performance.traces import Trace, dealt, length, named_loads, seconds_for
 
 RATES = (0.05, 0.3, 0.6, 0.9, 1.1, 1.3)  # of saturation
-BURST_RATE, BURSTS = 0.6, "bursts"
-DRAIN = 1.5  # times the longest answer of AR alone: what the end of a trace takes, about
-FULL = 4  # times the same: how long saturation is measured at least, after as long as that answer takes
-
-Found = dict[str, list[Answers]]
-"""The answers to a load, by lane and turn."""
 
 
 async def measure(
@@ -72,9 +62,7 @@ async def measure(
     async with httpx.AsyncClient(base_url=url, timeout=600, trust_env=False, limits=any_number) as client:
         load = Load(client, questions, options.tokens)
         alone = await load.alone()
-        usual = statistics.median(one.per_token for one in alone if one.per_token is not None)
-        limits = InTime(ttft=options.ttft, tpot=options.tpot or 2 * usual)
-        longest = max(one.seconds for one in alone)
+        limits, usual, longest = limits_of(alone, options)
         for lane in lanes:
             await load.warm(lane, options.places)
         measured = max(FULL * longest, min(10.0, 6 * options.minutes))
@@ -83,33 +71,19 @@ async def measure(
             for lane in ("ar", *POLICIES)
             if lane in (*lanes, "ar")
         }
-        rates = [*options.rates, BURST_RATE] if options.bursts else options.rates
+        kinds = named_loads(options.rates, with_bursts=options.bursts)
         left = 60 * options.minutes - (time.perf_counter() - began)
+        rates = [rate for _, rate, _ in kinds]
         seconds = seconds_for(left, len(lanes), rates, options.turns, DRAIN * longest)
-        _write(f"requests a second at saturation: {_named(full)}; traces of {seconds:.0f} s, tpot {limits.tpot:.4f} s")
+        write(f"requests a second at saturation: {named(full)}; traces of {seconds:.0f} s, tpot {limits.tpot:.4f} s")
         results: list[Outcome] = []
         loads: dict[str, Found] = {}
-        for number, rate in enumerate(rates):
-            name = BURSTS if number == len(options.rates) else f"{rate:g}"
-            draw: Draw = bursts if name == BURSTS else poisson
+        for number, (name, rate, draw) in enumerate(kinds):
             whole = seconds * length(rate)
             loads[name] = await _played(load, name, partial(draw, rate * full["ar"]), whole, lanes, number, options)
-            flat = {lane: [one for turn in turns for one in turn] for lane, turns in loads[name].items()}
-            for lane in lanes:
-                base = () if lane == "ar" else flat.get("ar", ())
-                results.append(load.outcome(lane, name, whole, flat[lane], limits, base))
-                _say(results[-1])
-    comparisons = list(_comparisons(loads, limits, options.places))
-    for sentence in sentences(comparisons, _gain(loads), _accuracy(load, loads), options.accuracy_budget):
-        _write(sentence)
-    return {
-        "saturation": full["ar"],
-        "seconds": seconds,
-        "tpot_alone": usual,
-        "limits": asdict(limits),
-        "results": [asdict(one) for one in results],
-        "comparisons": [asdict(one) for one in comparisons],
-    }
+            results += outcomes(load, name, whole, loads[name], limits)
+    comparisons = verdict(load, loads, limits, options)
+    return facts(full["ar"], seconds, usual, limits, results, comparisons)
 
 
 async def _played(
@@ -130,70 +104,6 @@ async def _played(
         for lane in [*lanes[start:], *lanes[:start]]:
             found[lane].append(await load.play(lane, trace))
     return found
-
-
-def _comparisons(loads: Mapping[str, Found], limits: InTime, run: int) -> Iterator[Comparison]:
-    """Each policy with the best fixed setting, AR and the other policy; at each load, and over all of them."""
-    whole: dict[tuple[str, str], tuple[list[Answers], list[Answers]]] = {}
-    for name, found in loads.items():
-        best = best_of(found, FIXED_LANES, limits)
-        for lane, role in (("exact", "best"), ("exact", "ar"), ("knob", "exact"), ("knob", "ar")):
-            other = best if role == "best" else role
-            if lane not in found or other not in found:
-                continue
-            ours, theirs = whole.setdefault((lane, role), ([], []))
-            ours += found[lane]
-            theirs += found[other]
-            one = compared((name, lane, other), found[lane], found[other], limits, run)
-            if one is None:
-                _write(f"{name:7} goodput of {lane} / {other}: {other} has none")
-            elif role != best:  # once is enough where AR is best
-                yield one
-    for (lane, role), (ours, theirs) in whole.items():
-        if one := compared(("all", lane, role), ours, theirs, limits, run):
-            yield one
-
-
-def _flat(loads: Mapping[str, Found], lane: str, wanted: Callable[[float], bool]) -> list[tuple[int, Asked]]:
-    """A lane's answers to all Poisson loads whose rate is wanted."""
-    chosen = [found for name, found in loads.items() if name != BURSTS and wanted(float(name))]
-    return [one for found in chosen for turn in found.get(lane, ()) for one in turn]
-
-
-def _gain(loads: Mapping[str, Found]) -> Faster | None:
-    little = [_flat(loads, lane, lambda rate: rate <= LITTLE) for lane in ("exact", "ar")]
-    return faster(*little) if all(little) else None
-
-
-def _accuracy(load: Load, loads: Mapping[str, Found]) -> tuple[Interval, int] | None:
-    heavy = [_flat(loads, lane, lambda rate: rate >= 1) for lane in ("knob", "ar")]
-    return points_gained(load.pairs(*heavy)) if all(heavy) else None
-
-
-def _named(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
-
-
-def _write(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _say(one: Outcome) -> None:
-    def both(pair: tuple[float, float] | None) -> str:
-        return "      –      " if pair is None else f"{pair[0] * 1000:5.0f} {pair[1] * 1000:6.0f} ms"
-
-    against = ""
-    if found := one.against_ar:
-        points = PairedDifference(n=found.n, gained=found.gained, lost=found.lost).score_interval()
-        against = f", {points.value:+.1f} points [{points.low:+.1f}, {points.high:+.1f}] n {found.n}"
-    if gain := one.faster:
-        against += f", {gain.value:.2f}x AR for a user [{gain.low:.2f}, {gain.high:.2f}] n {gain.n}"
-    _write(
-        f"{one.load:7} {one.lane:10} {one.requests:4} at {one.offered:5.2f}/s: goodput {one.goodput:5.2f}/s, "
-        f"{one.tokens_per_second:6.1f} tok/s, first {both(one.ttft)}, each {both(one.tpot)}, refused {one.refused}, "
-        f"wrong {one.wrong}, right {one.right}/{one.judged}{against}"
-    )
 
 
 def serve(options: argparse.Namespace, told: Connection) -> None:
@@ -217,15 +127,8 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     models = lanes(checkpoint, metrics, thresholds=thresholds, **sizes)
     app = build(models, Limits(connections=10_000), None, metrics)
     listening = bind("127.0.0.1", 0)
-    origin = provenance(shlex.join(["python", "-m", "tests.performance.arrivals", *sys.argv[1:]]))
-    origin |= {
-        "threads": torch.get_num_threads(),
-        "dtype": checkpoint.dtype,
-        "thresholds": thresholds,
-        "model": checkpoint.name,
-    }
     threading.Thread(target=end_without, args=(told,), daemon=True).start()
-    told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin))
+    told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin(checkpoint, thresholds)))
     # No connection that waits is closed under a client that is about to use it.
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_keep_alive=3600)
     uvicorn.Server(config).run(sockets=[listening])
@@ -238,6 +141,23 @@ def end_without(parent: Connection) -> None:
     os._exit(0)
 
 
+def served(questions: Sequence[Question], options: argparse.Namespace) -> dict[str, Any]:
+    """All lanes under all traces, over HTTP and in real time, with the origin."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    server = spawn.Process(target=serve, args=(options, theirs), daemon=True)
+    server.start()
+    theirs.close()
+    try:
+        url, known, came_from = ours.recv()
+        lanes = [lane for lane in known if lane in (options.lanes or known)]
+        return came_from | asyncio.run(measure(url, lanes, questions, options))
+    except EOFError:
+        raise SystemExit("the server did not start") from None
+    finally:
+        server.terminate()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a line for each lane and load, and write the file; 1 when a text was wrong."""
     options = parser().parse_args(arguments)
@@ -245,21 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         questions = questions_of(options.questions, options.seed, options.prompts)
     except ValueError as error:
         raise SystemExit(str(error)) from None
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    server = spawn.Process(target=serve, args=(options, theirs), daemon=True)
-    server.start()
-    theirs.close()
-    try:
-        url, known, origin = ours.recv()
-        lanes = [lane for lane in known if lane in (options.lanes or known)]
-        found = asyncio.run(measure(url, lanes, questions, options))
-    except EOFError:
-        raise SystemExit("the server did not start") from None
-    finally:
-        server.terminate()
+    found = in_turn.measure(questions, options) if options.in_turn else served(questions, options)
     given = {name: getattr(options, name) for name in ("places", "tokens", "questions", "seed")}
-    test: LoadTest = checked(LoadTest, {"schema": 1, **origin, **given, **found}, "the load test")
+    test: LoadTest = checked(LoadTest, {"schema": 1, **given, **found}, "the load test")
     if options.json is not None:
         options.json.write_text(as_json(test) + "\n", encoding="utf-8")
     if options.save is not None:
@@ -275,6 +183,7 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", required=True, metavar="SOURCE", help="one with trained masks")
     add("--minutes", type=float, default=9.0, metavar="M", help="how long it takes, about (9)")
     add("--rates", type=float, nargs="+", default=RATES, metavar="R", help="of saturation (0.05 0.3 0.6 0.9 1.1 1.3)")
+    add("--in-turn", action="store_true", help="one process without HTTP, a simulated clock for each lane")
     add("--no-bursts", dest="bursts", action="store_false", help="only requests at random")
     add("--lanes", nargs="+", metavar="NAME", help=f"only these of {', '.join(SAME_TEXT)}, tau, knob")
     add("--turns", type=int, default=3, metavar="N", help="in which every lane gets each load (3)")

@@ -51,22 +51,27 @@ class Fixed(Controller):
         return replace(found, spending={row.number for row in rows})
 
 
+def ways(thresholds: Sequence[float]) -> dict[str, tuple[str, Controller | None]]:
+    """The decoder of each lane, and its controller if that is not the one that the decoder asks for.
+
+    AR, each fixed layout, the table, τ, the policy `exact`, and `knob` where there are thresholds for it.
+    """
+    found: dict[str, tuple[str, Controller | None]] = {"ar": (BASELINE, None)}
+    found |= {name: (EXACT, Fixed(table)) for name, table in FIXED.items()}
+    found |= {"tau": (USUAL, None), "exact": (EXACT, None)}
+    return found | ({"knob": (EXACT, Controller(thresholds))} if thresholds else {})
+
+
 def lanes(
     checkpoint: Checkpoint, metrics: Metrics, *, places: int, queue: int, context: int, thresholds: Sequence[float]
 ) -> LoadedModels:
-    """AR, each fixed layout, the table, τ, the policy `exact`, and `knob` where there are thresholds for it."""
+    """All lanes, for one server."""
 
-    def served(name: str, decoder: str, controller: Controller | None = None) -> Served:
+    def served(name: str, decoder: str, controller: Controller | None) -> Served:
         service = AsyncService(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
         return Served(name=name, checkpoint=checkpoint, service=service, decoder=decoder, threshold=THRESHOLD)
 
-    found: dict[str, Served] = {"ar": served("ar", BASELINE)}
-    found |= {name: served(name, EXACT, Fixed(table)) for name, table in FIXED.items()}
-    found["tau"] = served("tau", USUAL)
-    found["exact"] = served("exact", EXACT)
-    if thresholds:
-        found["knob"] = served("knob", EXACT, Controller(thresholds))
-    return LoadedModels(found)
+    return LoadedModels({name: served(name, *way) for name, way in ways(thresholds).items()})
 
 
 def thresholds_for(source: str, checkpoint: Checkpoint, budget: float | None, runs: Path) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The questions of a load test, and the client that asks the lanes and compares what comes back."""
+"""The questions of a load test, the client that asks the lanes, and what their answers are beside those of AR."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,67 +47,13 @@ def questions_of(count: int, seed: int, prompts: Path | None) -> list[Question]:
     return [Question(one.turns[0]) for one in random.Random(seed).sample(found, count)]
 
 
-class Load:
-    """Asks one server; texts by the number of the question."""
+class Judge:
+    """Compares the answers of lanes with those of AR alone; `texts` are these, by the number of the question."""
 
-    def __init__(self, client: httpx.AsyncClient, questions: Sequence[Question], tokens: int) -> None:
-        self._client = client
+    def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
-        self._tokens = tokens
         self._judged: dict[tuple[int, str], bool] = {}
-        self._usual_tokens = 1.0
         self.texts: list[str] = []
-
-    async def ask(self, lane: str, question: int) -> Asked:
-        """One request to a lane."""
-        return await ask(self._client, chat(self._questions[question].prompt, self._tokens, model=lane))
-
-    async def alone(self) -> list[Asked]:
-        """Every question to AR, one after the other: what all must write."""
-        found = [await self.ask("ar", number) for number in range(len(self._questions))]
-        self.texts = [one.text for one in found]
-        self._usual_tokens = max(statistics.fmean(one.tokens for one in found), 1.0)
-        return found
-
-    async def warm(self, lane: str, clients: int) -> None:
-        """Some questions one by one, some in pairs, and all by many at once."""
-        for size, count in (
-            (1, 2),
-            (2, 4),
-            (4, 8),
-            (clients, max(2 * clients, min(len(self._questions), 5 * clients))),
-        ):
-            for first in range(0, count, size):
-                numbers = range(first, min(first + size, count))
-                await asyncio.gather(*(self.ask(lane, number % len(self._questions)) for number in numbers))
-
-    async def saturation(self, lane: str, clients: int, before: float, seconds: float) -> float:
-        """Requests a second that a lane answers with so many clients that never wait, `seconds` long after `before`.
-
-        Tokens are counted, those of an answer as if they came evenly: its length says less, and so does its end.
-        """
-        start = time.perf_counter() + before
-        end = start + seconds
-        numbers, tokens = itertools.cycle(range(len(self._questions))), 0.0
-
-        async def client() -> None:
-            nonlocal tokens
-            while (began := time.perf_counter()) < end:
-                asked = await self.ask(lane, next(numbers))
-                ended = time.perf_counter()
-                tokens += asked.tokens * max(min(ended, end) - max(began, start), 0.0) / (ended - began)
-
-        await asyncio.gather(*(client() for _ in range(clients)))
-        return tokens / seconds / self._usual_tokens
-
-    async def play(self, lane: str, trace: Trace) -> list[tuple[int, Asked]]:
-        """The requests of a trace at their times; returns when all are answered."""
-
-        async def one(when: float, question: int) -> tuple[int, Asked]:
-            await asyncio.sleep(when)
-            return question, await self.ask(lane, question)
-
-        return list(await asyncio.gather(*(one(*arrival) for arrival in trace)))
 
     def outcome(
         self,
@@ -166,3 +112,65 @@ class Load:
             gained=sum(ours and not theirs for _, ours, theirs in pairs),
             lost=sum(theirs and not ours for _, ours, theirs in pairs),
         )
+
+
+def warming(places: int, questions: int) -> Iterator[list[int]]:
+    """The questions of each group that a lane gets at once before it is measured: some alone, and all by many."""
+    most = max(2 * places, min(questions, 5 * places))
+    for size, count in ((1, 2), (2, 4), (4, 8), (places, most)):
+        for first in range(0, count, size):
+            yield [number % questions for number in range(first, min(first + size, count))]
+
+
+class Load(Judge):
+    """Asks one server."""
+
+    def __init__(self, client: httpx.AsyncClient, questions: Sequence[Question], tokens: int) -> None:
+        super().__init__(questions)
+        self._client = client
+        self._tokens = tokens
+        self._usual_tokens = 1.0
+
+    async def ask(self, lane: str, question: int) -> Asked:
+        """One request to a lane."""
+        return await ask(self._client, chat(self._questions[question].prompt, self._tokens, model=lane))
+
+    async def alone(self) -> list[Asked]:
+        """Every question to AR, one after the other: what all must write."""
+        found = [await self.ask("ar", number) for number in range(len(self._questions))]
+        self.texts = [one.text for one in found]
+        self._usual_tokens = max(statistics.fmean(one.tokens for one in found), 1.0)
+        return found
+
+    async def warm(self, lane: str, clients: int) -> None:
+        """Ask a lane some questions one by one, some in pairs, and all by many at once."""
+        for group in warming(clients, len(self._questions)):
+            await asyncio.gather(*(self.ask(lane, number) for number in group))
+
+    async def saturation(self, lane: str, clients: int, before: float, seconds: float) -> float:
+        """Requests a second that a lane answers with so many clients that never wait, `seconds` long after `before`.
+
+        Tokens are counted, those of an answer as if they came evenly: its length says less, and so does its end.
+        """
+        start = time.perf_counter() + before
+        end = start + seconds
+        numbers, tokens = itertools.cycle(range(len(self._questions))), 0.0
+
+        async def client() -> None:
+            nonlocal tokens
+            while (began := time.perf_counter()) < end:
+                asked = await self.ask(lane, next(numbers))
+                ended = time.perf_counter()
+                tokens += asked.tokens * max(min(ended, end) - max(began, start), 0.0) / (ended - began)
+
+        await asyncio.gather(*(client() for _ in range(clients)))
+        return tokens / seconds / self._usual_tokens
+
+    async def play(self, lane: str, trace: Trace) -> list[tuple[int, Asked]]:
+        """The requests of a trace at their times; returns when all are answered."""
+
+        async def one(when: float, question: int) -> tuple[int, Asked]:
+            await asyncio.sleep(when)
+            return question, await self.ask(lane, question)
+
+        return list(await asyncio.gather(*(one(*arrival) for arrival in trace)))

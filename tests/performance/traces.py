@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tests.performance.asking import Asked
 
+BURST_RATE, BURSTS = 0.6, "bursts"
+"""The part of saturation that comes in bursts, and the name of that load."""
 BURSTS_APART = 4.0  # seconds
 # Below this part of saturation traces are longer, for as many requests, up to so many times.
 MOSTLY, LONGEST = 0.9, 3.0
@@ -43,6 +45,12 @@ def bursts(rate: float, seconds: float, numbers: Iterator[int], seed: str) -> Tr
     size = max(1, round(rate * BURSTS_APART))
     starts = [number * BURSTS_APART for number in range(math.ceil(seconds / BURSTS_APART))]
     return [(start, next(numbers)) for start in starts for _ in range(size)]
+
+
+def named_loads(rates: Sequence[float], *, with_bursts: bool) -> list[tuple[str, float, Draw]]:
+    """The name of each load, its part of saturation, and how its traces are drawn."""
+    loads: list[tuple[str, float, Draw]] = [(f"{rate:g}", rate, poisson) for rate in rates]
+    return [*loads, (BURSTS, BURST_RATE, bursts)] if with_bursts else loads
 
 
 def length(rate: float) -> float:

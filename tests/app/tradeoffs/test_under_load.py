@@ -141,6 +141,21 @@ def test_a_line_for_each_lane_in_each_panel(tmp_path: Path, make_runner: Callabl
     assert len(csv["text"].splitlines()) == 1 + len(test.results)
 
 
+def test_the_caption_says_whether_lanes_took_turns_on_simulated_clocks(
+    tmp_path: Path, make_runner: Callable[..., Runner]
+) -> None:
+    test = made(in_turn=True)
+    write_load(tmp_path, test)
+    assert read_loads(tmp_path) == ([test], [])
+    caption = ask(tmp_path, make_runner)["caption"]
+    assert "passes of all lanes took turns" in caption
+    assert "HTTP" not in caption
+    write_load(tmp_path / "other", made())
+    caption = ask(tmp_path / "other", make_runner)["caption"]
+    assert "on one server over HTTP" in caption
+    assert "simulated" not in caption
+
+
 def test_load_tests_of_one_day_have_different_labels(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
     for test in (made(), made(seed=2, results=(replace(ONE, requests=700), replace(ONE, load="1.3", requests=800)))):
         write_load(tmp_path, test)

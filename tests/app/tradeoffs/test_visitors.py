@@ -122,7 +122,7 @@ def test_another_rate_acts_from_now_on() -> None:
 def test_who_finds_the_queue_full_is_turned_away(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visitors, "QUEUE", 0)
     monkeypatch.setattr(visitors, "MOST", 1e9)
-    *_, picture, _ = run(runner, Visitors(runner, "mars", ["Hi"], clock(0.1)), rate=1e6)
+    *_, picture, _ = run(runner, Visitors(runner, "mars", ["Hi"], clock(0.1)), rate=1e4)
     assert picture["lanes"]["ar"]["refused"] > 0
     assert picture["lanes"]["ar"]["waiting"] == 0
 
