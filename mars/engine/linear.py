@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch.nn import functional
@@ -133,16 +134,24 @@ def projection(
 
     With `steps`, those of `Quantised`, it is in 8 bits.
     """
-    if steady and weight_OI.dtype == torch.bfloat16 and weight_OI.device.type == "cpu":
-        from mars.engine.tile_layout import fits  # numba takes half a second to import
-        from mars.engine.tiles import Tiled, kind_of_products
-
-        quantised = steps is not None
-        if fits(weight_OI, quantised=quantised) and kind_of_products(quantised=quantised) is not None:
-            return Tiled(weight_OI, bias_O, steps)
+    if steady and (own := _own(weight_OI, bias_O, steps)) is not None:
+        return own
     if steps is not None:
         return Quantised(weight_OI, bias_O, steps)
     return Linear(weight_OI, bias_O, pack=pack, steady=steady)
+
+
+def _own(weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None) -> Projection | None:
+    """The product by kernels of our own; None where there are none for this CPU or these weights."""
+    if weight_OI.dtype != torch.bfloat16 or weight_OI.device.type != "cpu" or find_spec("numba") is None:
+        return None
+    from mars.engine.tile_layout import fits  # numba takes half a second to import
+    from mars.engine.tiles import Tiled, kind_of_products
+
+    quantised = steps is not None
+    if not fits(weight_OI, quantised=quantised) or kind_of_products(quantised=quantised) is None:
+        return None
+    return Tiled(weight_OI, bias_O, steps)
 
 
 def steady_rows(
@@ -274,10 +283,10 @@ def most_probable(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch
 
 @cache
 def bfloat16_is_faster(threads: int) -> bool:
-    """Whether products packed for oneDNN take less time in bfloat16 than in float32 here, for one row and for nine.
+    """Whether products with packed weights take less time in bfloat16 than in float32 here, for one row and for nine.
 
     Measured once for each number of threads, which is torch's own: on eight matrices in turn, so that they are read
-    from memory. Our own kernels (mars/engine/tiles.py), which are faster still, are not timed. CPUs without
+    from memory. In bfloat16 they are those of invariant passes where this CPU has kernels of our own. CPUs without
     instructions for bfloat16 compute it in float32, after a conversion. Where oneDNN refuses it, many rows take several
     times as long, which nobody needs to measure on a busy machine.
     """
@@ -286,9 +295,11 @@ def bfloat16_is_faster(threads: int) -> bool:
     generator = torch.Generator().manual_seed(0)
     weights_OI = [torch.randn(_PROBED, generator=generator) for _ in range(8)]
     inputs_TI = torch.randn(9, _PROBED[1], generator=generator)
-    products = {
-        dtype: [Linear(weight_OI.to(dtype), pack=True) for weight_OI in weights_OI]
-        for dtype in (torch.float32, torch.bfloat16)
+    products: dict[torch.dtype, list[Projection]] = {
+        torch.float32: [Linear(weight_OI, pack=True) for weight_OI in weights_OI],
+        torch.bfloat16: [
+            _own(weight_OI.bfloat16()) or Linear(weight_OI.bfloat16(), pack=True) for weight_OI in weights_OI
+        ],
     }
     seconds = dict.fromkeys(products, math.inf)
     with torch.inference_mode():

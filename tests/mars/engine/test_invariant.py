@@ -16,6 +16,7 @@ from mars.decoding import DECODERS
 from mars.engine import engine, linear, network
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.linear import Linear, bfloat16_is_faster, most_probable, steady_rows
+from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.window import Window, merge, verification_tree
 from mars.metrics import output_ids
 
@@ -286,6 +287,21 @@ def test_bfloat16_where_onednn_cannot_compute_it(steady: bool, monkeypatch: pyte
     assert not product.packed
     torch.testing.assert_close(product(x), functional.linear(x, weight), atol=0.05, rtol=2**-7)
     assert not bfloat16_is_faster.__wrapped__(torch.get_num_threads())
+
+
+def test_types_are_timed_with_the_products_that_passes_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN is hardly faster in bfloat16 on a busy CPU without AMX; kernels of our own are."""
+    timed: list[type] = []
+    for kind in (Linear, Tiled):
+        original = kind.__call__
+
+        def call(self: Linear, x_TI: torch.Tensor, original: Callable[..., torch.Tensor] = original) -> torch.Tensor:
+            timed.append(type(self))
+            return original(self, x_TI)
+
+        monkeypatch.setattr(kind, "__call__", call)
+    bfloat16_is_faster.__wrapped__(torch.get_num_threads())
+    assert set(timed) == ({Linear} if kind_of_products() is None else {Linear, Tiled})
 
 
 def test_it_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
