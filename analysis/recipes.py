@@ -334,9 +334,9 @@ _ALL = (
         name="real-load-in-turn",
         makes="requests that arrive at random, answered by each fixed layout and the policy, passes by turns",
         command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
-        "--ttft 2 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --minutes 38 "
+        "--ttft 2 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --minutes 26 "
         "--save {runs}",
-        hours=0.7,
+        hours=0.5,
     ),
     Recipe(
         name="real-load",
