@@ -41,7 +41,7 @@ _LANES = (
 )
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
 _MERGED_ABLATIONS = ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft")
-_VERIFIABLE = "--task verifiable --max-new-tokens 128 --batch-size 32"
+_VERIFIABLE = "--task verifiable --dtype bfloat16 --max-new-tokens 128 --batch-size 32"
 _LENIENT = ",".join(
     f"sliding_window@{threshold}{score}"
     for score, thresholds in (("", (0.5, 0.3, 0.15)), ("/margin", (0.3, 0.1, 0.03)), ("/entropy", (2, 3, 4)))
