@@ -41,6 +41,12 @@ _LANES = (
 )
 _MERGED = f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} --max-new-tokens 256"
 _MERGED_ABLATIONS = ("merged-b4", "merged-b8", "merged-b4-no-sft", "merged-b8-no-sft")
+_VERIFIABLE = "--task verifiable --dtype bfloat16 --max-new-tokens 128 --batch-size 32"
+_LENIENT = ",".join(
+    f"sliding_window@{threshold}{score}"
+    for score, thresholds in (("", (0.5, 0.3, 0.15)), ("/margin", (0.3, 0.1, 0.03)), ("/entropy", (2, 3, 4)))
+    for threshold in thresholds
+)
 _AGREE = f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --journal runs/agree --max-new-tokens 128"
 _WITH_GENERATE = f"{_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup"
 _WITH_AR = f"{_AGREE} --dtype bfloat16 --batch-sizes 1,8 --reference autoregressive"
@@ -210,10 +216,23 @@ _ALL = (
         f"{_SHORT} --decoders {_SCORED}",
     ),
     _ifeval(
+        "real-scores-lenient",
+        "lenient τ by each score on prompts of another benchmark, where they lose enough to be compared",
+        0.3,
+        f"--checkpoint {ADAPTER} {_VERIFIABLE} --limit 256 --decoders sliding_window@none,{_LENIENT}",
+    ),
+    _ifeval(
         "real-merged",
         "one-token mode of the merged adapter and the base on all prompts",
         0.1,
         f"{_MERGED} --batch-size 32 --decoders autoregressive,sliding_window@none",
+    ),
+    _ifeval(
+        "real-verifiable",
+        "one-token mode of the merged adapter and the base on 2,000 other prompts",
+        0.5,
+        f"--checkpoint assets/adapters/smollm2-135m-merged --baseline {BASE} {_VERIFIABLE} "
+        "--decoders autoregressive,sliding_window@none",
     ),
     _ifeval(
         "real-merged-accuracy",

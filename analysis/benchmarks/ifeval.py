@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import pandas as pd
@@ -51,10 +52,9 @@ class Prompt(Open):
         if len(self.arguments) != len(self.instructions):
             raise ValueError(f"kwargs must have one object for each instruction, got {len(self.arguments)}")
 
-    @property
-    def question(self) -> Question:
+    def question(self, task: str) -> Question:
         """The same as a question of one turn."""
-        return Question(number=self.key, category="ifeval", turns=(self.text,))
+        return Question(number=self.key, category=task, turns=(self.text,))
 
 
 Check = Callable[[Prompt, str], tuple[bool, ...]]
@@ -77,8 +77,8 @@ def read_prompts(path: Path = PROMPTS, limit: int | None = None) -> list[Prompt]
     return read_each(path, limit, Prompt, "key")[:limit]
 
 
-def load_checkers() -> Checkers:
-    """The checks of lm-evaluation-harness, with the sentence splitter that they need.
+def load_registry() -> tuple[ModuleType, str]:
+    """The instructions of lm-evaluation-harness, and the name of the sentence splitter's table that they use.
 
     Raises:
         ValueError: the harness or the splitter's table is not installed; it says what to install.
@@ -86,11 +86,23 @@ def load_checkers() -> Checkers:
     if find_spec("lm_eval") is None or find_spec("nltk") is None or find_spec("langdetect") is None:
         raise ValueError("the checks of IFEval are not installed: pip install -r requirements-eval.txt")
     table = _find_table()  # before the import, which would try to download it
+    from lm_eval.tasks.ifeval import instructions_registry
+
+    return instructions_registry, table
+
+
+def load_checkers() -> Checkers:
+    """The checks of lm-evaluation-harness, with the sentence splitter that they need.
+
+    Raises:
+        ValueError: as for `load_registry`.
+    """
+    registry, table = load_registry()
     import langdetect
-    from lm_eval.tasks.ifeval import instructions_registry, utils
+    from lm_eval.tasks.ifeval import utils
 
     langdetect.DetectorFactory.seed = 0
-    known = instructions_registry.INSTRUCTION_DICT
+    known = registry.INSTRUCTION_DICT
 
     def followed(prompt: Prompt, text: str) -> tuple[bool, ...]:
         if unknown := [name for name in prompt.instructions if name not in known]:

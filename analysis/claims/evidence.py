@@ -259,6 +259,18 @@ def on_same_problems(*choices: Iterable[Run]) -> list[Run] | None:
     return None
 
 
+def on_each_kind(runs: Iterable[Run], others: Iterable[Run]) -> list[tuple[Run, Run]]:
+    """For each kind of problems that both have, those of the largest: a run of each, on one set, the largest available.
+
+    A kind is a benchmark, or a choice of families.
+    """
+    kinds: dict[Hashable, tuple[list[Run], list[Run]]] = {}
+    for place, side in enumerate((runs, others)):
+        for run in side:
+            kinds.setdefault(tuple(run.tasks), ([], []))[place].append(run)
+    return [(found[0], found[1]) for pair in kinds.values() if (found := on_same_problems(*pair))]
+
+
 def largest_group(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Hashable, Run]:
     """One run for each value of `key`, all on one set of problems: that with most values, of several the largest."""
     groups: dict[Hashable, dict[Hashable, Run]] = {}

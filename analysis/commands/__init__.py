@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 COMMANDS = (
-    *("evaluate", "bench", "agree", "breakdown", "card", "columns", "claims", "gpu", "ifeval", "lm-eval", "measured"),
-    *("report", "reproduce", "spec-bench", "sweep"),
+    *("evaluate", "bench", "agree", "breakdown", "card", "columns", "claims", "draw-prompts", "gpu", "ifeval"),
+    *("lm-eval", "measured", "report", "reproduce", "spec-bench", "sweep"),
 )
 
 

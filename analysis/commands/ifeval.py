@@ -11,12 +11,11 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
+from analysis.benchmarks import ifeval, verifiable
 from analysis.benchmarks.benchmark import Benchmark
 from analysis.benchmarks.ifeval import (
     COLUMNS,
     METRIC,
-    PROMPTS,
-    TASK,
     batches_of_a_turn,
     figures,
     load_checkers,
@@ -35,12 +34,20 @@ from analysis.text_table import table_of
 HELP = "IFEval: instructions followed, strict, with throughput"
 MOST_TOKENS = 1280
 """The limit of the harness's own task."""
+TASKS = {ifeval.TASK: ifeval.PROMPTS, verifiable.TASK: verifiable.PROMPTS}
+"""The shipped prompts, by the name that their runs have."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add_lane_options(parser, decoders=BASELINE, max_new_tokens=MOST_TOKENS, runs="runs/ifeval")
     add = parser.add_argument
-    add("--prompts", type=Path, default=PROMPTS, metavar="FILE", help=f"default: {PROMPTS}")
+    add(
+        "--task",
+        default=ifeval.TASK,
+        metavar="NAME",
+        help=f"{' or '.join(TASKS)}, or a name of your own for --prompts (default: {ifeval.TASK})",
+    )
+    add("--prompts", type=Path, metavar="FILE", help="other prompts in IFEval's form (default: those of the task)")
     add("--limit", type=int, metavar="N", help="only the first N prompts")
     add("--batch-size", type=int, default=16, metavar="B", help="prompts that decode at once (default: 16)")
     add(
@@ -57,18 +64,19 @@ def run(options: argparse.Namespace) -> None:
     """
     if options.batch_size < 1:
         raise ValueError(f"batch_size must be >= 1, got {options.batch_size}")
-    prompts = read_prompts(options.prompts, options.limit)
+    path = _prompts_of(options.task, options.prompts)
+    prompts = read_prompts(path, options.limit)
     checkers = load_checkers()
     lanes = load_lanes(options, with_baseline=options.baseline is not None)
     checkpoint = lanes[-1].checkpoint
     described = described_run(checkpoint.dtype, checkpoint.engine.device)
     benchmark = Benchmark(
         lanes=lanes,
-        questions=[prompt.question for prompt in prompts],
+        questions=[prompt.question(options.task) for prompt in prompts],
         batch_size=options.batch_size,
         batches=batches_of_a_turn(len(prompts), options.batch_size, timed=options.timed),
         timed=options.timed,
-        setup=setup_of(options, lanes, prompts, TASK, METRIC, checkers.by),
+        setup=setup_of(options, lanes, prompts, options.task, METRIC, checkers.by),
     )
     entries = {lane.label: benchmark.entry(lane) for lane in lanes}
     by_key = {prompt.key: prompt for prompt in prompts}
@@ -91,7 +99,20 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
     results = [to_dict(each) for each in found]
     told = described_benchmark(options, options.batch_size, results, entries.values(), described)
-    print_json(options, **told, prompts=str(options.prompts), timed=options.timed)
+    print_json(options, **told, prompts=str(path), timed=options.timed)
+
+
+def _prompts_of(task: str, prompts: Path | None) -> Path:
+    """The file to read; other prompts than a task's have another name, so that their accuracy is never taken for its.
+
+    Raises:
+        ValueError: the task has no prompts, or others than those given.
+    """
+    if prompts is None and task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(TASKS)} without --prompts, got {task!r}")
+    if prompts is not None and task in TASKS and prompts != TASKS[task]:
+        raise ValueError(f"task must be a name of your own for {prompts}, got {task!r}: give --task NAME")
+    return TASKS[task] if prompts is None else prompts
 
 
 def _measured(

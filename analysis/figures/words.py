@@ -31,7 +31,7 @@ MEASURES = {
 }
 """The text under the pointer for each measure: words, factor, number of digits, unit."""
 
-_BENCHMARKS = {"ifeval": "IFEval", "spec_bench": "Spec-Bench"}
+_BENCHMARKS = {"ifeval": "IFEval", "spec_bench": "Spec-Bench", "verifiable": "verifiable instructions"}
 _ALWAYS = {"cache_block_size", "draft_tokens", "layout"}
 """The settings that are named even at their defaults, where a decoder reads them."""
 _SHARED = ("use_cache", "temperature", "top_p")

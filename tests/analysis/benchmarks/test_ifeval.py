@@ -25,6 +25,7 @@ from analysis.benchmarks.ifeval import (
     load_checkers,
     read_prompts,
 )
+from analysis.commands.ifeval import TASKS
 from analysis.runs import read_runs
 
 ROOT = Path(__file__).parents[3]
@@ -187,7 +188,8 @@ def words(tiny_folder: Path, prompt_file: Path, tmp_path: Path) -> Callable[...,
     """The words of the command, on the tiny checkpoint."""
 
     def of(*more: str) -> list[str]:
-        given = ["--checkpoint", str(tiny_folder), "--prompts", str(prompt_file), "--runs", str(tmp_path / "runs")]
+        given = ["--checkpoint", str(tiny_folder), "--runs", str(tmp_path / "runs")]
+        given += ["--task", "own", "--prompts", str(prompt_file)]
         return ["ifeval", *given, "--max-new-tokens", "8", "--batch-size", "2", "--device", "cpu", *more]
 
     return of
@@ -209,7 +211,7 @@ def test_the_command(
     assert store.problems == []
     entries = {entry["id"]: entry for entry in store.entries}
     exact = entries[found["ids"][2]]
-    assert (exact["tasks"], exact["problems"], exact["timed"]) == (["ifeval"], 3, False)
+    assert (exact["tasks"], exact["problems"], exact["timed"]) == (["own"], 3, False)
     assert exact["harness"]["checked_by"] == checkers.by
     assert exact["training"] == {"stage": "mars", "block_size": 4, "sft_loss": True}
     rows = store.rows(exact["id"])
@@ -232,9 +234,10 @@ def test_one_decoder_takes_the_threshold(words: Callable[..., list[str]], tmp_pa
     [
         ("--batch-size 0", "batch_size must be >= 1, got 0"),
         ("--limit 0", "limit must be >= 1, got 0"),
-        ("--max-new-tokens 380", "question 0 (ifeval) does not fit"),
+        ("--max-new-tokens 380", "question 0 (own) does not fit"),
         ("--decoder beam", "decoders must be some of"),
         ("--prompts no/such.jsonl", "no/such.jsonl cannot be read"),
+        ("--task ifeval", "task must be a name of your own for "),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -244,3 +247,9 @@ def test_bad_input_is_one_sentence(
     output = capsys.readouterr()
     assert sentence in output.err.splitlines()[-1]
     assert output.out == ""
+
+
+def test_prompts_of_a_task_need_no_file_and_a_task_without_prompts_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ifeval", "--checkpoint", "x", "--task", "own"]) == 2
+    assert "task must be one of ifeval, verifiable without --prompts, got 'own'" in capsys.readouterr().err
+    assert all((ROOT / path).is_file() for path in TASKS.values())

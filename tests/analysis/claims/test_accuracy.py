@@ -93,6 +93,29 @@ def test_one_token_mode_in_bfloat16_says_on_which_cpu(find: Any, one_token: Any)
     assert all("CPU of both" not in each.compared for each in find(1, one_token(0.9)).comparisons)
 
 
+def test_one_token_mode_is_compared_once_on_each_benchmark(find: Any, make: Any, ar: Any, mars: Any) -> None:
+    """On the largest set of each; all comparisons share the confidence."""
+    judged = {"harness": {"metric": "prompt_level_strict_acc"}}
+
+    def on(task: str, problems: int, accuracy: float) -> list[Any]:
+        made = [
+            make(ar(), tasks=(task,), problems=problems),
+            make(mars(4), accuracy=accuracy, tasks=(task,), problems=problems),
+        ]
+        return [({**entry, **judged}, rows) for entry, rows in made]
+
+    ifeval, more = [*on("ifeval", 100, 0.9), *on("ifeval", 200, 0.895)], on("verifiable", 2000, 0.8)
+    [alone] = find(1, ifeval).comparisons
+    first, second = find(1, [*ifeval, *more]).comparisons
+    assert [row.compared["problems"] for row in (alone, first, second)] == [
+        "200 of ifeval",
+        "2,000 of verifiable",
+        "200 of ifeval",
+    ]
+    assert (first.verdict, second.verdict) == (ClaimVerdict.FAILS, ClaimVerdict.OPEN)
+    assert alone.measured["difference (points)"] != second.measured["difference (points)"], "wider beside another"
+
+
 def test_families_that_fall_behind_are_named(find: Any, one_token: Any) -> None:
     finding = find(1, one_token(0.8))
     assert finding.why[-1].startswith("MARS is surely behind its start in logic (1 model) and word_problems (1 model)")

@@ -60,10 +60,27 @@ def test_scores_are_not_compared_at_a_loss_that_no_threshold_reaches(find: Any, 
     finding = find(5, runs)
     assert finding.verdict is ClaimVerdict.OPEN
     assert finding.headline == "no threshold tried of margin and entropy surely loses 2 points"
-    assert finding.why == [f"N{finding.headline[1:]}, so that more lenient ones have to be run first."]
+    [why] = finding.why
+    assert (
+        why
+        == "No threshold tried of margin and entropy loses 2 points, so that more lenient ones have to be run first."
+    )
     speeds = [row.measured["tokens/forward at 2 points lost"] for row in finding.comparisons]
     assert speeds[1:] == ["not reached"] * 2
     assert speeds[0] != "not reached"
+
+
+def test_scores_whose_loss_is_not_sure_say_how_many_problems_would_make_it_so(find: Any, swept: Any) -> None:
+    """Margin loses 3 points of 40 problems; entropy none."""
+    runs = swept({None: (0.9, 1), 0.9: (0.895, 2), 0.6: (0.5, 3)}, problems=40)
+    for score, thresholds, accuracy in (("margin", (0.8, 0.5), 0.875), ("entropy", (0.3, 1.2), 0.9)):
+        runs += swept(dict(zip(thresholds, ((0.9, 2), (accuracy, 5)), strict=True)), score=score, problems=40)
+    finding = find(5, runs)
+    assert finding.verdict is ClaimVerdict.OPEN
+    needed, unreached = finding.why
+    assert needed.startswith("If the losses stay as measured, it takes about ")
+    assert " for margin, whose most lenient threshold loses 2.5 [" in needed
+    assert unreached.startswith("No threshold tried of entropy loses 2 points")
 
 
 @pytest.mark.parametrize(
