@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_up_before_torch_is_read() -> None:
-    code = "import sys, app.page; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120).returncode == 0
-
-
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     processes: list[subprocess.Popen[str]] = []
