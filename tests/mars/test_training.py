@@ -113,6 +113,7 @@ def test_a_resumed_run_draws_the_noise_that_it_would_have_drawn(base: Path, chat
     assert all(expected[name].equal(found[name]) for name in expected)
 
 
+@pytest.mark.slow
 def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL]
     shared += ["--epochs", "40", "--save-steps", "40", "--optimizer", "muon"]
