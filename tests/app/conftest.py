@@ -24,7 +24,7 @@ from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.records import ForwardPass, from_json
-from tests.app import page_process
+from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Frame, Page
@@ -108,21 +108,17 @@ def _pages() -> Iterator[Callable[..., str]]:
 
     The script writes it as its first line; what it says besides is in FOLDER/log.
     """
-    started = []
+    started: list[Forked] = []
 
     def start_page(folder: Path, script: Path, *arguments: Path | str) -> str:
-        process, output = page_process.start(script, [*map(str, arguments)], folder / "log")
-        started.append((process, output))
-        url = output.readline().strip()
+        started.append(fork(script, [*map(str, arguments)], folder / "log"))
+        url = started[-1].line()
         assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
         return url
 
     yield start_page
-    for process, _ in started:
-        process.terminate()
-    for process, output in started:
-        process.join(30)
-        output.close()
+    for page in started:
+        page.end()
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -20,15 +21,33 @@ from typing import TextIO
 ROOT = Path(__file__).parents[2]
 
 
-def start(script: Path, arguments: Sequence[str], log: Path) -> tuple[ForkServerProcess, TextIO]:
-    """`python SCRIPT ARGUMENTS`, with its standard error in the file `log`: the process, and what it writes."""
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A process, and its standard output."""
+
+    process: ForkServerProcess
+    output: TextIO
+
+    def line(self) -> str:
+        """What it writes next; empty if it has ended."""
+        return self.output.readline().strip()
+
+    def end(self) -> None:
+        """Let it clean up and end."""
+        self.process.terminate()
+        self.process.join(30)
+        self.output.close()
+
+
+def fork(script: Path, arguments: Sequence[str], log: Path) -> Forked:
+    """`python SCRIPT ARGUMENTS`, with its standard error in the file `log`."""
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload(["tests.app.preloaded"])
     reader, writer = multiprocessing.Pipe(duplex=False)
     process = forks.Process(target=_run, args=(script, arguments, dict(os.environ), writer, log), daemon=True)
     process.start()
     writer.close()
-    return process, os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
+    return Forked(process, os.fdopen(os.dup(reader.fileno()), encoding="utf-8"))
 
 
 def _run(script: Path, arguments: Sequence[str], environment: Mapping[str, str], output: Connection, log: Path) -> None:
