@@ -13,15 +13,15 @@ BIN := $(VENV)/bin
 demo: setup
 	$(BIN)/python -m app
 
-# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower. Three
+# One thread: the models of the tests are small, and threads that wait for a busy core make them many times slower. Four
 # processes (pytest-xdist) instead, for tests that wait too; a file's tests stay together, for they share a browser or a server.
-# Bytecode is kept whatever the environment says: three processes and some forty programs would compile the sources each time.
+# Bytecode is kept whatever the environment says: four processes and some forty programs would compile the sources each time.
 test: setup-tests
 	@.ci/chromium
 	@.ci/node
 	@.ci/curl
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin \
-		-n 3 --dist loadfile --no-loadscope-reorder
+		-n 4 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check

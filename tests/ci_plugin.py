@@ -1,7 +1,7 @@
 """Loaded by `make test`: with CI=true a skip fails where it means that browser, harness or clients are missing.
 
-Files with most tests run first, as pytest-xdist has it, but a test marked `slow` counts as many: else a file with one
-such test comes last, and all processes but its own have nothing to do.
+Files with most tests run first, as pytest-xdist has it, but a test marked `slow` or `browser` counts as many: else a
+file with a few such tests comes last, and all processes but its own have nothing to do.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ NEEDED = {
     "mars/serve/test_conformance.py": "a test of a real client",
 }
 """Modules that may not be skipped in CI, nor any of their tests, and what these are."""
-SLOW = 20
-"""How many other tests take as long as one marked `slow`, about."""
+COSTS = {"slow": 80, "browser": 20}
+"""How many other tests take as long as one with this mark, about."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the files by what their tests cost, most first; the order within a file stays."""
     costs: Counter[Path] = Counter()
     for item in items:
-        costs[item.path] += SLOW if item.get_closest_marker("slow") else 1
+        costs[item.path] += max([COSTS.get(mark.name, 1) for mark in item.iter_markers()], default=1)
     items.sort(key=lambda item: -costs[item.path])
 
 

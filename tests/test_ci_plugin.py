@@ -75,11 +75,12 @@ def test_module_that_skips_itself(tmp_path: Path, ci: str, code: int, skipped: i
 
 
 def test_files_with_slow_tests_are_not_the_last(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: takes long\n")
-    tests = {"a": "x", "b": "zyx", "c": "s", "d": "zy"}
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: takes long\n    browser: page\n")
+    tests = {"a": "x", "b": "zyx", "c": "s", "d": "zy", "e": "p"}
+    marks = {"c": "slow", "e": "browser"}
     for name, each in tests.items():
-        mark = "import pytest\n\n@pytest.mark.slow\n" if name == "c" else ""
+        mark = f"import pytest\n\n@pytest.mark.{marks[name]}\n" if name in marks else ""
         (tmp_path / f"test_{name}.py").write_text(mark + "".join(f"def test_{one}(): pass\n" for one in each))
     run = run_pytest(tmp_path, "", TESTS, "-v")
     found = re.findall(r"test_(\w)\.py::test_(\w) PASSED", run.stdout)
-    assert found == [("c", "s"), *(("b", one) for one in "zyx"), *(("d", one) for one in "zy"), ("a", "x")]
+    assert found == [("c", "s"), ("e", "p"), *(("b", one) for one in "zyx"), *(("d", one) for one in "zy"), ("a", "x")]

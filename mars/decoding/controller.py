@@ -24,7 +24,6 @@ thresholds, and rises again, step by step. A pool that was empty begins with exa
 
 from __future__ import annotations
 
-import statistics
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -300,7 +299,8 @@ class Controller:
                 if settled:  # rows that gain more than others say less of what others would
                     tokens = sum(row.gained - 1 for row, _ in settled)
                     weight = sum(1.0 if choice in BASES else account.factor for _, account in settled)
-                    self._of(choice).learn(tokens, weight, statistics.fmean(columns[row.number] for row, _ in settled))
+                    width = sum(columns[row.number] for row, _ in settled) / len(settled)
+                    self._of(choice).learn(tokens, weight, width)
             for row, account in pairs:
                 account.passed(row.gained, known.gain)
 

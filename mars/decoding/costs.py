@@ -7,7 +7,6 @@ slow to try.
 
 from __future__ import annotations
 
-import statistics
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -51,7 +50,7 @@ class Profile:
         if len(times) < TRIALS:
             return
         known = [times for _, times in sorted(self._times.items()) if len(times) >= TRIALS]
-        widths = [statistics.fmean(columns for columns, _ in times) for times in known]
+        widths = [sum(columns for columns, _ in times) / len(times) for times in known]
         seconds_each = ascending([[seconds for _, seconds in times] for times in known])
         self.points = list(zip(widths, seconds_each, strict=True))
 
@@ -92,10 +91,12 @@ def ascending(samples: Sequence[Sequence[float]]) -> list[float]:
     pooled: list[tuple[float, list[float], int]] = []
     for sample in samples:
         values, count = list(sample), 1
-        while pooled and pooled[-1][0] > _quartile(values):
+        quartile = _quartile(values)
+        while pooled and pooled[-1][0] > quartile:
             _, before, more = pooled.pop()
             values, count = before + values, more + count
-        pooled.append((_quartile(values), values, count))
+            quartile = _quartile(values)
+        pooled.append((quartile, values, count))
     return [quartile for quartile, _, count in pooled for _ in range(count)]
 
 

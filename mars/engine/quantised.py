@@ -17,8 +17,10 @@ import torch
 from torch.nn import functional
 
 from mars.engine.projection import Projection
+from mars.provenance import instruction_limit
 
 MOST = 127  # of a whole number of 8 bits, without -128
+_SHIFT = 128
 
 Rounded = tuple[torch.Tensor, torch.Tensor]
 """Whole numbers [T, I], int8, and the scale of each row [T], float32."""
@@ -34,6 +36,12 @@ def missing(device: torch.device, dtype: torch.dtype) -> str | None:
     if not known or not torch.cpu._is_vnni_supported():  # other CPUs sum in 16 bits, which overflow
         return "int8 needs a CPU with AVX512-VNNI or AMX: use --dtype float32"
     return None if dtype == torch.bfloat16 else f"int8 starts from bfloat16 weights, got {dtype}"
+
+
+def _takes_signed() -> bool:
+    """Whether oneDNN's product of inputs with a sign is fast: without AMX it takes over a hundred times as long."""
+    amx = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    return amx is not None and amx() and "AMX" in (instruction_limit() or "AMX")
 
 
 def rounded(x_TI: torch.Tensor) -> Rounded:
@@ -64,6 +72,7 @@ class Quantised(Projection):
         whole_OI, self._scales_O = rounded(weight_OI)
         self._prepacked = torch.ops.onednn.qlinear_prepack(whole_OI, None)
         self._zeros_O = torch.zeros(len(whole_OI), dtype=torch.int32)
+        self._shift = 0 if _takes_signed() else _SHIFT
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         found_TO = self._product(x_TI)
@@ -71,8 +80,10 @@ class Quantised(Projection):
 
     def _product(self, x_TI: torch.Tensor) -> torch.Tensor:
         whole_TI, scales_T = self._rounded(x_TI)
+        if self._shift:  # the sums are the same: oneDNN takes the shift away from them
+            whole_TI = whole_TI.view(torch.uint8).bitwise_xor_(self._shift)
         sums_TO = torch.ops.onednn.qlinear_pointwise(
-            *(whole_TI, 1.0, 0, self._prepacked, self._scales_O, self._zeros_O, None),
+            *(whole_TI, 1.0, self._shift, self._prepacked, self._scales_O, self._zeros_O, None),
             *(1.0, 0, torch.float32, "none", [], ""),
         )
         return self._scaled(sums_TO, scales_T, self._dtype)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +24,7 @@ from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.records import ForwardPass, from_json
+from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Frame, Page
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 PAIR = (LaneChoice(checkpoint="ar", decoder="autoregressive"), LaneChoice(checkpoint="mars"))
-HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -109,26 +108,17 @@ def _pages() -> Iterator[Callable[..., str]]:
 
     The script writes it as its first line; what it says besides is in FOLDER/log.
     """
-    processes: list[subprocess.Popen[str]] = []
+    started: list[Forked] = []
 
-    def start_page(folder: Path, *arguments: Path | str) -> str:
-        command = [sys.executable, *map(str, arguments)]
-        surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "GRADIO_ANALYTICS_ENABLED": "False"}
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=surroundings, text=True, stdout=subprocess.PIPE, stderr=log
-            )
-        processes.append(process)
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
+    def start_page(folder: Path, script: Path, *arguments: Path | str) -> str:
+        started.append(fork(script, [*map(str, arguments)], folder / "log"))
+        url = started[-1].line()
         assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
         return url
 
     yield start_page
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.communicate(timeout=30)
+    for page in started:
+        page.end()
 
 
 @pytest.fixture(scope="module")

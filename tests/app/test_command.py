@@ -11,16 +11,12 @@ import pytest
 
 from app.models.manager import SHIPPED
 from mars.checkpoint.sources import unavailable
+from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_the_page_is_up_before_torch_is_read() -> None:
-    code = "import sys, app.page; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=120).returncode == 0
 
 
 @pytest.fixture
@@ -37,6 +33,21 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in processes:
         process.terminate()
         process.communicate(timeout=30)
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """`forked(*options)`: the address of the app with these options, in a process that had made its imports."""
+    started: list[Forked] = []
+
+    def forked(*options: str) -> str:
+        command = ["--port", free_port(), *options]
+        started.append(fork(ROOT / "app" / "__main__.py", command, tmp_path / "log"))
+        return started[-1].line().split()[-1]
+
+    yield forked
+    for app in started:
+        app.end()
 
 
 def free_port() -> str:
@@ -59,14 +70,11 @@ def test_a_taken_port_gets_one_sentence(start: Callable[..., subprocess.Popen[st
 
 @pytest.mark.browser
 def test_a_broken_folder_is_told_and_the_app_stays_up(
-    start: Callable[..., subprocess.Popen[str]], visit: Callable[..., Page], tiny_folder: Path, tmp_path: Path
+    forked: Callable[..., str], visit: Callable[..., Page], tiny_folder: Path, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
-    process = start("--port", free_port(), "--ar", str(tiny_folder), "--mars", str(broken))
-    assert process.stdout is not None
-    url = process.stdout.readline().split()[-1]
-    tab = visit(url, state="failed")
+    tab = visit(forked("--ar", str(tiny_folder), "--mars", str(broken)), state="failed")
     assert "config.json of broken is missing" in tab.inner_text(".lens-status")
     assert str(tmp_path) not in tab.content()
     tab.fill("#limit input", "16")
@@ -78,13 +86,8 @@ def test_a_broken_folder_is_told_and_the_app_stays_up(
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_the_shipped_pair_writes_side_by_side(
-    start: Callable[..., subprocess.Popen[str]], visit: Callable[..., Page]
-) -> None:
-    pair = SHIPPED / "ar-sft", SHIPPED / "mars-b8"
-    process = start("--port", free_port(), "--ar", str(pair[0]), "--mars", str(pair[1]))
-    assert process.stdout is not None
-    tab = visit(process.stdout.readline().split()[-1])
+def test_the_shipped_pair_writes_side_by_side(forked: Callable[..., str], visit: Callable[..., Page]) -> None:
+    tab = visit(forked("--ar", str(SHIPPED / "ar-sft"), "--mars", str(SHIPPED / "mars-b8")))
     tab.locator("#pace label", has_text="Real time").click()
     tab.click("#run")
     tab.wait_for_selector("[data-state=done]")

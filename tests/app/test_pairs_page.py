@@ -38,7 +38,7 @@ def is_shown(tab: Page, selector: str) -> bool:
 
 
 def test_the_page_is_there_before_the_model_and_a_run_waits_with_its_progress(two_pairs: Any, visit: Visit) -> None:
-    tab = visit(two_pairs.url, state="loading")
+    tab = visit(two_pairs.url + "?pace=0", state="loading")
     assert tab.input_value("#prompt textarea") == SKY
     tab.wait_for_function("document.querySelectorAll('.lens-lanes:not(.lens-recorded) .lens-text').length === 3")
     texts = "[...document.querySelectorAll('.lens-lanes:not(.lens-recorded) .lens-text')]"

@@ -50,4 +50,4 @@ def test_the_memory_of_a_process_is_read() -> None:
 @pytest.mark.browser  # like the other tests that serve the page
 def test_a_few_visitors_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     pair = ["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]
-    assert main(["--sessions", "3", "--minutes", "0.2", *pair]) == 0, capsys.readouterr().out
+    assert main(["--sessions", "3", "--minutes", "0.1", *pair]) == 0, capsys.readouterr().out

@@ -23,6 +23,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_adapting_is_as_good_as_the_best_fixed_layout_at_every_load(machine: str) -> None:
     dice = random.Random(1)

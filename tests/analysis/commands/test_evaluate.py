@@ -119,6 +119,7 @@ def test_batch_size_changes_no_outcome(tiny: Checkpoint, threshold: float | None
         assert (other.correct, other.tokens, other.passes) == (first.correct, first.tokens, first.passes)
 
 
+@pytest.mark.slow
 def test_runs_without_the_page_s_libraries(tiny_folder: Path) -> None:
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('gradio', 'plotly', 'playwright')))\n"

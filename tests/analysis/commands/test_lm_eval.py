@@ -106,6 +106,7 @@ def test_what_the_store_has_is_not_run_again(
     assert told(capsys)["tasks"][0]["run"] != first[0]["run"], "another question is another run"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(
     words: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

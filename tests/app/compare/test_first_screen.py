@@ -26,6 +26,7 @@ PLACES = f"""() => [scrollY, ...{SEEN}.map(each => [
         const {{ top, left, width }} = node.getBoundingClientRect();
         return [top, left, width];
     }})])]"""
+SHORT = "?limit=64"  # tokens, at reading pace
 LARGE = "node => parseFloat(getComputedStyle(node).fontSize) >= 24"
 
 
@@ -35,7 +36,7 @@ def finish(tab: Page) -> None:
 
 def test_before_and_after_a_run_three_texts_begin_high_on_the_first_screen(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
-    tab = visit(two_pairs.url, settings=False)
+    tab = visit(two_pairs.url + SHORT, settings=False)
     tab.wait_for_selector(".lens-recorded .lens-token", state="attached")
     assert tab.inner_text(".lens-caption-said") == "Each colour band came out of one forward pass"
     assert tab.inner_text(".lens-parting").startswith("Recorded run of SmolLM2 135M: “")
@@ -54,7 +55,7 @@ def test_before_and_after_a_run_three_texts_begin_high_on_the_first_screen(two_p
 
 def test_nothing_moves_when_a_run_ends(two_pairs: Any, visit: Visit) -> None:
     two_pairs.ready.touch()
-    tab = visit(two_pairs.url, settings=False)
+    tab = visit(two_pairs.url + SHORT, settings=False)
     tab.click("#run")
     tab.wait_for_selector("[data-lane=a] .lens-token")
     tab.evaluate(f"""() => {{

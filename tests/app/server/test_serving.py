@@ -178,7 +178,7 @@ def test_the_page_is_built_before_torch_is_read() -> None:
 import sys
 from app.server import options, serving
 def launch(*_):
-    raise SystemExit("torch" in sys.modules)
+    raise SystemExit("torch" in sys.modules or "transformers" in sys.modules)
 serving.launch = launch
 serving.host(options.read(["--ar", "assets/checkpoints/ar-sft", "--mars", "assets/checkpoints/mars-b8"]))
 """

@@ -211,6 +211,7 @@ def test_every_row_of_every_sliding_window_follows_the_rules() -> None:
     assert patterns_of(check, 220, **drawn) > 4500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "examples", "floor"), [("linear", 100, 4000), ("quadratic", 60, 1500)])
 def test_every_row_of_exact_decoding_follows_the_rules(layout: str, examples: int, floor: int) -> None:
     def check(reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool) -> int:
@@ -245,6 +246,7 @@ def test_exact_decoding_writes_what_one_token_mode_samples() -> None:
     assert patterns_of(check, 25, layout=layouts, **drawn) > 400
 
 
+@pytest.mark.slow
 def test_auto_changes_no_text_whatever_the_controller_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes of all layouts by turns: each goes on from what the one before has left."""
 

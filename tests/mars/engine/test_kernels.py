@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -56,26 +58,43 @@ def test_the_first_place_that_can_be_written_is_taken(sources: Path, tmp_path: P
     assert list(temporary.iterdir()) == []
 
 
+# The module itself, without the engine of its package, which takes as long to import as all the rest.
+ALONE = """
+import sys, types
+package = sys.modules["mars.engine"] = types.ModuleType("mars.engine")
+package.__path__ = [sys.argv[1]]
+import mars.engine.kernels, numba
+print(numba.config.CACHE_DIR)
+"""
+
+
 def test_a_folder_that_the_environment_names_is_versioned_too(tmp_path: Path) -> None:
-    code = "import mars.engine.kernels, numba; print(numba.config.CACHE_DIR)"
+    command = [sys.executable, "-c", ALONE, str(Path(kernels.__file__).parent)]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     assert Path(run.stdout.strip()).parent == tmp_path
     assert Path(run.stdout.strip()).name.startswith("numba-")
 
 
-def test_two_processes_that_save_at_once_keep_both(tmp_path: Path) -> None:
-    """numba reads the index, takes a free name, writes the index and then the file, without a lock."""
-    code = (
-        "import sys, time, mars.engine.kernels; from numba.core.caching import IndexDataCacheFile as File\n"
-        "read = File._load_index\n"
-        "File._load_index = lambda self: (read(self), time.sleep(0.5))[0]\n"
-        "File(sys.argv[1], 'function', 'stamp').save(sys.argv[2], sys.argv[2])"
-    )
-    started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in ("one", "two")]
-    assert [process.wait(timeout=120) for process in started] == [0, 0]
+def test_two_that_save_at_once_keep_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """numba reads the index, takes a free name, writes the index and then the file, without a lock.
+
+    Threads have to wait for each other as processes do: each opens the file of the lock for itself.
+    """
+    read = IndexDataCacheFile._load_index
+
+    def slowly(self: IndexDataCacheFile) -> object:
+        found = read(self)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(IndexDataCacheFile, "_load_index", slowly)
+
+    def save(name: str) -> None:
+        IndexDataCacheFile(str(tmp_path), "function", "stamp").save(name, name)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(save, ("one", "two")))
     kept = IndexDataCacheFile(str(tmp_path), "function", "stamp")
     assert [kept.load(name) for name in ("one", "two")] == ["one", "two"]
 

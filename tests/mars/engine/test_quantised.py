@@ -57,6 +57,17 @@ def test_a_product_is_close_and_its_rows_do_not_depend_on_each_other(steps: Step
     assert torch.equal(sum_TO, 1 + found_TO.float())
 
 
+@pytest.mark.parametrize("inputs", [96, 1536])
+def test_inputs_without_a_sign_give_the_same_sums(inputs: int) -> None:
+    """oneDNN is slow with a sign where there is no AMX, and Quantised shifts them."""
+    x_TI = torch.cat((torch.randn(7, inputs), torch.ones(1, inputs))).to(BFLOAT16)  # the last row has the largest sums
+    product = Quantised(torch.cat((torch.randn(15, inputs), -torch.ones(1, inputs))).to(BFLOAT16))
+    found = []
+    for product._shift in (0, 128):
+        found.append(product(x_TI))
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize("bias_O", [None, torch.full((80,), 3.0, dtype=BFLOAT16)], ids=["plain", "with a bias"])
 def test_shed_weights_come_back_rounded(bias_O: torch.Tensor | None) -> None:
     weight_OI = torch.randn(80, 96).to(BFLOAT16)

@@ -253,10 +253,10 @@ def test_curl_asks_it(either: Any, curl: str, stream: bool) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_of_lm_eval_asks_it(either: Any, tmp_path: Path) -> None:
-    """As docs/serving.md has it, on a task of two problems that lies here."""
+def test_the_command_of_lm_eval_asks_it(served: Any, tmp_path: Path) -> None:
+    """As docs/serving.md has it, on a task of two problems that lies here; the next test asks the real model too."""
     pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
-    model = f"model={either.name},base_url={either.url}/v1/chat/completions,max_retries=1"
+    model = f"model={served.name},base_url={served.url}/v1/chat/completions,max_retries=1"
     options = "--model local-chat-completions --tasks local_sums --limit 2 --apply_chat_template --log_samples"
     places = ["--include_path", "tests/data/lm_eval", "--output_path", str(tmp_path / "found")]
     command = [sys.executable, "-m", "lm_eval", *options.split(), "--model_args", model, *places]
@@ -271,8 +271,8 @@ def test_the_command_of_lm_eval_asks_it(either: Any, tmp_path: Path) -> None:
     assert len(samples) == 2
     for asked, [[answer]] in samples.values():
         turns = json.loads(asked[0] if isinstance(asked, list) else asked)
-        ids = either.checkpoint.encode_chat(turns)
-        text = own_text(either.checkpoint, "", ids, decoder="autoregressive", max_new_tokens=24)
+        ids = served.checkpoint.encode_chat(turns)
+        text = own_text(served.checkpoint, "", ids, decoder="autoregressive", max_new_tokens=24)
         ends = [place for stop in ("Q:", "\n\n", ". ") if (place := text.find(stop)) >= 0]
         assert answer == text[: min(ends, default=len(text))]
 
