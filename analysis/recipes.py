@@ -240,6 +240,12 @@ _ALL = (
         0.8,
         f"{_MERGED} --batch-size 32 --decoders self_speculative/lookup,{_THRESHOLDS},self_speculative/tree",
     ),
+    _ifeval(
+        "real-merged-frontier",
+        "the merged adapter under each τ and exactly, one prompt at a time, on the clock",
+        0.2,
+        f"{_MERGED} --timed --batch-size 1 --limit 24 --decoders autoregressive,{_THRESHOLDS},self_speculative/auto",
+    ),
     Recipe(
         name="real-ablation-models",
         makes="merged adapters of two block sizes, with and without the SFT loss, and plain SFT (runs/real-ablations)",

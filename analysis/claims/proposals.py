@@ -392,7 +392,7 @@ CLAIMS = (
         find=_exact,
         recipes=("smoke", "ablations", "calibration", "shipped"),
         on_real=(
-            *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier"),
+            *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier", "real-merged-frontier"),
             *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample", "real-batches"),
             "real-eight-rows",
         ),
