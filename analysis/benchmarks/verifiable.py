@@ -156,7 +156,7 @@ def drawn(
     for source, share in shares.items():
         left = list(questions[source])
         rng.shuffle(left)
-        fitting = []
+        fitting: list[tuple[str, str]] = []
         for question in left:
             text = " ".join(question.split())
             if len(fitting) < share and len(text) <= LONGEST and bare(text) not in taken:
