@@ -308,7 +308,7 @@ _ALL = (
     ),
     Recipe(
         name="real-no-amx",
-        makes="the same in 64 tokens with AMX forbidden to oneDNN and our tiles; printed (docs/log.md)",
+        makes="the same in 64 tokens with AMX forbidden to oneDNN and our kernels; printed (docs/log.md)",
         command=f"ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 python -m analysis bench {_LLAMA_CPP} --max-new-tokens 64",
         hours=0.2,
     ),
