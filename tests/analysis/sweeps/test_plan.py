@@ -34,7 +34,8 @@ def test_what_a_plan_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "analysis" / "plans").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_plan_of_the_repository_can_be_read(path: Path) -> None:
     plan = read_plan(path)
-    assert {group.seed for group in plan.groups} == {808}
+    second_look = path.stem == "block-cache"  # on other problems than the first
+    assert {group.seed for group in plan.groups} == {809 if second_look else 808}
 
 
 @pytest.mark.parametrize(
