@@ -49,7 +49,8 @@ def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
     next_weights, next_span = ahead
     inner_stride = parts * ranks * LINE
     wide, most = (4, _FEW) if rows <= _FEW else (2, _MOST)
-    most = (rows + (rows + most - 1) // most - 1) // ((rows + most - 1) // most)  # as many in each part
+    pieces = -(-rows // most)
+    most = -(-rows // pieces)  # as many rows in each piece
     early = max(pairs - _AHEAD, 0)
     block = begin
     while block < end:
