@@ -27,7 +27,7 @@ from mars.records import ForwardPass, from_json
 from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Frame, Page
+    from playwright.sync_api import Browser, Page
 
     from app.compare.runner import Runner
     from mars.checkpoint import Checkpoint
@@ -213,32 +213,29 @@ def visit(chromium: Browser) -> Iterator[Callable[..., Page]]:
     assert complaints == []
 
 
+LEAVE = """() => {
+    console.error = () => {};
+    for (const kind of ["error", "unhandledrejection"]) addEventListener(kind, (event) => event.preventDefault());
+}"""
+
+
 def _listen(tab: Page, complaints: list[str]) -> None:
-    """Collect what the page logs as an error, except while it is being left by `tab.reload`.
+    """Collect what the page logs as an error, except while it is left by `tab.reload` or `tab.goto`.
 
     Gradio closes its streams in `beforeunload` and logs each stream cut off as an error. Nobody is there to read it.
+    The page itself is silenced: its last messages can arrive when the next page is already there.
     """
-    leaving = False
 
-    def complain(text: str) -> None:
-        if not leaving:
-            complaints.append(text)
+    def leave_by(load: Callable[..., object]) -> Callable[..., None]:
+        def leave(*address: str) -> None:
+            tab.evaluate(LEAVE)  # every error logged so far has been heard once this is answered
+            load(*address)
 
-    def arrived(frame: Frame) -> None:
-        nonlocal leaving
-        if frame == tab.main_frame:
-            leaving = False
+        return leave
 
-    def reload() -> None:
-        nonlocal leaving
-        tab.evaluate("0")  # every error logged so far has been heard once this is answered
-        leaving = True
-        load_again()
-
-    load_again, tab.reload = tab.reload, reload
-    tab.on("framenavigated", arrived)
-    tab.on("console", lambda message: complain(message.text) if message.type == "error" else None)
-    tab.on("pageerror", lambda error: complain(str(error)))
+    tab.reload, tab.goto = leave_by(tab.reload), leave_by(tab.goto)
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
 
 
 IN_NODE = """

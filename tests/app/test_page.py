@@ -345,3 +345,14 @@ def test_a_phone_shows_one_lane_at_a_time_and_never_scrolls_sideways(served: Any
         assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
+
+
+@pytest.mark.parametrize("leave", [lambda tab: tab.goto(tab.url), lambda tab: tab.reload()], ids=["goto", "reload"])
+def test_what_a_page_logs_while_it_is_left_is_no_complaint(
+    served: Any, visit: Visit, leave: Callable[[Page], None]
+) -> None:
+    """The teardown of `visit` is what fails here: Gradio logs the streams it cuts off, when it has some open."""
+    tab = visit(served.url)
+    tab.evaluate("addEventListener('beforeunload', () => console.error('a stream was cut off'))")
+    leave(tab)
+    tab.wait_for_selector("[data-state=idle]", state="attached")
