@@ -357,7 +357,7 @@ _ALL = (
     ),
     Recipe(
         name="real-load-in-turn",
-        makes="requests that arrive at random, answered by each fixed layout and the policy, passes by turns",
+        makes="requests that arrive at random, answered by AR, copies, lookup and the policy, passes by turns",
         command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
         "--ttft 2 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --minutes 26 "
         "--save {runs}",
@@ -373,10 +373,10 @@ _ALL = (
     ),
     Recipe(
         name="load",
-        makes="the same of the shipped model, with the policy that lowers τ under load",
-        command=f"{_LOAD} assets/checkpoints/mars-b8 --accuracy-budget 5 --ttft 0.5 --tpot 0.02 --questions 400 "
-        "--queue-size 3 --lanes ar exact knob --rates 0.3 0.9 1.1 1.3 1.6 --no-bursts --turns 2 --minutes 8 "
-        "--save {runs}",
+        makes="the same of the shipped model by turns, with the policy that lowers τ under load",
+        command=f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 "
+        "--questions 400 --queue-size 3 --lanes ar narrow exact knob --rates 0.3 0.9 1.1 1.3 1.6 --no-bursts "
+        "--minutes 10 --save {runs}",
         hours=0.2,
     ),
     Recipe(

@@ -70,7 +70,11 @@ class PassTimes:
         self._profiles[kind].took(columns, seconds)
 
     def seconds(self, columns: float, kind: Kind) -> float | None:
-        """The seconds of a pass of so many columns; None before anything is known."""
+        """The seconds of a pass of so many columns; None before anything is known.
+
+        Where passes without masks were timed, those with masks do not count: they may be of long ago, and one row of
+        eight columns takes less time than eight rows of one.
+        """
         plain = self._profiles["plain"].points
         with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
         spent = next(filter(None, with_masks), ())
@@ -78,7 +82,8 @@ class PassTimes:
         mixed = curve([*narrower, *spent], columns)
         if kind != "plain" or not plain or mixed is None:
             return mixed
-        return min(mixed, curve(plain, columns) or mixed)
+        found = curve(plain, columns) or mixed
+        return found if columns <= plain[-1][0] else min(mixed, found)
 
     def price(self, columns: float, rate: float, kind: Kind) -> float | None:
         """The price of one more column in a pass of this kind, else of the next kind that is known (`price`)."""

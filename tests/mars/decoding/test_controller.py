@@ -396,6 +396,17 @@ def test_the_price_of_copies_is_that_of_passes_without_masks() -> None:
     assert PassTimes().price(4, 1.0, "plain") is None
 
 
+def test_passes_with_masks_say_nothing_of_plain_widths_that_were_timed() -> None:
+    """One row's eight columns took 2 seconds, eight rows take 4: the controller stayed with one token a row for it."""
+    times = PassTimes()
+    for columns, seconds, kind in ((1, 1.0, "plain"), (8, 4.0, "plain"), (8, 2.0, "line"), (16, 3.0, "line")):
+        for _ in range(TRIALS):
+            times.took(columns, seconds, kind)
+    assert times.seconds(8, "plain") == 4.0
+    assert times.seconds(8, "line") == 2.0
+    assert times.seconds(16, "plain") == 3.0, "no width like it was timed, and masks take no less"
+
+
 def test_copies_of_one_row_say_little_of_those_of_many() -> None:
     """Alone, columns are cheap and plans are wide; among sixteen each costs as much as a token is worth."""
     gains = dict.fromkeys(GAINS, 1.0) | {"copy": 2.2}
