@@ -290,9 +290,10 @@ class Controller:
             beside = any(row.threshold is not None for row in rows if row.number not in self._accounts)  # with masks
             was: Kind = kind if masked else "line" if beside else "plain"
             self._seen.times.took(total, seconds, was)
-            usual, with_masks = (self._seen.times.seconds(total, one) for one in (was, kind))
-            if usual and with_masks and kind != "plain" and known.passes > TRIALS:
-                known.timed(usual, with_masks)
+            if kind != "plain" and known.passes > TRIALS:
+                usual, with_masks = (self._seen.times.seconds(total, one) for one in (was, kind))
+                if usual and with_masks:
+                    known.timed(usual, with_masks)
             for choice in {self._base, self.choice}:
                 rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
                 settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice in BASES]
@@ -380,17 +381,23 @@ class Controller:
         tokens = others + len(rows) + sum(copied)
         columns = others + len(rows) * base.columns
         if choice in BASES:
-            return Goodput(tokens / self._seconds(columns, 1.0, "plain"), columns, set())
+            return Goodput(self._rate(tokens, columns, 1.0, "plain"), columns, set())
         found: list[tuple[float, float]] = []
         for row, instead in zip(rows, copied, strict=True):
             account = self._accounts[row.number]
             tokens += min(account.factor * (known.gain - 1), most_gained(choice.layout, account.own.drafts)) - instead
             columns += known.columns - base.columns
-            found.append((tokens / self._seconds(columns, known.slow, choice.kind), columns))
-        count = len(found)
-        if not self._together and (choice.window or choice.layout in TREES):
-            count = 1 + max(range(count), key=lambda place: found[place][0])
-        return Goodput(*found[count - 1], {row.number for row in rows[:count]})
+            found.append((tokens, columns))
+        counts = range(1, len(rows) + 1)
+        if self._together or not (choice.window or choice.layout in TREES):
+            counts = counts[-1:]
+        rates = {count: self._rate(*found[count - 1], known.slow, choice.kind) for count in counts}
+        count = max(counts, key=rates.__getitem__)
+        return Goodput(rates[count], found[count - 1][1], {row.number for row in rows[:count]})
+
+    def _rate(self, tokens: float, columns: float, slow: float, kind: Kind) -> float:
+        """The tokens a second of passes of so many tokens and columns."""
+        return tokens / self._seconds(columns, slow, kind)
 
     def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
         """The expected seconds of a pass; 1 before anything is known."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
 Points = Sequence[tuple[float, float]]
@@ -36,23 +37,34 @@ class Profile:
     It is the quartile because disturbances only make a pass longer, and the first passes of a shape take several times
     as long. More columns never take less time: sizes that contradict this, by noise, get the quartile of all their
     passes.
-    `points` are the mean columns and the seconds of each size that is known, ascending in both.
     """
 
     def __init__(self) -> None:
         self._times: dict[int, deque[tuple[int, float]]] = {}
-        self.points: Points = ()
+        self._known: dict[int, tuple[float, float]] = {}  # by size: the mean columns, the quartile
+        self._points: Points | None = ()
 
     def took(self, columns: int, seconds: float) -> None:
         """A pass of so many columns took so long."""
-        times = self._times.setdefault(size_of(columns), deque(maxlen=KEPT))
+        size = size_of(columns)
+        times = self._times.setdefault(size, deque(maxlen=KEPT))
         times.append((columns, seconds))
-        if len(times) < TRIALS:
-            return
-        known = [times for _, times in sorted(self._times.items()) if len(times) >= TRIALS]
-        widths = [sum(columns for columns, _ in times) / len(times) for times in known]
-        seconds_each = ascending([[seconds for _, seconds in times] for times in known])
-        self.points = list(zip(widths, seconds_each, strict=True))
+        if len(times) >= TRIALS:
+            width = sum(columns for columns, _ in times) / len(times)
+            self._known[size] = width, _quartile([seconds for _, seconds in times])
+            self._points = None
+
+    @property
+    def points(self) -> Points:
+        """The mean columns and the seconds of each size that is known, ascending in both."""
+        if self._points is None:
+            sizes = sorted(self._known)
+            widths = [self._known[size][0] for size in sizes]
+            quartiles = [self._known[size][1] for size in sizes]
+            if any(longer < taken for taken, longer in pairwise(quartiles)):
+                quartiles = ascending([[seconds for _, seconds in self._times[size]] for size in sizes])
+            self._points = list(zip(widths, quartiles, strict=True))
+        return self._points
 
 
 class PassTimes:
@@ -64,10 +76,12 @@ class PassTimes:
 
     def __init__(self) -> None:
         self._profiles = {kind: Profile() for kind in _LIKE}
+        self._mixed: dict[Kind, Points] = {}  # since the last pass
 
     def took(self, columns: int, seconds: float, kind: Kind) -> None:
         """A pass of so many columns took so long."""
         self._profiles[kind].took(columns, seconds)
+        self._mixed.clear()
 
     def seconds(self, columns: float, kind: Kind) -> float | None:
         """The seconds of a pass of so many columns; None before anything is known.
@@ -76,14 +90,19 @@ class PassTimes:
         eight columns takes less time than eight rows of one.
         """
         plain = self._profiles["plain"].points
-        with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
-        spent = next(filter(None, with_masks), ())
-        narrower = [point for point in plain if not spent or point[0] < spent[0][0]]
-        mixed = curve([*narrower, *spent], columns)
-        if kind != "plain" or not plain or mixed is None:
-            return mixed
-        found = curve(plain, columns) or mixed
-        return found if columns <= plain[-1][0] else min(mixed, found)
+        if kind == "plain" and plain and columns <= plain[-1][0]:
+            return curve(plain, columns)
+        found = [curve(points, columns) for points in (self._points(kind), plain if kind == "plain" else ()) if points]
+        return min(filter(None, found), default=None)
+
+    def _points(self, kind: Kind) -> Points:
+        """Those of passes with masks, like this kind if there are any, and below them of passes without."""
+        if kind not in self._mixed:
+            with_masks = (self._profiles[like].points for like in _LIKE[kind] if like != "plain")
+            spent = next(filter(None, with_masks), ())
+            narrower = [point for point in self._profiles["plain"].points if not spent or point[0] < spent[0][0]]
+            self._mixed[kind] = [*narrower, *spent]
+        return self._mixed[kind]
 
     def price(self, columns: float, rate: float, kind: Kind) -> float | None:
         """The price of one more column in a pass of this kind, else of the next kind that is known (`price`)."""
