@@ -185,7 +185,7 @@ class Goodput:
 
 @dataclass(slots=True)
 class Experience:
-    """The times of an engine's passes, and the gain of rows by choice, load and number of drafts.
+    """The times of an engine's passes, and the gain of rows by choice, load or threshold, and number of drafts.
 
     `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice at each load, and `patience`
     the number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
@@ -193,7 +193,7 @@ class Experience:
     """
 
     times: PassTimes = field(default_factory=PassTimes)
-    known: dict[tuple[Choice, int, int], Known] = field(default_factory=dict)
+    known: dict[tuple[Choice, float, int], Known] = field(default_factory=dict)
     now: int = 0
     tried: int = 0
     settled: dict[int, Choice] = field(default_factory=dict)
@@ -404,17 +404,21 @@ class Controller:
         seconds = self._seen.times.seconds(columns, kind)
         return 1.0 if seconds is None else max(seconds * slow, 1e-9)
 
-    def _key(self, choice: Choice) -> tuple[Choice, int, int]:
-        """The key of `known`: the choice, the load of this pass if rows have plans, and the number of drafts."""
-        return choice, self._load if choice.layout in TREES else 0, self._drafts
+    def _key(self, choice: Choice) -> tuple[Choice, float, int]:
+        """The key of `known`: the choice, what its gain depends on, and the number of drafts.
+
+        That is the load of this pass if rows have plans, and the threshold in force if they have windows.
+        """
+        at = self.threshold if choice.window else self._load if choice.layout in TREES else None
+        return choice, at or 0, self._drafts
 
     def _of(self, choice: Choice) -> Known:
         """What is known of a choice at the load of this pass."""
         return self._seen.known[self._key(choice)]
 
     def _expect(self, choice: Choice) -> Known:
-        """As `_of`; until the choice has been tried, an estimate from other loads, or else from other choices."""
-        _, load, drafts = key = self._key(choice)
+        """As `_of`; until it has been tried here, an estimate from other loads or thresholds, or else other choices."""
+        _, here, drafts = key = self._key(choice)
         known = self._seen.known.setdefault(key, Known(1.0, choice.columns(drafts)))
         if known.seen > PRIOR:
             return known
@@ -423,9 +427,9 @@ class Controller:
             for (tried, at, of), other in self._seen.known.items()
             if other.seen > PRIOR and of == drafts
         }
-        near = min((at for tried, at in seen if tried == choice), key=lambda at: abs(at - load), default=None)
+        near = min((at for tried, at in seen if tried == choice), key=lambda at: abs(at - here), default=None)
         if near is not None:
-            other, part = seen[choice, near], 2.0 ** (near - load)
+            other, part = seen[choice, near], 1.0 if choice.window else 2.0 ** (near - here)
             known.columns = min(1 + part * (other.columns - 1), MOST_COLUMNS)
             known.gain = 1 + min(part * (other.gain - 1), most_gained(choice.layout, drafts))
             known.slow = other.slow
@@ -462,7 +466,7 @@ class Controller:
     def _watch(self, waiting: int, taken: int, places: int) -> bool:
         """Move the threshold a step once requests waited, or half of the places were free, in several passes.
 
-        The gain of windows is then learned anew. Returns: whether the threshold moved.
+        Returns: whether the threshold moved.
         """
         sign = 1 if waiting else -1 if taken <= places / 2 else 0
         if sign:  # a short queue is empty now and then under any load: such a pass says nothing
@@ -471,7 +475,4 @@ class Controller:
         if abs(self._pressure) < PATIENCE or step == self._step:
             return False
         self._step, self._pressure = step, 0
-        for (choice, _, _), known in self._seen.known.items():
-            if choice in WINDOWS:
-                known.seen = PRIOR
         return True

@@ -525,6 +525,36 @@ def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
     assert "window" not in {name_of(one) for one in passes.rows}
 
 
+def test_what_windows_gain_is_learned_for_each_threshold_and_kept() -> None:
+    """It was forgotten with every move, and the few passes that followed kept windows from being tried again."""
+    experience = Experience()
+    passes = Passes(Controller((0.9, 0.5), experience), lambda columns: 1 + columns / 200)
+    passes.join(4)
+
+    def learned() -> dict[float, tuple[float, float]]:
+        return {at: (one.gain, one.seen) for (choice, at, _), one in experience.known.items() if choice == WINDOWS[1]}
+
+    def until(threshold: float | None, *, waiting: int) -> None:
+        for _ in range(20 * PATIENCE):
+            passes.run(1, waiting=waiting, places=4)
+            if passes.controller.threshold == threshold:
+                return
+        raise AssertionError(threshold)
+
+    until(0.9, waiting=1)
+    passes.run(PATIENCE // 2, waiting=1, places=4)
+    until(0.5, waiting=1)
+    passes.gains["window"] = 6.0
+    passes.run(TRIED, waiting=1, places=4)
+    found = learned()
+    assert found.keys() == {0.9, 0.5}
+    assert found[0.5][0] == pytest.approx(6.0, rel=0.1)
+    passes.rows.clear()
+    passes.join(2)
+    until(None, waiting=0)
+    assert learned()[0.5] == (pytest.approx(6.0, rel=0.1), found[0.5][1]), "and kept"
+
+
 def test_choices_make_methods() -> None:
     assert Choice("narrow").method(AUTO) == SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout="narrow")
     assert [one.method(AUTO) for one in WINDOWS] == [SlidingWindow(mask_token_id=31, masks=masks) for masks in (3, 7)]
