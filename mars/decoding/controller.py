@@ -396,13 +396,9 @@ class Controller:
         return Goodput(rates[count], found[count - 1][1], {row.number for row in rows[:count]})
 
     def _rate(self, tokens: float, columns: float, slow: float, kind: Kind) -> float:
-        """The tokens a second of passes of so many tokens and columns."""
-        return tokens / self._seconds(columns, slow, kind)
-
-    def _seconds(self, columns: float, slow: float, kind: Kind) -> float:
-        """The expected seconds of a pass; 1 before anything is known."""
+        """The tokens a second of passes of so many tokens and columns; as if in 1 second before anything is known."""
         seconds = self._seen.times.seconds(columns, kind)
-        return 1.0 if seconds is None else max(seconds * slow, 1e-9)
+        return tokens if seconds is None else tokens / max(seconds * slow, 1e-9)
 
     def _key(self, choice: Choice) -> tuple[Choice, float, int]:
         """The key of `known`: the choice, what its gain depends on, and the number of drafts.
