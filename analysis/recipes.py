@@ -131,7 +131,7 @@ _ALL = (
         machine=_CORES,
     ),
     _sweep("calibration", "how often a mask's proposal is right, by score", 0.1, machine=_CORES, after=_MODELS),
-    _sweep("shipped", "every decoder on the shipped models, on the clock", 0.4),
+    _sweep("shipped", "every decoder on the shipped models, on the clock", 0.8),
     _sweep("block-cache", "the block cache against AR on six times as many problems, on the clock", 0.2),
     _sweep("speculative", "the paper's pairs of draft and target, on the clock", 0.1),
     Recipe(
@@ -183,7 +183,7 @@ _ALL = (
         "real-eight-rows",
         "exact decoding of eight questions at once, on the clock",
         0.1,
-        "--batch 8 --limit 4 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto",
+        "--batch 8 --limit 24 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto",
     ),
     _ifeval(
         "real-one-token",
