@@ -183,6 +183,12 @@ _ALL = (
         "real-eight-rows",
         "exact decoding of eight questions at once, on the clock",
         0.1,
+        "--batch 8 --limit 4 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto",
+    ),
+    _spec_bench(
+        "real-eight-rows-more",
+        "exact decoding of eight questions at once, on up to 24 of each category, on the clock",
+        0.2,
         "--batch 8 --limit 24 --max-new-tokens 256 --decoders autoregressive,self_speculative/auto",
     ),
     _ifeval(

@@ -395,6 +395,7 @@ CLAIMS = (
             *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier", "real-merged-frontier"),
             *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample", "real-batches"),
             "real-eight-rows",
+            "real-eight-rows-more",
         ),
         ours=True,
     ),
