@@ -394,8 +394,7 @@ CLAIMS = (
         on_real=(
             *("real-accuracy", "real-merged", "real-merged-accuracy", "real-frontier", "real-merged-frontier"),
             *("real-spec-bench", "real-kinds", "real-kinds-short", "real-sample", "real-batches"),
-            "real-eight-rows",
-            "real-eight-rows-more",
+            *("real-eight-rows", "real-eight-rows-more"),
         ),
         ours=True,
     ),
