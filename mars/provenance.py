@@ -37,16 +37,20 @@ def hardware(device: str = "cpu") -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree, with "+changes" when files differ from it; None outside a repository."""
+    """The commit of the source tree, with "+changes" when files differ from it.
+
+    Outside a repository, where the files alone were copied, it is what MARS_COMMIT says, or None.
+    """
+    named = os.environ.get("MARS_COMMIT")
     git = shutil.which("git")
     if git is None:
-        return None
+        return named
     described = [git, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     root = Path(__file__).resolve().parent
     try:
         return subprocess.run(described, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return named
 
 
 def bfloat16_units(information: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cuda", choices=("cuda", "cpu"), help="cpu is for a rehearsal (default: cuda)")
     add("--tiny", action="store_true", help="rehearse every step with the smallest sizes; its figures mean nothing")
     add("--base", metavar="SOURCE", help="the model that an adapter is trained on (default: smollm2-135m)")
+    add("--training", type=float, default=17.0, metavar="N", help="minutes of training an adapter (default: 17)")
     add("--step", action="append", metavar="NAME", help="only this step, even if it is done; may be given again")
     add("--minutes", type=float, metavar="N", help="start no step that may take longer than what is left of N minutes")
     add("--list", action="store_true", help="print the steps and their states, and run none")
@@ -32,8 +33,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the remaining steps; print how each ended, which targets were met and what is left."""
     if options.minutes is not None and not options.minutes > 0:
         raise ValueError(f"minutes must be > 0, got {options.minutes}")
+    if not options.training > 0:
+        raise ValueError(f"training must be > 0, got {options.training}")
     base = options.base or (SHIPPED_AR if options.tiny else "smollm2-135m")
-    setup = Setup(out=options.out, device=options.device, base=base, tiny=options.tiny)
+    setup = Setup(out=options.out, device=options.device, base=base, training=options.training, tiny=options.tiny)
     steps = _chosen(steps_of(setup), options.step)
     outcome_file = OutcomeFile(setup)
     if not options.list:

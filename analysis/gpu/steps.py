@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 MEASURING = ("pydantic", "numpy", "scipy", "pandas", "pyarrow", "tqdm", "filelock")
@@ -12,9 +13,12 @@ MEASURING = ("pydantic", "numpy", "scipy", "pandas", "pyarrow", "tqdm", "fileloc
 TRAINING = ("peft", "accelerate")
 CHECKERS = ("lm_eval", "nltk", "langdetect")
 SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in ("mars-b8", "ar-sft", "draft-ar"))
-DATA = tuple(f"assets/adapters/smollm2-135m-mars/{name}" for name in ("conversations.jsonl", "conversations-2.jsonl"))
 CUDA_TESTS = ("tests/mars/engine/test_graphs.py", "tests/mars/engine/test_engine.py", "tests/mars/test_sampling.py")
+ADAPTER = "assets/adapters/smollm2-135m-mars"
+SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
 EXACT = "self_speculative"
+CALL_MINUTES = 8.5
+"""Of training, in one call that ends within ten minutes."""
 _SHAPE = {
     "model_type": "qwen2",
     "architectures": ["Qwen2ForCausalLM"],
@@ -56,11 +60,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Folders, device and base of the steps; `tiny` rehearses each with the smallest sizes there are."""
+    """Folders, device and base of the steps; `tiny` rehearses each with the smallest sizes there are.
+
+    `training` are the minutes of training, in calls of at most `CALL_MINUTES`.
+    """
 
     out: Path
     device: str
     base: str
+    training: float = 17.0
     tiny: bool = False
     adapter: Path = field(init=False)
     runs: Path = field(init=False)
@@ -81,12 +89,20 @@ class Setup:
     @property
     def data(self) -> tuple[str, ...]:
         """Conversations for the adapter."""
-        return (str(self.inputs / "conversations.jsonl"),) if self.tiny else DATA
+        if self.tiny:
+            return (str(self.inputs / "conversations.jsonl"),)
+        return tuple(str(file) for file in sorted(Path(ADAPTER).glob("conversations*.jsonl")))
+
+    @property
+    def training_calls(self) -> int:
+        """The number of calls of training."""
+        return 2 if self.tiny else max(1, ceil(self.training / CALL_MINUTES))
 
 
 def steps_of(setup: Setup) -> tuple[Step, ...]:
     """All steps, in order."""
-    return (*_correct(setup), *_speed(setup), *_adapter(setup), *_frontier(setup))
+    masks, draft = _speed(setup)
+    return (*_correct(setup), masks, *_passes(setup), *_shipped(setup), *_adapter(setup), draft)
 
 
 def _correct(setup: Setup) -> Iterator[Step]:
@@ -111,29 +127,34 @@ def _correct(setup: Setup) -> Iterator[Step]:
 
 def _speed(setup: Setup) -> Iterator[Step]:
     sizes = setup.size("1,4,8,16", "1")
-    rounds = ("--problems", setup.size(8, 1), "--repeats", "5", "--max-new-tokens", setup.size(192, 4))
+    rounds = ("--problems", setup.size(4, 1), "--repeats", "5", "--max-new-tokens", setup.size(192, 4))
+    masked = f"{EXACT}/linear,{EXACT}/quadratic,sliding_window@0.95,block_cached@0.95"
     for name, does, options in (
-        ("bench-masks", "the shipped MARS model: every decoder and generate", ("--checkpoint", SHIPPED)),
+        (
+            "bench-masks",
+            "the shipped MARS model: exact decoding, τ = 0.95, a block cache, AR and generate",
+            ("--checkpoint", SHIPPED, "--decoders", setup.size(masked, f"{EXACT}/linear")),
+        ),
         (
             "bench-draft",
-            "the shipped AR model with its draft",
-            ("--checkpoint", SHIPPED_AR, "--draft", SHIPPED_DRAFT),
+            "the shipped AR model with its draft, AR and generate",
+            ("--checkpoint", SHIPPED_AR, "--draft", SHIPPED_DRAFT, "--decoders", "speculative"),
         ),
     ):
-        some = ("--decoders", "self_speculative/linear") if setup.tiny and name == "bench-masks" else ()
         yield Step(
             name=name,
             does=does,
-            minutes=8,
-            commands=(
-                _analysis(setup, "bench", *options, "--dtype", "bfloat16", "--batch-sizes", sizes, *rounds, *some),
-            ),
+            minutes=5,
+            commands=(_analysis(setup, "bench", *options, "--dtype", "bfloat16", "--batch-sizes", sizes, *rounds),),
             result=setup.runs / f"{name}.json",
         )
+
+
+def _passes(setup: Setup) -> Iterator[Step]:
     record = setup.out / "linear.jsonl"
     measured: Words = ("--dtype", "bfloat16", "--batch-sizes", setup.size("1,2,4,8,16,32,64", "1"), "--repeats", "5")
     measured += ("--context", setup.size(512, 8), "--replay", str(record))
-    for shape, minutes in (("qwen2.5-7b", 6), ("qwen2.5-0.5b", 4)):
+    for shape, minutes in (("qwen2.5-7b", 4), ("qwen2.5-0.5b", 3)):
         recorded: Words = ("-m", "mars.generate", "--checkpoint", SHIPPED, "--decoder", EXACT, "--layout", "linear")
         recorded += ("--device", setup.device, "--max-new-tokens", setup.size(192, 8), "--records", str(record))
         yield Step(
@@ -148,21 +169,56 @@ def _speed(setup: Setup) -> Iterator[Step]:
         )
 
 
+def _shipped(setup: Setup) -> Iterator[Step]:
+    """The adapter of the repository; in a rehearsal the tiny model."""
+    named: Words = ("--checkpoint", setup.size(ADAPTER, SHIPPED), "--dtype", "bfloat16")
+    questions: Words = ("--questions", str(setup.inputs / "questions.jsonl")) if setup.tiny else ("--limit", "4")
+    exact = f"{EXACT}/linear,{EXACT}/tree,{EXACT}/lookup,{EXACT}/auto"
+    some = setup.size(f"autoregressive,prompt_lookup/k10,{exact},sliding_window@0.95", f"{EXACT}/linear")
+    questions += ("--decoders", some, "--max-new-tokens", setup.size(256, 4), "--runs", str(setup.runs))
+    yield Step(
+        name="kinds",
+        does="Spec-Bench with the adapter of the repository: tokens per pass and speed-up, by category",
+        minutes=4,
+        commands=(_analysis(setup, "spec-bench", *named, *questions),),
+        base=True,
+        result=setup.runs / "kinds.json",
+    )
+    decoders = f"{EXACT}/linear,{EXACT}/lookup,sliding_window@0.95,sliding_window@0.8,sliding_window@none"
+    named += ("--no-generate", "--questions", str(setup.inputs / "questions.jsonl") if setup.tiny else SPEC_BENCH)
+    named += ("--decoders", setup.size(decoders, "sliding_window@0.8"), "--max-new-tokens", setup.size(128, 4))
+    # At least as many questions as the largest batch.
+    for number, sizes, limit in (("1", "1,4,8", 1), ("2", "16,32,64", 5)):
+        yield Step(
+            name=f"frontier-{number}",
+            does=f"τ, exact and AR with that adapter at batch {sizes}",
+            minutes=4,
+            commands=(
+                _analysis(setup, "bench", *named, "--batch-sizes", setup.size(sizes, "1"), "--limit", str(limit)),
+            ),
+            base=True,
+            result=setup.runs / f"frontier-{number}.json",
+        )
+
+
 def _adapter(setup: Setup) -> Iterator[Step]:
     train: Words = ("-m", "mars.training", "adapter", "--base", setup.base, "--data", *setup.data)
     train += ("--output", str(setup.adapter), "--rank", setup.size(32, 2), "--masks", setup.size(7, 2))
-    train += ("--anchors", setup.size(640, 8), "--batch-size", setup.size(8, 2), "--save-steps", "200")
-    train += ("--minutes", setup.size(18, 0.0002), "--pause-after", setup.size(8.5, 0.0001))
-    for number, before, more in ((1, (), ()), (2, ("train-1",), ("--resume",))):
+    train += ("--block-size", setup.size(4, 2), "--anchors", setup.size(640, 8), "--batch-size", setup.size(16, 2))
+    train += ("--save-steps", "500", "--minutes", setup.size(setup.training, 0.0002))
+    train += ("--pause-after", setup.size(CALL_MINUTES, 0.0001))
+    before: Words = ()
+    for number in range(1, setup.training_calls + 1):
         yield Step(
             name=f"train-{number}",
-            does="an adapter of rank 32 with 7 masks on all anchors: half of 18 minutes",
-            minutes=9.8,
-            commands=((*train, *more),),
+            does="an adapter of rank 32 with 7 masks on all anchors",
+            minutes=CALL_MINUTES + 1.3,
+            commands=((*train, *(("--resume",) if before else ())),),
             needs=(*MEASURING, *TRAINING),
             after=before,
             base=True,
         )
+        before = (f"train-{number}",)
     asked: Words = ("--checkpoint", str(setup.adapter), "--baseline", setup.base)
     asked += ("--dtype", "bfloat16", "--runs", str(setup.runs))
     exact = f"{EXACT}/linear,{EXACT}/tree,{EXACT}/lookup,{EXACT}/quadratic"
@@ -170,10 +226,10 @@ def _adapter(setup: Setup) -> Iterator[Step]:
     questions += ("--decoders", setup.size(f"autoregressive,{exact},sliding_window@0.95", f"{EXACT}/linear"))
     yield Step(
         name="spec-bench",
-        does="Spec-Bench with that adapter: tokens per pass and speed-up, by category",
+        does="Spec-Bench with the new adapter: tokens per pass and speed-up, by category",
         minutes=9,
         commands=(_analysis(setup, "spec-bench", *asked, *questions, "--max-new-tokens", setup.size(256, 4)),),
-        after=("train-2",),
+        after=before,
         base=True,
         goes_on=True,
         result=setup.runs / "spec-bench.json",
@@ -184,33 +240,15 @@ def _adapter(setup: Setup) -> Iterator[Step]:
     prompts += ("--limit", "2") if setup.tiny else ()
     yield Step(
         name="ifeval",
-        does="IFEval with that adapter: instructions followed under each τ and exactly",
+        does="IFEval with the new adapter: instructions followed under each τ and exactly",
         minutes=9.5,
         commands=(_analysis(setup, "ifeval", *asked, *prompts),),
         needs=(*MEASURING, *CHECKERS),
-        after=("train-2",),
+        after=before,
         base=True,
         goes_on=True,
         result=setup.runs / "ifeval.json",
     )
-
-
-def _frontier(setup: Setup) -> Iterator[Step]:
-    decoders = f"{EXACT}/linear,sliding_window@0.95,sliding_window@0.8,sliding_window@none"
-    named: Words = ("--checkpoint", str(setup.adapter), "--dtype", "bfloat16", "--max-new-tokens", setup.size(128, 4))
-    named += ("--decoders", setup.size(decoders, "sliding_window@0.8"))
-    # At least as many problems as the largest batch, and few at batch 1, where generate of transformers is slow.
-    for number, sizes, problems in (("1", "1,2,4", 2), ("2", "8,16,32,64", 11)):
-        some = ("--batch-sizes", setup.size(sizes, "1"), "--problems", setup.size(problems, 1))
-        yield Step(
-            name=f"frontier-{number}",
-            does=f"τ, exact and AR with that adapter at batch {sizes}",
-            minutes=9,
-            commands=(_analysis(setup, "bench", *named, *some),),
-            after=("train-2",),
-            base=True,
-            result=setup.runs / f"frontier-{number}.json",
-        )
 
 
 def _analysis(setup: Setup, command: str, *options: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from mars.engine.conditional import EPSILON
 from mars.training.settings import Mode
 
 TEACHER_CANDIDATES = 32
-LOSS_ROWS = 128  # rows of the vocabulary whose logits exist at once
+LOSS_ROWS, LOSS_ROWS_CUDA = 128, 4096  # rows whose logits exist at once: few fit a CPU's cache, many fill a GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ class AnchorCollator:
 
     At most `anchors` positions of each sequence are drawn, from the last token before an answer on. Behind each stand 1
     to `masks` masks, each further one with probability `keep` (later masks are rarer, which costs no quality: PARD,
-    arXiv 2504.18583). Returns `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor.
+    arXiv 2504.18583). Returns `input_ids` [R, L], `anchors` [R, A] and `counts` [R, A], 0 where there is no anchor; A
+    is the most anchors that a sequence of the batch has.
     """
 
     pad_id: int
@@ -109,7 +110,9 @@ class AnchorCollator:
             more = (torch.rand(len(chosen), self.masks - 1) < self.keep).long().cumprod(1).sum(1)
             anchors[row, : len(chosen)] = places[chosen]
             counts[row, : len(chosen)] = torch.minimum(1 + more, ends[chosen] - places[chosen] - 2)
-        return {"input_ids": _padded(examples, self.pad_id), "anchors": anchors, "counts": counts}
+        most = int((counts > 0).sum(1).max())
+        ids = _padded(examples, self.pad_id)
+        return {"input_ids": ids, "anchors": anchors[:, :most], "counts": counts[:, :most]}
 
 
 class ConditionalHead(nn.Module):
@@ -134,6 +137,10 @@ def _rms(x: Tensor) -> Tensor:
     return (wide * (wide.square().mean(-1, keepdim=True) + EPSILON).rsqrt()).to(x.dtype)
 
 
+def _loss_rows(x: Tensor) -> int:
+    return LOSS_ROWS_CUDA if x.is_cuda else LOSS_ROWS
+
+
 class TeacherLoss(torch.autograd.Function):
     """Sum over rows of the cross-entropy against soft targets, without ever keeping all logits.
 
@@ -146,8 +153,8 @@ class TeacherLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """The loss, a scalar, and which rows' most probable token is their last target, bool [N]."""
         loss = hidden_NE.new_zeros((), dtype=torch.float32)
-        gradient, hits = torch.empty_like(hidden_NE), []
-        parts = zip(*(part.split(LOSS_ROWS) for part in (hidden_NE, ids_NT, target_NT)), strict=True)
+        gradient, hits, size = torch.empty_like(hidden_NE), [], _loss_rows(hidden_NE)
+        parts = zip(*(part.split(size) for part in (hidden_NE, ids_NT, target_NT)), strict=True)
         for number, (hidden, ids, target) in enumerate(parts):
             logits = (hidden @ vocabulary_VE.t()).float()
             hits.append(logits.argmax(-1) == ids[:, -1])
@@ -155,7 +162,7 @@ class TeacherLoss(torch.autograd.Function):
             mass = target.sum(-1, keepdim=True)
             loss += (mass * normal - (target * logits.gather(1, ids)).sum(-1, keepdim=True)).sum()
             slope = logits.sub_(normal).exp_().mul_(mass).scatter_add_(1, ids, -target)
-            gradient[number * LOSS_ROWS : number * LOSS_ROWS + len(ids)] = slope.to(hidden.dtype) @ vocabulary_VE
+            gradient[number * size : number * size + len(ids)] = slope.to(hidden.dtype) @ vocabulary_VE
         ctx.save_for_backward(gradient)
         found = torch.cat(hits)
         ctx.mark_non_differentiable(found)
@@ -302,7 +309,7 @@ class AdapterModel(nn.Module):
 def _targets(teacher_NE: Tensor, vocabulary_VE: Tensor, next_N: Tensor) -> tuple[Tensor, Tensor]:
     """The base's most probable tokens with their probabilities, and last the token that was written, with 0.5."""
     ids, target = [], []
-    for part in teacher_NE.split(LOSS_ROWS):
+    for part in teacher_NE.split(_loss_rows(teacher_NE)):
         logits = (part @ vocabulary_VE.t()).float()
         best, index = logits.topk(TEACHER_CANDIDATES)
         ids.append(index)

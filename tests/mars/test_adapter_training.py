@@ -96,6 +96,13 @@ def test_masks_stay_within_their_answer() -> None:
                 assert anchor + 1 + count <= end - 1  # the last mask predicts the last token at the latest
 
 
+def test_a_batch_has_no_more_anchors_than_it_needs() -> None:
+    chat = Conversation(tuple(range(30)), ((6, 14), (20, 23)))  # 7 and 2 tokens that the first mask may predict
+    batch = AnchorCollator(pad_id=0, masks=4, anchors=640, keep=0.7)([chat, chat])
+    assert batch["anchors"].shape == batch["counts"].shape == (2, 9)
+    assert (batch["counts"] > 0).all()
+
+
 def test_the_loss_and_its_gradient_are_those_of_soft_cross_entropy() -> None:
     torch.manual_seed(0)
     hidden = torch.randn(7, 5, requires_grad=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from mars.provenance import bfloat16_units, hardware
+from mars import provenance
+from mars.provenance import bfloat16_units, commit, hardware
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,17 @@ def test_the_processor_is_named_with_its_cores_and_units() -> None:
     assert name
     assert cores.endswith(" cores")
     assert units in ("AMX", "AVX512-BF16", "neither AMX nor AVX512-BF16")
+
+
+def test_copied_files_are_of_the_commit_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARS_COMMIT", "abc")
+    assert commit() != "abc", "a repository knows better"
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert commit() == "abc"
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert commit() == "abc"
+    monkeypatch.delenv("MARS_COMMIT")
+    assert commit() is None
