@@ -147,6 +147,7 @@ class ScriptedRows:
     """
 
     states: None = None
+    warming = False
 
     def __init__(self, model: ScriptedModel, rows: int, capacity: int):
         self._model = model
@@ -242,6 +243,7 @@ class DiffusingRows:
     """The rows of one run, numbered by the places in which they begin; a prompt ends where the first mask stands."""
 
     states: None = None
+    warming = False
 
     def __init__(self, engine: Diffusing, rows: int, capacity: int):
         self._engine = engine

@@ -274,26 +274,25 @@ class Controller:
         with self._seen.lock:
             self._step = self._pressure = 0
 
-    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float) -> None:
-        """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number."""
+    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float | None) -> None:
+        """Learn from the pass that was planned; `columns` are the positions computed for each row, by its number.
+
+        `seconds` are None if they say nothing of later passes (`Rows.warming`): then it counts as no trial, either.
+        """
         with self._seen.lock:
             pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
             if not pairs:
                 return
             spent = [(row, account) for row, account in pairs if account.spends not in BASES]
             known = self._of(self.choice if spent or self.choice in BASES else self._base)
-            known.passes += 1
+            known.passes += seconds is not None
             known.last = self._seen.now
-            total = sum(columns.values())
             kind = self.choice.kind if spent else "plain"
             masked = any(row.plan is None or any(row.plan.masks) for row, _ in spent)
             beside = any(row.threshold is not None for row in rows if row.number not in self._accounts)  # with masks
-            was: Kind = kind if masked else "line" if beside else "plain"
-            self._seen.times.took(total, seconds, was)
-            if kind != "plain" and known.passes > TRIALS:
-                usual, with_masks = (self._seen.times.seconds(total, one) for one in (was, kind))
-                if usual and with_masks:
-                    known.timed(usual, with_masks)
+            if seconds is not None:
+                was: Kind = kind if masked else "line" if beside else "plain"
+                self._time(known, sum(columns.values()), seconds, kind, was)
             for choice in {self._base, self.choice}:
                 rows_of_it = [(row, account) for row, account in pairs if account.spends == choice]
                 settled = [(row, account) for row, account in rows_of_it if account.before == choice or choice in BASES]
@@ -304,6 +303,14 @@ class Controller:
                     self._of(choice).learn(tokens, weight, width)
             for row, account in pairs:
                 account.passed(row.gained, known.gain)
+
+    def _time(self, known: Known, columns: int, seconds: float, kind: Kind, was: Kind) -> None:
+        """Learn what a pass took; `kind` is that of the choice, `was` that of the pass, which may have no masks."""
+        self._seen.times.took(columns, seconds, was)
+        if kind != "plain" and known.passes > TRIALS:
+            usual, with_masks = (self._seen.times.seconds(columns, one) for one in (was, kind))
+            if usual and with_masks:
+                known.timed(usual, with_masks)
 
     def price(self, *, masked: bool) -> float:
         """The price of one more column, with or without masks: the tokens that all rows would write in its time."""

@@ -369,7 +369,7 @@ class Policy(Protocol):
     def restart(self) -> None:
         """Forget what the load was: the pool was empty before the next row."""
 
-    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float) -> None:
+    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float | None) -> None:
         """Learn from a pass in which these rows wrote."""
 
 

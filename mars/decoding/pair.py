@@ -97,6 +97,11 @@ class _DraftRows:
         """Those of the draft."""
         return self._rows.states
 
+    @property
+    def warming(self) -> bool:
+        """As `Rows.warming`, of the draft."""
+        return self._rows.warming
+
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V] over the ids that both models know."""
         readable = replace(window, ids_RQ=self._draft.readable(window))

@@ -259,7 +259,7 @@ class Pool:
                     done.append(place)
         if self._controller is not None:
             taking = [row for group in groups for row in group.batch.rows]
-            self._controller.observe(taking, self.shares, clock.seconds)
+            self._controller.observe(taking, self.shares, None if self._cache.warming else clock.seconds)
         self._sequences.drop(done, self._cache)
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)

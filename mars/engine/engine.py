@@ -59,6 +59,10 @@ class Rows(Protocol):
     def states(self) -> States | None:
         """The states of the last call that the conditional head reads; the next call may overwrite them."""
 
+    @property
+    def warming(self) -> bool:
+        """Whether the last call took longer than later ones of its shape will: its CUDA graph is yet to be captured."""
+
     def forward(self, window: Window) -> torch.Tensor:
         """Write and read one window; one call of the model.
 
@@ -302,6 +306,10 @@ class CachedRows:
         self._capacity = capacity
         self._extent = 0
 
+    @property
+    def warming(self) -> bool:
+        return self._memory.warming
+
     @torch.inference_mode()
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V] of the last columns."""
@@ -323,6 +331,8 @@ class CachedRows:
 
 class RecomputedRows:
     """Rows of which only the tokens are kept: each pass runs the modules on everything up to the furthest slot."""
+
+    warming = False
 
     def __init__(self, transformer: Transformer, rows: int, capacity: int, head: ConditionalHead | None = None):
         self.states: States | None = None

@@ -7,8 +7,10 @@ can be tested on a CPU.
 
 from __future__ import annotations
 
+import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -99,6 +101,7 @@ class Runner:
     """Runs windows on a memory, in static shapes where a bucket fits; with `capture`, by CUDA graphs.
 
     A bucket is captured at its fourth use. Should that fail, everything is run eagerly from then on, after a warning.
+    Until then the memory says that it is `warming`.
     """
 
     def __init__(self, memory: Memory, *, capture: bool):
@@ -111,6 +114,7 @@ class Runner:
 
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V]; the next pass overwrites them."""
+        self.memory.warming = False
         bucket = bucket_of(window, rows=self.memory.rows, slots=self.memory.slots)
         if bucket is None:
             extent = min(rounded_extent(window.extent), self.memory.slots)
@@ -126,12 +130,13 @@ class Runner:
         if bucket in self._replays:
             return self._replays[bucket]()
         self._uses[bucket] = self._uses.get(bucket, 0) + 1
-        if self._capture and self._uses[bucket] > _WARM_UPS and len(self._replays) < _MOST_GRAPHS:
+        self.memory.warming = self._capture and len(self._replays) < _MOST_GRAPHS
+        if self.memory.warming and self._uses[bucket] > _WARM_UPS:
             try:
                 self._replays[bucket] = self._captured(stage)
                 return self._replays[bucket]()
             except RuntimeError as error:
-                self._capture = False
+                self._capture = self.memory.warming = False
                 reason = str(error).partition("\n")[0]
                 warnings.warn(f"CUDA graphs are off, decoding goes on without them: {reason}", stacklevel=2)
         return self.memory.forward(stage.window(), static=True)
@@ -139,7 +144,7 @@ class Runner:
     def _captured(self, stage: Stage) -> Callable[[], torch.Tensor]:
         """Capture the pass, from the embedding to the logits. A pass that runs twice writes the same twice."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with _uncollected(), torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             logits = self.memory.forward(stage.window(), static=True)
         states = self.memory.states
 
@@ -149,6 +154,18 @@ class Runner:
             return logits
 
         return replay
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is collected meanwhile: a graph of earlier rows that ended during a capture would make it fail."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Runners:

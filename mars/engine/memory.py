@@ -76,6 +76,7 @@ class Memory:
 
     The tensor is [2L, R, H, S, D]: attention reads a head at a time, and its keys and values lie side by side.
     `states` [R, keep, E] are those that the last pass predicted from, normed; None from a model that keeps none.
+    `warming` says that it took longer than later passes of its shape will (mars/engine/graphs.py).
     """
 
     def __init__(self, model: Model, rows: int, slots: int):
@@ -94,6 +95,7 @@ class Memory:
         self._model = model
         self._used = (0, 0)
         self.states: torch.Tensor | None = None
+        self.warming = False
 
     def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
         """Logits [R, keep, V] of a window within these rows and slots; `static` looks at no value on the device."""

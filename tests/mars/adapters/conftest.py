@@ -154,6 +154,8 @@ class PeftEngine:
 
 
 class PeftRows:
+    warming = False
+
     def __init__(self, engine: PeftEngine, rows: int, capacity: int):
         self.states: States | None = None
         self._engine = engine

@@ -11,12 +11,13 @@ import pytest
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS, pool
-from mars.decoding.controller import Controller
+from mars.decoding.controller import Controller, Experience
+from mars.decoding.costs import TRIALS
 from mars.decoding.method import Row
 from mars.decoding.pool import Pool
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass, RowPass
-from mars.scripted import ReadingModel
+from mars.scripted import ReadingModel, ScriptedRows
 
 STOP, MASK, VOCAB = 2, 11, 12
 CAPACITY = 120
@@ -309,3 +310,14 @@ def test_exact_rows_beside_others_go_on_with_drafts(layout: str) -> None:
     shared = [record for record in records if len(record.rows) == 2]
     assert max(part.accepted for record in shared for part in record.rows) > 1
     assert {record.phase for record in shared} == {"verify"}
+
+
+@pytest.mark.parametrize("warming", [False, True])
+def test_passes_that_warm_up_teach_the_controller_no_times(warming: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedRows, "warming", warming)
+    engine, seen = model(), Experience()
+    running = Pool(engine, 1, CAPACITY, controller=Controller(experience=seen))
+    running.join(row_of(engine, 0, [4, 5], "self_speculative", layout="auto", max_new_tokens=40))
+    drain(running)
+    assert seen.now > TRIALS
+    assert (seen.times.seconds(1, "plain") is None) == warming

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -152,6 +156,66 @@ def test_a_capture_that_fails_is_told_once_and_decoding_goes_on(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.testing.assert_close(runner.forward(window([4], 1, 1)), plain.forward(window([4], 1, 1)))
+
+
+@pytest.fixture
+def captures(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """CUDA's capture replaced by an eager pass; for each one, whether garbage could be collected meanwhile."""
+    found: list[bool] = []
+
+    @contextmanager
+    def graph(*_: object, **options: object) -> Iterator[None]:
+        found.append(gc.isenabled())
+        yield
+
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: None))
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    return found
+
+
+@torch.inference_mode()
+def test_no_garbage_is_collected_during_a_capture(network: Network, captures: list[bool]) -> None:
+    """It might end the graphs of earlier rows, which CUDA forbids then."""
+    runner = Runner(Memory(network, 3, 160), capture=True)
+    for _ in range(5):
+        runner.forward(window([6], 4, 1))
+    assert captures == [False]
+    assert gc.isenabled()
+
+
+@torch.inference_mode()
+def test_passes_are_warming_until_their_graph_is_captured(network: Network, captures: list[bool]) -> None:
+    memory = Memory(network, 3, 160)
+    runner = Runner(memory, capture=True)
+    found = []
+    for _ in range(6):
+        runner.forward(window([6], 4, 1))
+        found.append(memory.warming)
+    assert found == [True, True, True, True, False, False]
+    runner.forward(window([0], 6, 0))
+    assert not memory.warming, "prompts have no graph to wait for"
+    plain = Runner(memory, capture=False)
+    plain.forward(window([20], 4, 1))
+    assert not memory.warming
+
+
+@torch.inference_mode()
+def test_where_capture_fails_no_pass_is_warming(
+    network: Network, captures: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **options: object) -> None:
+        raise RuntimeError("no graphs here")
+
+    monkeypatch.setattr(torch.cuda, "graph", fails)
+    memory = Memory(network, 3, 160)
+    runner = Runner(memory, capture=True)
+    for _ in range(3):
+        runner.forward(window([6], 4, 1))
+    with pytest.warns(UserWarning, match="CUDA graphs are off"):
+        runner.forward(window([6], 4, 1))
+    assert not memory.warming
+    assert gc.isenabled()
 
 
 @pytest.mark.gpu
