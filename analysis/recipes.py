@@ -18,6 +18,11 @@ _BENCHED = (
     "--decoders sliding_window,sliding_window/b5,block_cached/c8,block_cached/c16,block_cached/c32,"
     "self_speculative/auto,self_speculative/linear,self_speculative/quadratic,jacobi --seed 33 --markdown --json"
 )
+_GPU_BENCHED = (
+    "--device cuda --checkpoint assets/checkpoints/mars-b8 --decoders self_speculative/linear,"
+    "self_speculative/quadratic,sliding_window@0.95,block_cached@0.95 --dtype bfloat16 --batch-sizes 1,4,8,16 "
+    "--problems 4 --repeats 5 --max-new-tokens 192 --json"
+)
 _REAL_BENCH = (
     f"--checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 --problems 1 --max-new-tokens 64 --json"
 )
@@ -139,6 +144,13 @@ _ALL = (
         makes="the decoders against generate of transformers, on the clock",
         command=f"python -m analysis bench {_BENCHED} | tail -n 1 > {{runs}}/bench-cpu.json",
         hours=0.3,
+    ),
+    Recipe(
+        name="gpu-bench",
+        makes="exact decoding, τ, a block cache, AR and generate on a GPU, on the clock",
+        command=f"python -m analysis bench {_GPU_BENCHED} | tail -n 1 > {{runs}}/bench-h200.json",
+        hours=0.03,
+        machine="an NVIDIA H200",
     ),
     Recipe(
         name="columns",

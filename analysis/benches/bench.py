@@ -1,8 +1,8 @@
 """Wall-clock speed of decoders against each other, interleaved in one run, at several batch sizes.
 
-At each batch size every decoder first decodes all prompts once, uncounted. Then come the rounds: in each, every decoder
-decodes the same prompts. The order rotates by one from round to round, so that a machine that gets slower or faster
-affects all decoders alike. Speed-ups are ratios within a round.
+At each batch size every decoder first decodes all prompts uncounted, once, or until CUDA graphs are there. Then come
+the rounds: in each, every decoder decodes the same prompts. The order rotates by one from round to round, so that a
+machine that gets slower or faster affects all decoders alike. Speed-ups are ratios within a round.
 
 The batch size is the number of rows that decode at once. A decoder whose rows can join and leave between passes gets
 all prompts, and the next one takes the place of a row that has ended. The others get batches that end with their
@@ -39,13 +39,17 @@ Round = tuple[Timed, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPlan:
-    """`problems` held-out ones of each family, or `questions`, decoded `repeats` times at each of `batch_sizes`."""
+    """`problems` held-out ones of each family, or `questions`, decoded `repeats` times at each of `batch_sizes`.
+
+    `uncounted` rounds come before these.
+    """
 
     problems: int
     seed: int
     batch_sizes: tuple[int, ...]
     repeats: int = MIN_REPEATS
     questions: tuple[str, ...] = ()
+    uncounted: int = 1
 
     def __post_init__(self) -> None:
         each = Plan(problems=self.problems, seed=self.seed).problems
@@ -126,14 +130,17 @@ def rotated(items: Sequence[_T], places: int) -> list[_T]:
 
 
 def interleaved(
-    measures: Mapping[_T, Callable[[], _V]], repeats: int, progress: Callable[[int], object] = lambda _: None
+    measures: Mapping[_T, Callable[[], _V]],
+    repeats: int,
+    progress: Callable[[int], object] = lambda _: None,
+    uncounted: int = 1,
 ) -> dict[_T, list[_V]]:
-    """The results of each, round by round in a rotating order, after an uncounted round.
+    """The results of each, round by round in a rotating order, after so many uncounted rounds.
 
     `progress` is called for each measurement, the uncounted ones included.
     """
     found: dict[_T, list[_V]] = {key: [] for key in measures}
-    for number in range(-1, repeats):
+    for number in range(-uncounted, repeats):
         for key in rotated(list(measures), max(number, 0)):
             measured = measures[key]()
             if number >= 0:
@@ -150,7 +157,7 @@ def bench(
     with without_collections():
         for size in plan.batch_sizes:
             measures = {case.label: partial(case.round, size) for case in cases}
-            rounds = interleaved(measures, plan.repeats, progress)
+            rounds = interleaved(measures, plan.repeats, progress, plan.uncounted)
             results += [result_of(case, size, rounds, traffic) for case in cases]
     return results
 

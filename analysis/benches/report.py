@@ -112,7 +112,8 @@ def _claims(results: Sequence[Result]) -> list[Result]:
 
 def _counts(results: Sequence[Result], plan: BenchPlan) -> str:
     what, drawn = ("questions", "") if plan.questions else ("held-out problems", f", seed {plan.seed}")
-    return f"{results[0].n} {what}, {plan.repeats} rounds after one uncounted{drawn}."
+    before = "one" if plan.uncounted == 1 else plan.uncounted
+    return f"{results[0].n} {what}, {plan.repeats} rounds after {before} uncounted{drawn}."
 
 
 def _lines(results: Sequence[Result], batch_size: int) -> list[tuple[str, ...]]:

@@ -15,9 +15,9 @@ _INTRODUCTION = """Eight claims of the paper (arXiv 2604.07023; Qwen2.5 with 0.5
 models and a pretrained one. `python -m analysis claims` writes this page from `{folder}`; `--json` names runs and
 commands, `python -m analysis reproduce claim-1` makes them."""
 
-_METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, Tango's score
-intervals for paired differences, the bootstrap over problems for ratios. "Surely" means the whole interval. Wall-clock
-is compared between runs in turns on an idle machine, with intervals over turns where known."""
+_METHOD = """Intervals are 95 %, wider where a verdict rests on several: Wilson's for accuracies, Tango's for
+paired differences, the bootstrap over problems for ratios. "Surely" means the whole interval. Wall-clock is compared in
+turns on an idle machine, with intervals over turns where known."""
 
 _WHY = {ClaimVerdict.FAILS: "Why it does not hold", ClaimVerdict.OPEN: "Why it is undecided"}
 

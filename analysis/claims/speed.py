@@ -331,10 +331,12 @@ def _baseline(evidence: Evidence) -> Finding:
     for bench in evidence.benches.values():
         results = {(result["contestant"], result["batch_size"]): result for result in bench["results"]}
         sizes = sorted(size for name, size in results if name == "generate" and ("autoregressive", size) in results)
+        on_cpu = bench["device"] == "cpu"
+        gains = []
         for size in sizes:
             ours, theirs = results["autoregressive", size], results["generate", size]
             gain = _interval(ours["speedup_over_generate"])
-            headline.append(f"{times(gain)} at batch {size}")
+            gains.append(f"{times(gain)} at batch {size}" + ("" if on_cpu else f" ({bench['hardware']})"))
             finding.add(
                 {"device, batch": f"{bench['device']}, {size}", "CPU": cpu_units(str(bench["hardware"]))},
                 {
@@ -350,7 +352,8 @@ def _baseline(evidence: Evidence) -> Finding:
             finding.n.append(int(bench["n"]))
             commit = f", commit {bench['commit'][:10]}" if bench.get("commit") else ""
             finding.where.append(f"{bench['hardware']}, {bench['dtype']}, {bench['repeats']} rounds{commit}")
-    finding.headline = "; ".join(dict.fromkeys([*headline[:1], *headline[-1:]]))
+        headline += [*gains[:1], *(gains[-1:] if on_cpu else ())]
+    finding.headline = "; ".join(dict.fromkeys(headline))
     return finding
 
 
@@ -427,7 +430,7 @@ CLAIMS = (
             batch size measured, and fails if it is surely slower at one. The intervals are over rounds of the
             benchmark.""",
         find=_baseline,
-        recipes=("bench",),
+        recipes=("bench", "gpu-bench"),
         on_real=("real-bench",),
         ours=True,
     ),

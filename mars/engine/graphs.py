@@ -21,7 +21,8 @@ from mars.engine.window import Window
 # Wider windows compute more than they launch; there are too many widths of them, too.
 _MOST_COLUMNS = 256
 _MOST_GRAPHS = 256
-_WARM_UPS = 3
+WARM_UPS = 3
+"""Passes of a bucket before its graph is captured."""
 _KEY_STEP = 64
 
 
@@ -131,7 +132,7 @@ class Runner:
             return self._replays[bucket]()
         self._uses[bucket] = self._uses.get(bucket, 0) + 1
         self.memory.warming = self._capture and len(self._replays) < _MOST_GRAPHS
-        if self.memory.warming and self._uses[bucket] > _WARM_UPS:
+        if self.memory.warming and self._uses[bucket] > WARM_UPS:
             try:
                 self._replays[bucket] = self._captured(stage)
                 return self._replays[bucket]()

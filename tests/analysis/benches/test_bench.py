@@ -59,17 +59,18 @@ def results_of(rounds: dict[str, list[Round]], lossless: Sequence[str] = ()) -> 
     return {label: result_of(case(label, lossless=label in lossless), 2, rounds, NO_COPY) for label in rounds}
 
 
-def test_order_rotates_and_warm_up_is_not_counted() -> None:
+@pytest.mark.parametrize("uncounted", [1, 4])
+def test_order_rotates_and_warm_up_is_not_counted(uncounted: int) -> None:
     prompts = [[1, 9], [2, 9], [3, 9], [4, 9]]
     turns: list[str] = []
-    seconds = [1000.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    seconds = [*[1000.0] * uncounted, 1.0, 2.0, 3.0, 4.0, 5.0]
     cases = [
         BenchCase(label=label, decode=Runner(label, seconds * 2, turns, prompts), prompts=prompts) for label in "abc"
     ]
-    plan = BenchPlan(problems=1, seed=0, batch_sizes=(2, 3))
+    plan = BenchPlan(problems=1, seed=0, batch_sizes=(2, 3), uncounted=uncounted)
     done: list[int] = []
     results = bench(cases, plan, NO_COPY, done.append)
-    assert turns == list("abc" + "abc" + "bca" + "cab" + "abc" + "bca") * 2
+    assert turns == list("abc" * uncounted + "abc" + "bca" + "cab" + "abc" + "bca") * 2
     assert sum(done) == len(turns)
     assert [(result.batch_size, result.label) for result in results] == [(size, x) for size in (2, 3) for x in "abc"]
     # Two batches of half the seconds each; the thousand seconds of the warm-up are nowhere.
