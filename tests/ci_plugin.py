@@ -1,7 +1,8 @@
 """Loaded by `make test`: with CI=true a skip fails where it means that browser, harness or clients are missing.
 
 Files with most tests run first, as pytest-xdist has it, but a test marked `slow` or `browser` counts as many: else a
-file with a few such tests comes last, and all processes but its own have nothing to do.
+file with a few such tests comes last, and all processes but its own have nothing to do. Files that compile the same
+functions run in one process (`COMPILING`): on a new clone each process would compile them anew.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,14 +30,42 @@ NEEDED = {
 """Modules that may not be skipped in CI, nor any of their tests, and what these are."""
 COSTS = {"slow": 80, "browser": 20}
 """How many other tests take as long as one with this mark, about."""
+COMPILING = (
+    "mars/engine/test_*.py",
+    "mars/adapters/test_*.py",
+    "mars/decoding/test_decoding_model.py",
+    "mars/checkpoint/test_shipped.py",
+    "mars/serve/test_clients.py",
+)
+"""Files whose tests run functions that numba compiles."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the files by what their tests cost, most first; the order within a file stays."""
-    costs: Counter[Path] = Counter()
+    """Sort the files, or what runs in one process, by what their tests cost, most first; the order within stays."""
+    costs: Counter[str] = Counter()
     for item in items:
-        costs[item.path] += max([COSTS.get(mark.name, 1) for mark in item.iter_markers()], default=1)
-    items.sort(key=lambda item: -costs[item.path])
+        costs[_together(item.path)] += max([COSTS.get(mark.name, 1) for mark in item.iter_markers()], default=1)
+    items.sort(key=lambda item: -costs[_together(item.path)])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """That of `--dist loadfile`, with several files for one process where `_together` says so."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _together(config.rootpath / super()._split_scope(nodeid))
+
+    return Together(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def _together(path: Path) -> str:
+    """A name that files of one process share."""
+    if not path.is_relative_to(TESTS):
+        return str(path)
+    name = path.relative_to(TESTS).as_posix()
+    return "compiling" if any(fnmatch(name, pattern) for pattern in COMPILING) else name
 
 
 def _in_ci() -> bool:

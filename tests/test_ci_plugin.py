@@ -84,3 +84,15 @@ def test_files_with_slow_tests_are_not_the_last(tmp_path: Path) -> None:
     run = run_pytest(tmp_path, "", TESTS, "-v")
     found = re.findall(r"test_(\w)\.py::test_(\w) PASSED", run.stdout)
     assert found == [("c", "s"), ("e", "p"), *(("b", one) for one in "zyx"), *(("d", one) for one in "zy"), ("a", "x")]
+
+
+def test_files_that_compile_the_same_run_in_one_process(tmp_path: Path) -> None:
+    for name in ("mars/engine/test_a.py", "app/test_page.py", "mars/adapters/test_b.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("import time\n\ndef test_one():\n    time.sleep(0.2)\n\ndef test_two():\n    pass\n")
+    shutil.copy(TESTS / "ci_plugin.py", tmp_path)
+    run = run_pytest(tmp_path, "", None, "-p", "xdist.plugin", "-n", "2", "--dist", "loadfile", "-v")
+    assert run.returncode == 0, run.stdout + run.stderr
+    workers = {name: worker for worker, name in re.findall(r"\[(gw\d)\].* PASSED ([\w/]+)\.py::test_two", run.stdout)}
+    assert workers["mars/engine/test_a"] == workers["mars/adapters/test_b"] != workers["app/test_page"]

@@ -148,19 +148,14 @@ def test_the_table_goes_by_the_number_of_rows_and_changes_no_text(one_thread: No
 
 @pytest.mark.slow
 def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "out.json"
+    file, lanes = tmp_path / "out.json", ["ar", "table", "copy", "exact"]
     few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1", "--turns", "2"]
     options = [
         *few,
         "--queue-size",
         "4096",
         "--lanes",
-        "ar",
-        "tree",
-        "table",
-        "copy",
-        "lookup",
-        "exact",
+        *lanes,
         "--threads",
         "1",
         "--json",
@@ -170,7 +165,6 @@ def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     assert main(["--checkpoint", str(CHECKPOINT), "--ttft", "30", "--tpot", "10", *options]) == 0, capsys.readouterr()
     found = json.loads(file.read_text())
-    lanes = ["ar", "tree", "table", "copy", "lookup", "exact"]
     assert sorted({one["lane"] for one in found["results"]}) == sorted(lanes)
     assert len(found["results"]) == len(lanes) * 2
     [test], problems = read_loads(tmp_path)
