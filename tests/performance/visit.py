@@ -43,7 +43,7 @@ _FIGURE = """() => new Promise((resolve) => {
   }).observe(document.body, { attributes: true, childList: true, subtree: true });
   document.querySelector("#tab-tradeoffs-button").click();
 })"""
-_LAST_RUN = "lens.keeper.newest.text"
+LAST_RUN = "JSON.stringify(lens.keeper.open(lens.keeper.newest.id).run)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Visit:
         tab.wait_for_selector("#run:enabled")
         tab.wait_for_timeout(300)
         tasks = [length for start, length in tab.evaluate("window.lensTasks") if began <= start <= ended]
-        return Streamed((ended - began) / 1000, tasks, json.loads(tab.evaluate(_LAST_RUN)))
+        return Streamed((ended - began) / 1000, tasks, json.loads(tab.evaluate(LAST_RUN)))
 
     def heap_megabytes(self) -> float:
         """Memory of the page's scripts, after a collection."""
