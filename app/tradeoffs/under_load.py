@@ -15,6 +15,7 @@ NO_TEST = (
     "No load test is there yet. This makes one, on a machine that does nothing else: "
     "python -m tests.performance.arrivals --checkpoint SOURCE --save assets/runs"
 )
+CURVE = 3  # loads of which a line tells more than a few points
 _HOW = {
     False: "on one server over HTTP, one lane after the other",
     True: "in one process: passes of all lanes took turns, each lane on a simulated clock that adds up its own passes",
@@ -40,7 +41,7 @@ _COLUMNS = (
 
 
 def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
-    """As `app.tradeoffs.drawing.draw`; `view.runs` names the load test, by default the newest."""
+    """As `app.tradeoffs.drawing.draw`; `view.runs` names the load test, by default that of `chosen`."""
     test = chosen(loads, view)
     figure = empty("No load test is there yet.", NAME) if test is None else under_load(test)
     rows = under_load_points(test).sort_values(["rank", "offered"]).to_dict("records") if test else []
@@ -73,8 +74,10 @@ def draw(loads: tuple[LoadTest, ...], view: View) -> dict[str, Any]:
 
 
 def chosen(loads: tuple[LoadTest, ...], view: View) -> LoadTest | None:
-    """The load test that a view names; the newest if it names none that exists."""
-    return next((one for one in loads if one.id == view.runs), next(iter(loads), None))
+    """The load test that a view names; if it names none that exists, the newest with a curve, else the newest."""
+    named = next((one for one in loads if one.id == view.runs), None)
+    curves = (one for one in loads if len({result.load for result in one.results}) >= CURVE)
+    return named or next(curves, None) or next(iter(loads), None)
 
 
 def _label(test: LoadTest) -> str:

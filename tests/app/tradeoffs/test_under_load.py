@@ -172,6 +172,17 @@ def test_any_load_test_can_be_chosen(tmp_path: Path, make_runner: Callable[..., 
     assert ask(tmp_path, make_runner, runs="none")["runs"]["value"] == newer.id
 
 
+def test_the_view_opens_with_the_newest_load_test_that_has_a_curve(
+    tmp_path: Path, make_runner: Callable[..., Runner]
+) -> None:
+    two = (ONE, replace(ONE, load="1.3"))
+    newest, curve = made(results=two), made(date="2026-01-01T00:00:00+00:00")
+    for test in (newest, curve, made(date="2025-01-01T00:00:00+00:00")):
+        write_load(tmp_path, test)
+    assert ask(tmp_path, make_runner)["runs"]["value"] == curve.id
+    assert ask(tmp_path, make_runner, runs=newest.id)["runs"]["value"] == newest.id
+
+
 def test_points_without_an_answer_have_no_times() -> None:
     points = under_load_points(made())
     assert points["ttft_p50"].isna().sum() == 1
