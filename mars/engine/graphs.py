@@ -23,7 +23,8 @@ _MOST_COLUMNS = 256
 _MOST_GRAPHS = 256
 WARM_UPS = 3
 """Passes of a bucket before its graph is captured."""
-_KEY_STEP = 64
+_KEY_STEP = 256  # reading hidden keys takes less time than capturing more graphs
+_SLOT_STEP = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,13 @@ def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
     )
 
 
-def rounded_extent(extent: int) -> int:
-    """At least `extent`, 1 more than a multiple of 64, and beyond 1024 of an eighth of the power of two below it.
+def rounded_extent(extent: int, least: int = _KEY_STEP) -> int:
+    """At least `extent`: 1 more than a multiple of `least` or, if more, of an eighth of the power of two below it.
 
     Slot 0 is not attended: so many keys are what GPU kernels take without a copy of the mask, and buckets stay few.
     """
     keys = max(extent - 1, 1)
-    step = max(_KEY_STEP, (1 << keys.bit_length()) // 16)
+    step = max(least, (1 << keys.bit_length()) // 16)
     return 1 + -(-keys // step) * step
 
 
@@ -189,7 +190,7 @@ class Runners:
             if runner.memory.rows >= rows and runner.memory.slots >= slots:
                 runner.memory.clear()
                 return runner
-        return Runner(Memory(self._model, rows, rounded_extent(slots)), capture=self._capture)
+        return Runner(Memory(self._model, rows, rounded_extent(slots, _SLOT_STEP)), capture=self._capture)
 
     def give_back(self, runner: Runner) -> None:
         """Keep a runner whose rows are gone."""
