@@ -382,6 +382,13 @@ _ALL = (
         hours=0.5,
     ),
     Recipe(
+        name="real-load-beyond",
+        makes="the same at saturation and beyond, without lookup, on four times as many requests",
+        command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
+        "--ttft 2 --queue-size 2 --lanes ar copy exact --rates 1.1 1.3 --no-bursts --minutes 28 --save {runs}",
+        hours=0.5,
+    ),
+    Recipe(
         name="real-load",
         makes="requests that arrive at random at a server of the pretrained model (docs/serving.md)",
         command=f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 "
