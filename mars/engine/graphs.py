@@ -24,7 +24,7 @@ _MOST_GRAPHS = 256
 WARM_UPS = 3
 """Passes of a bucket before its graph is captured."""
 _KEY_STEP = 256  # reading hidden keys takes less time than capturing more graphs
-_SLOT_STEP = 64
+_SLOT_STEP = 64  # of memories, whose slots take room on a GPU whether they are read or not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

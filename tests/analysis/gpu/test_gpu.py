@@ -13,6 +13,7 @@ from analysis.gpu import running
 from analysis.gpu.running import Outcome, OutcomeFile, hindrance, run_step
 from analysis.gpu.steps import SHIPPED_AR, Setup, Step, steps_of
 from analysis.gpu.targets import targets
+from analysis.recipes import RECIPES
 from mars import generate
 from mars.training import __main__ as training
 
@@ -116,6 +117,12 @@ def test_training_takes_as_many_calls_as_its_minutes(minutes: float, calls: int,
     }
     assert [name for name in steps if name.startswith("train-")] == [f"train-{n + 1}" for n in range(calls)]
     assert steps["spec-bench"].after == (f"train-{calls}",)
+
+
+def test_the_recipe_of_the_claims_is_the_command_of_the_step(tmp_path: Path) -> None:
+    steps = {step.name: step for step in steps_of(Setup(out=tmp_path, device="cuda", base=SHIPPED_AR))}
+    [command] = steps["bench-masks"].commands
+    assert RECIPES["gpu-bench"].made(" ".join(("python", *command)))
 
 
 def test_the_list_and_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
