@@ -389,6 +389,14 @@ _ALL = (
         hours=0.5,
     ),
     Recipe(
+        name="real-load-40ms",
+        makes="the same at five loads where 40 ms a token are in time, the limit of MLPerf's interactive chat",
+        command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
+        "--ttft 2 --tpot 0.04 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts "
+        "--minutes 34 --save {runs}",
+        hours=0.6,
+    ),
+    Recipe(
         name="real-load",
         makes="requests that arrive at random at a server of the pretrained model (docs/serving.md)",
         command=f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 "
@@ -402,6 +410,13 @@ _ALL = (
         command=f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 "
         "--questions 400 --queue-size 3 --lanes ar narrow exact knob --rates 0.3 0.9 1.1 1.3 1.6 --no-bursts "
         "--minutes 10 --save {runs}",
+        hours=0.2,
+    ),
+    Recipe(
+        name="load-beyond",
+        makes="the same far beyond saturation, both policies and AR only, on many more requests",
+        command=f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 "
+        "--questions 400 --queue-size 3 --lanes ar exact knob --rates 1.6 2 --no-bursts --minutes 12 --save {runs}",
         hours=0.2,
     ),
     Recipe(
