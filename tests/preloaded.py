@@ -1,4 +1,4 @@
-"""What a page needs, imported: see `page_process.py`."""
+"""What pages and pytest-xdist's processes need, imported: see `forks.py`. No test modules: pytest rewrites those."""
 
 import os
 
