@@ -146,6 +146,6 @@ UNDER_LOAD = Description(
     "requests as independent; but these share a queue, and {questions} questions repeat, so they are too narrow rather "
     "than too wide. {model}, {dtype}, {places} places, {threads} threads, {hardware}, {date}, commit {commit}, "
     "seed {seed}.",
-    recipes=("real-load-in-turn", "real-load", "load"),
+    recipes=("real-load-40ms", "real-load-in-turn", "real-load", "load"),
 )
 """A load test is no run, so no figure of the others draws it; the facts in braces are those of the test."""
