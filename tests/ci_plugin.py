@@ -38,6 +38,7 @@ COMPILING = (
     "mars/decoding/test_decoding_model.py",
     "mars/checkpoint/test_shipped.py",
     "mars/serve/test_clients.py",
+    "app/test_command.py",
 )
 """Files whose tests run functions that numba compiles."""
 
