@@ -38,7 +38,6 @@ COMPILING = (
     "mars/decoding/test_decoding_model.py",
     "mars/checkpoint/test_shipped.py",
     "mars/serve/test_clients.py",
-    "app/test_command.py",
 )
 """Files whose tests run functions that numba compiles."""
 

@@ -196,19 +196,22 @@ def _sessions() -> list[BrowserContext]:
 def visit(chromium: Browser, _sessions: list[BrowserContext]) -> Iterator[Callable[..., Page]]:
     """Open an address in a session without a past, with the panel of settings open or not.
 
-    Fails the test if the page logs an error or asks another host for anything.
+    What the test waits for may take so many seconds. Fails the test if the page logs an error or asks another host for
+    anything.
     """
     taken: list[BrowserContext] = []
     complaints: list[str] = []
 
-    def visit(url: str, width: int = 1280, height: int = 800, state: str = "idle", *, settings: bool = True) -> Page:
+    def visit(
+        url: str, width: int = 1280, height: int = 800, state: str = "idle", *, settings: bool = True, seconds: int = 60
+    ) -> Page:
         taken.append(_sessions.pop() if _sessions else chromium.new_context(reduced_motion="reduce"))
         tab = taken[-1].new_page()
         _forget(tab, url)
         tab.set_viewport_size({"width": width, "height": height})
         if settings:
             tab.add_init_script(OPEN_SETTINGS)
-        tab.set_default_timeout(60_000)
+        tab.set_default_timeout(1000 * seconds)
         _listen(tab, complaints)
         tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
         tab.goto(url)

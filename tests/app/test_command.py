@@ -105,8 +105,8 @@ def test_without_options_the_real_model_answers_and_exact_decoding_keeps_its_tex
 ) -> None:
     process = start("--port", free_port())
     assert process.stdout is not None
-    tab = visit(process.stdout.readline().split()[-1])
-    tab.set_default_timeout(200_000)  # the base may have to be converted first
+    # The base may have to be converted first, and kernels compiled.
+    tab = visit(process.stdout.readline().split()[-1], seconds=200)
     tab.fill("#prompt textarea", "Why is the sky blue?")
     tab.fill("#limit input", "32")
     tab.click("#run")
