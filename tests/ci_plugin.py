@@ -2,14 +2,12 @@
 
 Files with most tests run first, as pytest-xdist has it, but a test marked `slow` or `browser` counts as many: else a
 file with a few such tests comes last, and all processes but its own have nothing to do. Files that compile the same
-functions run in one process (`COMPILING`): on a new clone each process would compile them anew. All processes are forks
-of one that has made the imports (`forks.py`).
+functions run in one process (`COMPILING`): on a new clone each process would compile them anew.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -40,16 +38,6 @@ COMPILING = (
     "mars/serve/test_clients.py",
 )
 """Files whose tests run functions that numba compiles."""
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest-xdist start its processes as forks."""
-    processes = config.getoption("tx", None)
-    if processes and config.rootpath == TESTS.parent and not hasattr(config, "workerinput"):
-        from tests import forks
-
-        forks.start()
-        config.option.tx = [f"popen//python={sys.executable} {forks.__file__}"] * len(processes)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

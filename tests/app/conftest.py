@@ -25,7 +25,7 @@ from mars import decoders
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.records import ForwardPass, from_json
-from tests.forks import Forked, fork
+from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

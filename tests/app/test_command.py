@@ -11,7 +11,7 @@ import pytest
 
 from app.models.manager import SHIPPED
 from mars.checkpoint.sources import unavailable
-from tests.forks import Forked, fork
+from tests.app.page_process import Forked, fork
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
