@@ -232,19 +232,17 @@ def test_nothing_is_tried_while_prompts_are_read_that_does_not_have_to_be() -> N
 
 
 def test_a_load_that_comes_and_goes_asks_for_no_more_trials() -> None:
-    """Alone a tree is best, among eight nothing pays: that is no news each time that the number of rows changes."""
+    """Alone a tree is best, among eight copies are: that is no news each time that the number of rows changes."""
     gains = {"none": 1.0, "copy": 1.2, "narrow": 1.4, "linear": 1.5, "lookup": 2.1, "quadratic": 2.2}
     seen = Experience()
     passes = Passes(Controller(experience=seen), lambda q: 30 + 2.2 * q, gains, extra=10.0, columns={"lookup": 8})
     for rows in (1, 8) * 60:
         del passes.rows[rows:]
         passes.join(rows - len(passes.rows), method=PLANNED)
-        passes.clock = passes.tokens = 0.0
         last = passes.run(40)[-1]
         if rows == 1:
             alone = last
-    assert alone == {"lookup": 1}
-    assert passes.tokens / passes.clock >= 0.99 * 8 / passes.seconds(8)
+    assert (alone, last) == ({"lookup": 1}, {"copy": 8})
     assert seen.patience > 2 * RETRY
 
 
