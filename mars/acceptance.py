@@ -1,7 +1,7 @@
 """The proposals of a pass and the length of the accepted prefix, for all rows at once.
 
-Everything but `to_host` stays on the device. Shapes: R rows, W proposals a row, N of them in all rows, D drafts a row,
-S stop tokens, V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
+Everything but `to_host` and `unpacked` stays on the device. Shapes: R rows, W proposals a row, N of them in all rows,
+D drafts a row, S stop tokens, V vocabulary, A alternatives. Section 3.4 and appendix D of arXiv 2604.07023.
 """
 
 from __future__ import annotations
@@ -200,26 +200,36 @@ def to_host(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None 
     Raises:
         ValueError: when the logits were not numbers.
     """
+    count = 0 if read.alternatives is None else read.alternatives[0].shape[-1]
+    return unpacked(packed(accepted_R, read, drafts_R).tolist(), count)
+
+
+def packed(accepted_R: torch.Tensor, read: Read, drafts_R: torch.Tensor | None = None) -> torch.Tensor:
+    """All of it in one table [R, 2 + 2W + 2WA], float64, on the device."""
     counts = (accepted_R, torch.zeros_like(accepted_R) if drafts_R is None else drafts_R)
     columns = [torch.stack(counts, 1).double(), read.ids_RW.double(), read.scores_RW]
-    count = 0
     if read.alternatives is not None:
         ids_RWA, probabilities_RWA = read.alternatives
         columns += [ids_RWA.flatten(1).double(), probabilities_RWA.flatten(1).double()]
-        count = ids_RWA.shape[-1]
-    return _host_result(torch.cat(columns, 1).tolist(), read.ids_RW.shape[1], count)
+    return torch.cat(columns, 1)
 
 
-def _host_result(table: list[list[float]], width: int, count: int) -> HostAcceptResult:
-    ids = [[int(value) for value in row[2 : 2 + width]] for row in table]
-    scores = [row[2 + width : 2 + 2 * width] for row in table]
+def unpacked(rows: Sequence[list[float]], count: int) -> HostAcceptResult:
+    """Rows of the table of `packed`, on the host; `count` is A, the alternatives of each proposal.
+
+    Raises:
+        ValueError: when the logits were not numbers.
+    """
+    width = (len(rows[0]) - 2) // (2 + 2 * count)
+    ids = [[int(value) for value in row[2 : 2 + width]] for row in rows]
+    scores = [row[2 + width : 2 + 2 * width] for row in rows]
     if any(math.isnan(value) for row in scores for value in row):
         raise ValueError("the model's logits are not numbers (NaN): check the weights, or load them in float32")
     none: list[Alternatives] = [()] * width
-    alternatives = [none] * len(table)
+    alternatives = [none] * len(rows)
     if count:
-        alternatives = [_alternatives(row[2 + 2 * width :], width, count) for row in table]
-    return HostAcceptResult([int(row[0]) for row in table], [int(row[1]) for row in table], ids, scores, alternatives)
+        alternatives = [_alternatives(row[2 + 2 * width :], width, count) for row in rows]
+    return HostAcceptResult([int(row[0]) for row in rows], [int(row[1]) for row in rows], ids, scores, alternatives)
 
 
 def _alternatives(flat: list[float], width: int, count: int) -> list[Alternatives]:

@@ -51,10 +51,23 @@ class Sampling:
             nucleus=any(row.top_p < 1 for row in drawing),
         )
 
-    def select(self, rows_N: torch.Tensor) -> Sampling:
-        """The rows numbered `rows_N`, in that order: keeps, moves or repeats rows."""
+    @property
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What is on the device."""
+        return self.temperature_R, self.top_p_R, self.seed_R
+
+    def select(self, rows_N: torch.Tensor | slice) -> Sampling:
+        """The rows numbered `rows_N`, in that order: keeps, moves or repeats rows. With a slice they are views."""
         return Sampling(
             self.temperature_R[rows_N], self.top_p_R[rows_N], self.seed_R[rows_N], self.active, self.nucleus
+        )
+
+    def put(self, row: int, settings: DecodingSettings) -> None:
+        """Give a row other parameters, in place; `active` and `nucleus` are the caller's to say."""
+        self.temperature_R[row], self.top_p_R[row], self.seed_R[row] = (
+            settings.temperature,
+            settings.top_p,
+            settings.seed,
         )
 
 

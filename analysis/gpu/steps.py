@@ -13,7 +13,12 @@ MEASURING = ("pydantic", "numpy", "scipy", "pandas", "pyarrow", "tqdm", "fileloc
 TRAINING = ("peft", "accelerate")
 CHECKERS = ("lm_eval", "nltk", "langdetect")
 SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in ("mars-b8", "ar-sft", "draft-ar"))
-CUDA_TESTS = ("tests/mars/engine/test_graphs.py", "tests/mars/engine/test_engine.py", "tests/mars/test_sampling.py")
+CUDA_TESTS = (
+    "tests/mars/engine/test_graphs.py",
+    "tests/mars/engine/test_engine.py",
+    "tests/mars/test_sampling.py",
+    "tests/mars/decoding/test_whole_pass.py",
+)
 ADAPTER = "assets/adapters/smollm2-135m-mars"
 SPEC_BENCH = "assets/benchmarks/spec_bench/question.jsonl"
 EXACT = "self_speculative"

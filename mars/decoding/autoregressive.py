@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -17,6 +18,8 @@ from mars.records import Source
 @dataclass(frozen=True, kw_only=True)
 class Autoregressive(Method):
     """The last token is read, the next one is written; any checkpoint."""
+
+    capturable: ClassVar[bool] = True
 
     @property
     def lookahead(self) -> int:

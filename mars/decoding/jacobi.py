@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -33,6 +33,7 @@ class Jacobi(Method):
 
     phase: ClassVar[Phase] = "verify"
     caches_accepted: ClassVar[bool] = True
+    capturable: ClassVar[bool] = True
 
     guesses: int
     vocab_size: int
@@ -60,7 +61,7 @@ class Jacobi(Method):
         return token
 
     def window(self, batch: Batch) -> Window:
-        return window_of(batch, min(self.guesses, batch.room - 1))
+        return replace(window_of(batch, min(self.guesses, batch.room - 1)), masks=False)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)

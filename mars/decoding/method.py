@@ -13,11 +13,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
 
-from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix, thresholds
+from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
@@ -182,6 +183,7 @@ class Batch:
     pending_R: torch.Tensor
     written_R: torch.Tensor
     room_R: torch.Tensor
+    limits_R: torch.Tensor
     stop_ids: torch.Tensor
     sampling: Sampling
     pending: int
@@ -202,8 +204,7 @@ class Batch:
 
     def met(self, ids_RW: torch.Tensor, scores_RW: torch.Tensor, score: ScoreName) -> torch.Tensor:
         """The accepted prefix [R] where the scores and the rows' thresholds decide (`threshold_prefix`)."""
-        limits_R = thresholds(self.thresholds, score, ids_RW.device)
-        room_R, stop_ids = self.room_R, self.stop_ids
+        limits_R, room_R, stop_ids = self.limits_R, self.room_R, self.stop_ids
         return threshold_prefix(ids_RW, scores_RW, thresholds_R=limits_R, score=score, stop_ids=stop_ids, room_R=room_R)
 
 
@@ -228,11 +229,14 @@ class Method(ABC):
     `chosen_by` makes the policy that chooses the method in each pass, for a pool without one; None if it is fixed.
     `phase` is the phase of its records. If no threshold decides, `uses_threshold` is false and records carry None.
     `caches_accepted` says that the pass that accepts tokens has read all but the last of them, as drafts.
+    `capturable` says that, in static shapes, `window` and `judge` depend on nothing but the tensors of the batch and on
+    whether all its thresholds are None: then a CUDA graph can hold the whole pass.
     """
 
     phase: ClassVar[Phase] = "decode"
     uses_threshold: ClassVar[bool] = False
     caches_accepted: ClassVar[bool] = False
+    capturable: ClassVar[bool] = False
 
     score: ScoreName = "probability"
     alternatives: int = 0
@@ -377,16 +381,21 @@ def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> 
     """The causal window of these slots (`slots_of`) and the tokens in them; the last 1 + `extra` columns predict."""
     slots_RQ = slots_of(batch, extra, shift_R)
     ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-    return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra)
+    return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra, masks=extra > 0)
 
 
 def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
     """The window of so many drafts, with a group of masks behind each of their prefixes (`verification_tree`)."""
     window = window_of(batch, drafts + (drafts + 1) * masks)
-    window.ids_RQ[:, batch.pending + drafts :] = mask_token_id
-    depths_Q, sees_QQ = verification_tree(batch.pending, (masks,) * (drafts + 1), window.ids_RQ.device)
+    window.ids_RQ[:, batch.pending + drafts :].fill_(mask_token_id)
+    depths_Q, sees_QQ = _regular_tree(batch.pending, drafts, masks, window.ids_RQ.device)
     positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
     return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+
+
+@cache  # there are few of them, and CUDA graphs read them where they lie
+def _regular_tree(pending: int, drafts: int, masks: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    return verification_tree(pending, (masks,) * (drafts + 1), device)
 
 
 def group_of(last_R: torch.Tensor, drafts: int, masks: int) -> torch.Tensor:

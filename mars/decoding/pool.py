@@ -24,6 +24,7 @@ from mars.control import Control
 from mars.decoding.base import Decoder, Prompts, check
 from mars.decoding.method import Batch, Method, Policy, Row
 from mars.decoding.sequences import Sequences
+from mars.decoding.whole_pass import row_tensors, whole_passes
 from mars.engine import Engine
 from mars.engine.window import Window, merge
 from mars.records import ForwardPass, Phase, RowPass
@@ -109,7 +110,9 @@ class Pool:
         kept = KEPT if beside and use_cache else 0
         self._cache = engine.open(places + kept, capacity, use_cache=use_cache)
         self._beginnings = Beginnings(range(places, places + kept))
-        self._sequences = Sequences(places, capacity + 1, stop_ids)
+        tensors = row_tensors(self._cache, places, capacity + 1, stop_ids)
+        self._sequences = Sequences(places, tensors)
+        self._whole_passes = whole_passes(self._cache, self._sequences, tensors)
         self._use_cache = use_cache
         self._waiting: deque[Row] = deque()
         self._beside = beside and use_cache
@@ -233,19 +236,16 @@ class Pool:
         here = [place - first for place in places]
         if len(here) < len(tokens_RK):
             tokens_RK = tokens_RK[torch.tensor(here, device=device)]
-        window = Window(ids_RQ=tokens_RK.gather(1, slots_RQ), slots_RQ=slots_RQ, extent=max(ends), keep=0)
+        ids_RQ = tokens_RK.gather(1, slots_RQ)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=max(ends), keep=0, masks=False)
         return replace(merge([(here, window)]), first=first)
 
     def _decode(self) -> ForwardPass:
         """The next tokens of every row whose prompt is read."""
         with self._engine.clock() as clock:
             self._steer()
-            groups = self._groups()
-            self.shares = {number: share for group in groups for number, share in self._shares(group)}
-            self._drafted = sum(self.shares.values()) - len(self.shares)
-            logits_RWV = self._cache.forward(merge([(group.places, group.window) for group in groups]))
-            whole = len(groups) == 1 and list(groups[0].places) == list(range(len(groups[0].places)))
-            results = [self._judge(group, logits_RWV, whole) for group in groups]
+            groups, results = self._at_once() or self._one_by_one()
+        self._drafted = sum(self.shares.values()) - len(self.shares)
         for group in groups:
             self.layouts.update(map(group.method.layout_name, group.batch.rows))
         records = []
@@ -277,12 +277,38 @@ class Pool:
         for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
             row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
 
+    def _at_once(self) -> tuple[list[Group], list[HostAcceptResult]] | None:
+        """The pass as a graph holds it; None if none can."""
+        if self._whole_passes is None:
+            return None
+        writing = self._writing()
+        self.shares = {self._sequences.rows[place].number: 1 for place in writing}
+        found = self._whole_passes.take(writing)
+        if found is None:
+            return None
+        batch, window, result = found
+        group = Group(writing, batch, window, batch.rows[0].method)
+        self.shares = dict(self._shares(group))
+        return [group], [result]
+
+    def _one_by_one(self) -> tuple[list[Group], list[HostAcceptResult]]:
+        """The windows of all methods, one call of the model, and each method's judgement."""
+        groups = self._groups()
+        self.shares = {number: share for group in groups for number, share in self._shares(group)}
+        logits_RWV = self._cache.forward(merge([(group.places, group.window) for group in groups]))
+        whole = len(groups) == 1 and list(groups[0].places) == list(range(len(groups[0].places)))
+        return groups, [self._judge(group, logits_RWV, whole) for group in groups]
+
+    def _writing(self) -> list[int]:
+        """The places of the rows that write; resting rows take part only if all rest."""
+        places = [place for place, row in enumerate(self._sequences.rows) if not row.reading]
+        return [place for place in places if not self._sequences.rows[place].resting] or places
+
     def _groups(self) -> list[Group]:
-        """The rows that write, by their methods; resting rows take part only if all rest."""
-        rows = [(place, row) for place, row in enumerate(self._sequences.rows) if not row.reading]
+        """The rows that write, by their methods."""
         places: dict[Method, list[int]] = {}
-        for place, row in [(place, row) for place, row in rows if not row.resting] or rows:
-            places.setdefault(row.method, []).append(place)
+        for place in self._writing():
+            places.setdefault(self._sequences.rows[place].method, []).append(place)
         groups = []
         for method, members in places.items():
             batch = self._sequences.batch(members, static=self._engine.static_shapes)

@@ -12,7 +12,7 @@ Shapes: R rows, D drafts, Q columns, W = D + 1 proposals, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -46,7 +46,7 @@ class PromptLookup(Method):
         extra = self.drafts if batch.static else max(plan.drafts for plan in plans)
         drafts_RD = drafts_of(plans, extra, batch.length_R.device, on_the_right=True)
         alone = len(plans) == 1 and not batch.static
-        window = window_of(batch, extra, None if alone else (drafts_RD < 0).sum(1))
+        window = replace(window_of(batch, extra, None if alone else (drafts_RD < 0).sum(1)), masks=False)
         if extra:
             window.ids_RQ[:, -extra:] = torch.where(drafts_RD < 0, window.ids_RQ[:, -extra:], drafts_RD)
         return window

@@ -71,6 +71,8 @@ from mars.records import Phase, Source
 # nothing where every pass has the same shape, so that all of them are taken there (docs/log.md).
 SURE = 0.5
 
+STATIC_STEP = 8  # where passes have static shapes, trees have a multiple of so many columns, or one
+
 # The gain of each engine's drafts in all runs of layout auto, by K.
 _EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[int, Expectation]] = weakref.WeakKeyDictionary()
 
@@ -95,6 +97,10 @@ class SelfSpeculative(Method):
     layout: Layout | None
     expectation: Expectation | None = field(default=None, compare=False)
     price: Callable[..., float] | None = field(default=None, compare=False)
+
+    @property
+    def capturable(self) -> bool:  # type: ignore[override]  # plans are made on the host
+        return self.expectation is None
 
     @property
     def lookahead(self) -> int:
@@ -147,14 +153,19 @@ class SelfSpeculative(Method):
         """Each row's tree, aligned on the right."""
         plans = [row.plan for row in batch.rows if row.plan is not None]
         device = batch.length_R.device
-        extra = max(plan.columns for plan in plans) - 1
+        widest = max(plan.columns for plan in plans)
+        extra = widest - 1
+        if batch.static and extra:  # so that there are few shapes
+            extra = -(-widest // STATIC_STEP) * STATIC_STEP - 1
         columns_R = torch.tensor([plan.columns for plan in plans], device=device)
-        window = window_of(batch, extra, None if len(plans) == 1 else extra + 1 - columns_R)
+        alone = len(plans) == 1 and not batch.static
+        window = window_of(batch, extra, None if alone else extra + 1 - columns_R)
+        window = replace(window, extent=batch.extent + widest - 1)
         if extra:
             behind_RC = self._behind(plans, extra, device)
             window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
         if not any(any(plan.masks) for plan in plans):
-            return window
+            return replace(window, masks=False)
         trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
         missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
         pairs = list(zip(trees, missing, strict=True))
@@ -209,7 +220,8 @@ class SelfSpeculative(Method):
         most = max(plan.drafts for plan in plans)
         roots_R = torch.tensor([width - plan.columns for plan in plans], device=device)
         if len(plans) == 1:
-            chain = self.read(batch, logits_RWV[:, : most + 1])
+            root = width - plans[0].columns
+            chain = self.read(batch, logits_RWV[:, root : root + most + 1])
         else:
             chain = self._read_chains(batch, logits_RWV, plans, roots_R)
         drafts_RD = drafts_of(plans, most, device)

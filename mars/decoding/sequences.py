@@ -7,26 +7,57 @@ prompt, what was accepted, and past `length_R` whatever the row's method left th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from mars.config import MAX_BLOCK_SIZE
+from mars.acceptance import thresholds
+from mars.config import MAX_BLOCK_SIZE, DecodingSettings, ScoreName
 from mars.decoding.method import Batch, Row
 from mars.engine.engine import Rows
 from mars.sampling import Sampling
 
 
-class Sequences:
-    """All rows of one run, up to `places` of them with so many slots each; the first `len(rows)` places are taken."""
+@dataclass(slots=True)
+class RowTensors:
+    """What the device knows of its rows; CUDA graphs read and write it where it lies.
 
-    def __init__(self, places: int, slots: int, stop_ids: torch.Tensor):
-        self.places, self.stop_ids, self.device = places, stop_ids, stop_ids.device
+    `live_R` says which rows write in a pass of a graph; nothing else reads it.
+    """
+
+    tokens_RK: torch.Tensor
+    counts_4R: torch.Tensor
+    limits_R: torch.Tensor
+    live_R: torch.Tensor
+    sampling: Sampling
+    stop_ids: torch.Tensor
+
+    @classmethod
+    def of(cls, rows: int, slots: int, stop_ids: torch.Tensor) -> RowTensors:
+        """Room for so many rows of so many slots, on the device of `stop_ids`."""
+        device = stop_ids.device
+        return cls(
+            tokens_RK=torch.zeros(rows, slots, dtype=torch.long, device=device),
+            counts_4R=torch.zeros(4, rows, dtype=torch.long, device=device),
+            limits_R=torch.zeros(rows, dtype=torch.float64, device=device),
+            live_R=torch.zeros(rows, dtype=torch.bool, device=device),
+            sampling=Sampling.of([DecodingSettings()] * rows, device),
+            stop_ids=stop_ids,
+        )
+
+
+class Sequences:
+    """All rows of one run, up to `places` of them; the first `len(rows)` places are taken."""
+
+    def __init__(self, places: int, tensors: RowTensors):
+        self.places, self.device = places, tensors.stop_ids.device
         self.rows: list[Row] = []
-        self.tokens_RK = torch.zeros(places, slots, dtype=torch.long, device=self.device)
-        self.counts_4R = torch.zeros(4, places, dtype=torch.long, device=self.device)
+        self.tokens_RK, self.counts_4R, self.stop_ids = tensors.tokens_RK, tensors.counts_4R, tensors.stop_ids
         self.length_R, self.pending_R, self.written_R, self.room_R = self.counts_4R.unbind()
-        self._samplings: dict[tuple[int, ...], Sampling] = {}
+        self._sampling = tensors.sampling
+        self._limits_R = tensors.limits_R
+        self._limits: dict[int, tuple[float | None, ScoreName]] = {}  # by place, what `_limits_R` holds
 
     def join(self, row: Row) -> None:
         """Put a new row in the next free place."""
@@ -34,20 +65,24 @@ class Sequences:
         self.tokens_RK[place, 1 : len(row.prompt) + 1] = torch.tensor(list(row.prompt), device=self.device)
         counts = row.length, row.pending, row.written, row.room
         self.counts_4R[:, place] = torch.tensor(counts, device=self.device)
+        self._sampling.put(place, row.settings)
         self.rows.append(row)
-        self._samplings.clear()
 
     def drop(self, places: Sequence[int], cache: Rows) -> None:
         """Free these places, here and in the cache; the last rows move into them."""
         if places:
-            drop(places, self.rows, cache, self.tokens_RK, self.counts_4R.T)
-            self._samplings.clear()
+            drop(places, self.rows, cache, self.tokens_RK, self.counts_4R.T, *self._sampling.tensors)
+            self._limits.clear()
 
-    def batch(self, places: Sequence[int], *, static: bool = False) -> Batch:
-        """These rows, which share a method, for one pass."""
+    def batch(self, places: Sequence[int], *, static: bool = False, first: int | None = None) -> Batch:
+        """These rows, which share a method, for one pass; with `first`, with the tensors of so many first places."""
         rows = [self.rows[place] for place in places]
-        here = self._index(places)
+        here = self._index(places) if first is None else slice(first)
         length_R, pending_R, written_R, room_R = self.counts_4R[:, here].unbind()
+        values = tuple(row.threshold for row in rows)
+        if rows[0].method.uses_threshold:
+            self._limit(places, values, rows[0].method.score)
+        drawing = [row.settings for row in rows if row.settings.temperature > 0]
         return Batch(
             rows=rows,
             tokens_RK=self.tokens_RK[here],
@@ -55,24 +90,40 @@ class Sequences:
             pending_R=pending_R,
             written_R=written_R,
             room_R=room_R,
+            limits_R=self._limits_R[here],
             stop_ids=self.stop_ids,
-            sampling=self._sampling_of(tuple(places), rows),
+            sampling=replace(
+                self._sampling.select(here), active=bool(drawing), nucleus=any(row.top_p < 1 for row in drawing)
+            ),
             pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
             drafts=MAX_BLOCK_SIZE if static else max(row.drafted for row in rows),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
             static=static,
-            thresholds=tuple(row.threshold for row in rows),
+            thresholds=values,
         )
 
-    def settle(self, places: Sequence[int], ids_RW: torch.Tensor, accepted_R: torch.Tensor, *, cached: bool) -> None:
+    def settle(
+        self,
+        places: Sequence[int],
+        ids_RW: torch.Tensor,
+        accepted_R: torch.Tensor,
+        *,
+        cached: bool,
+        live_R: torch.Tensor | None = None,
+    ) -> None:
         """Write the proposals behind each row's last token and count the accepted ones.
 
         The others stay there for the row's method to read next. `cached` says that this pass has read all accepted
-        tokens but the last, so that their keys and values are in place.
+        tokens but the last, so that their keys and values are in place. Rows that are not in `live_R`, if it is given,
+        stay as they are; `accepted_R` must be 0 for them.
         """
         here = self._index(places)
         offsets_W = torch.arange(1, ids_RW.shape[1] + 1, device=self.device)
         slots_RW = self.length_R[here, None] + offsets_W
+        pending_R = torch.ones_like(accepted_R) if cached else accepted_R
+        if live_R is not None:  # others write padding to its slot
+            slots_RW, ids_RW = (each.masked_fill(~live_R[:, None], 0) for each in (slots_RW, ids_RW))
+            pending_R = torch.where(live_R, pending_R, self.pending_R[here])
         if isinstance(here, slice):
             self.tokens_RK[here].scatter_(1, slots_RW, ids_RW)
         else:
@@ -80,19 +131,20 @@ class Sequences:
         self.length_R[here] += accepted_R
         self.written_R[here] += accepted_R
         self.room_R[here] -= accepted_R
-        self.pending_R[here] = 1 if cached else accepted_R
+        self.pending_R[here] = pending_R
+
+    def _limit(self, places: Sequence[int], values: Sequence[float | None], score: ScoreName) -> None:
+        """Bring thresholds to the device, unless they are there."""
+        wanted = {place: (value, score) for place, value in zip(places, values, strict=True)}
+        if any(self._limits.get(place) != limit for place, limit in wanted.items()):
+            self._limits_R[self._index(places)] = thresholds(values, score, self.device)
+            self._limits |= wanted
 
     def _index(self, places: Sequence[int]) -> torch.Tensor | slice:
         """The places of the rows; a slice, which needs no copy, if they are the first ones in order."""
         if all(place == expected for expected, place in enumerate(places)):
             return slice(len(places))
         return torch.tensor(list(places), device=self.device)
-
-    def _sampling_of(self, places: tuple[int, ...], rows: Sequence[Row]) -> Sampling:
-        """Kept from pass to pass: it changes only when rows join, move or leave."""
-        if places not in self._samplings:
-            self._samplings[places] = Sampling.of([row.settings for row in rows], self.device)
-        return self._samplings[places]
 
 
 def drop(places: Iterable[int], rows: list[Any], cache: Rows, *tensors: torch.Tensor) -> None:

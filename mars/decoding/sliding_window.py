@@ -26,6 +26,7 @@ class SlidingWindow(Method):
     """
 
     uses_threshold: ClassVar[bool] = True
+    capturable: ClassVar[bool] = True
 
     mask_token_id: int
     masks: int
@@ -42,7 +43,7 @@ class SlidingWindow(Method):
         # One-token mode reads no mask, and no mask is forwarded whose proposal has no room in any row.
         masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
         window = window_of(batch, masks)
-        window.ids_RQ[:, batch.pending :] = self.mask_token_id
+        window.ids_RQ[:, batch.pending :].fill_(self.mask_token_id)
         return window
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:

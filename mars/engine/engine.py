@@ -11,21 +11,23 @@ from __future__ import annotations
 import copy
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from importlib.util import find_spec
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars.engine.adapter import Adapter
 from mars.engine.conditional import ConditionalHead, States
-from mars.engine.graphs import Runners
+from mars.engine.graphs import Runner, Runners
 from mars.engine.memory import Memory, Model
 from mars.engine.network import Network, supports
 from mars.engine.quantised import missing
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window
+
+T = TypeVar("T")
 
 
 class Clock:
@@ -256,8 +258,7 @@ class ModelEngine:
             return RecomputedRows(self._transformer, rows, capacity, self._head)
         # Memory that the system has just handed out is slow to write at first: rows take over that of earlier ones.
         runner = self._runners.take(rows, capacity + 1)
-        run = runner.forward if self.static_shapes else None
-        opened = CachedRows(runner.memory, rows, capacity, run, self._head)
+        opened = CachedRows(runner.memory, rows, capacity, runner if self.static_shapes else None, self._head)
         weakref.finalize(opened, self._runners.give_back, runner)
         return opened
 
@@ -286,7 +287,7 @@ def _head_of(adapter: Adapter, model: PreTrainedModel, *, steady: bool) -> Condi
 class CachedRows:
     """Rows whose keys and values stay on the device; nothing of them is copied but by `move`.
 
-    `forward` on a memory is `run`, the memory's own unless CUDA graphs stand in for it. The memory may be larger than
+    With a `runner`, passes have static shapes, and CUDA graphs may stand in for them. The memory may be larger than
     what was asked for. `states` is that of the last pass, None without a conditional head.
     """
 
@@ -295,13 +296,13 @@ class CachedRows:
         memory: Memory,
         rows: int,
         capacity: int,
-        run: Callable[[Window], torch.Tensor] | None = None,
+        runner: Runner | None = None,
         head: ConditionalHead | None = None,
     ):
         self.states: States | None = None
+        self.runner = runner
         self._head = head
         self._memory = memory
-        self._run = run or memory.forward
         self._rows = rows
         self._capacity = capacity
         self._extent = 0
@@ -315,10 +316,28 @@ class CachedRows:
         """Logits [R, keep, V] of the last columns."""
         _check_window(window, self._rows, self._capacity)
         self._extent = max(self._extent, window.extent)
-        logits_RWV = self._run(window)
-        found = self._memory.states
-        self.states = None if self._head is None or found is None else States(found[: window.rows], self._head)
+        logits_RWV = self._memory.forward(window) if self.runner is None else self.runner.forward(window)
+        self._take_states(window.rows)
         return logits_RWV
+
+    @torch.inference_mode()
+    def run(self, key: Hashable, extent: int, body: Callable[[], T]) -> T:
+        """`Runner.run` of a pass that writes no slot from `extent` on and reads its windows by `read`."""
+        if self.runner is None:
+            raise ValueError("only rows of static shapes have a runner")
+        self._extent = max(self._extent, extent)
+        self._memory.note(self._memory.rows, extent)
+        return self.runner.run(key, body)
+
+    def read(self, window: Window) -> torch.Tensor:
+        """As `forward`, inside a `run`: no value is looked at, and the window has one of the runner's shapes."""
+        logits_RWV = self._memory.forward(window, static=True)
+        self._take_states(window.rows)
+        return logits_RWV
+
+    def _take_states(self, rows: int) -> None:
+        found = self._memory.states
+        self.states = None if self._head is None or found is None else States(found[:rows], self._head)
 
     @torch.inference_mode()
     def move(self, source: int, target: int) -> None:

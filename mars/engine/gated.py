@@ -90,8 +90,10 @@ class Gated:
     ) -> tuple[torch.Tensor, Gate | None]:
         """The hidden states [N, E] that a pass begins with, and its masks; None where it has none.
 
-        `static` looks at no value on the device: then there is always a gate. A compiled network looks.
+        `static` looks at no value on the device: all windows with `masks` then have a gate. A compiled network looks.
         """
+        if not window.masks:
+            return embedding_VE.index_select(0, columns.pick(window.ids_RQ.flatten())), None
         masks_RQ = is_mask(window.ids_RQ, self._vocab_size)
         ids_N, masks_N = columns.pick(window.ids_RQ.flatten()), columns.pick(masks_RQ.flatten())
         gate = Gate(self._added, masks_N, None) if static and not self._compiled else Gate.at(self._added, masks_N)

@@ -1,17 +1,19 @@
 """Passes of a few fixed shapes, each captured once in a CUDA graph and replayed from then on.
 
-A pass is rounded up to a bucket: more rows, which are all padding, and a further extent, which the mask hides. Without
-a GPU, or before a bucket is captured, the same pass runs eagerly on the same static tensors: all but the capture itself
-can be tested on a CPU.
+A pass is rounded up to a bucket: more rows, which are all padding, and a further extent, which the mask hides. A graph
+holds the model alone, from the embedding to the logits, or a whole pass of a decoder, from the window to the accepted
+tokens (mars/decoding/whole_pass.py). Without a GPU, or before a graph is captured, the same pass runs eagerly on the
+same static tensors: all but the capture itself can be tested on a CPU.
 """
 
 from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,10 +28,15 @@ WARM_UPS = 3
 _KEY_STEP = 256  # reading hidden keys takes less time than capturing more graphs
 _SLOT_STEP = 64  # of memories, whose slots take room on a GPU whether they are read or not
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """All that a graph is made for; `placed` and `tree` say whether the windows bring positions and a mask."""
+    """All that the graph of a model is made for.
+
+    `placed`, `tree` and `masks` say whether the windows bring positions, a mask of attention, and columns of masks.
+    """
 
     rows: int
     columns: int
@@ -37,6 +44,7 @@ class Bucket:
     extent: int
     placed: bool
     tree: bool
+    masks: bool
 
 
 def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
@@ -48,13 +56,19 @@ def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
     if window.keep == 0 or window.first > 0 or window.columns > _MOST_COLUMNS:
         return None
     return Bucket(
-        rows=min(1 << (window.rows - 1).bit_length(), rows),
+        rows=rounded_rows(window.rows, rows),
         columns=window.columns,
         keep=window.keep,
         extent=min(rounded_extent(window.extent), slots),
         placed=window.positions_RQ is not None,
         tree=window.sees_RQQ is not None,
+        masks=window.masks,
     )
+
+
+def rounded_rows(rows: int, most: int) -> int:
+    """The next power of two, but at most `most`."""
+    return min(1 << (rows - 1).bit_length(), most)
 
 
 def rounded_extent(extent: int, least: int = _KEY_STEP) -> int:
@@ -85,6 +99,7 @@ class Stage:
             keep=self._bucket.keep,
             positions_RQ=self._positions_RQ if self._bucket.placed else None,
             sees_RQQ=self._sees_RQQ if self._bucket.tree else None,
+            masks=self._bucket.masks,
         )
 
     def set(self, window: Window) -> None:
@@ -102,58 +117,68 @@ class Stage:
 class Runner:
     """Runs windows on a memory, in static shapes where a bucket fits; with `capture`, by CUDA graphs.
 
-    A bucket is captured at its fourth use. Should that fail, everything is run eagerly from then on, after a warning.
-    Until then the memory says that it is `warming`.
+    A graph is captured at the fourth use of its shape. Should that fail, everything is run eagerly from then on, after
+    a warning. Until then the memory says that it is `warming`. `beside` is for tensors of the user of the memory that
+    graphs read as well: they are kept as long as the graphs.
     """
 
     def __init__(self, memory: Memory, *, capture: bool):
         self.memory = memory
+        self.beside: Any = None
         self._capture = capture
         self._stages: dict[Bucket, Stage] = {}
-        self._uses: dict[Bucket, int] = {}
-        self._replays: dict[Bucket, Callable[[], torch.Tensor]] = {}
+        self._uses: dict[Hashable, int] = {}
+        self._replays: dict[Hashable, Callable[[], Any]] = {}
         self._pool = torch.cuda.graph_pool_handle() if capture else None
 
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V]; the next pass overwrites them."""
-        self.memory.warming = False
         bucket = bucket_of(window, rows=self.memory.rows, slots=self.memory.slots)
         if bucket is None:
+            self.memory.warming = False
             extent = min(rounded_extent(window.extent), self.memory.slots)
             return self.memory.forward(replace(window, extent=extent), static=True)
         if bucket not in self._stages:
             self._stages[bucket] = Stage(bucket, window.ids_RQ.device)
-        self.memory.note(window)
-        self._stages[bucket].set(window)
-        return self._run(bucket)[: window.rows]
-
-    def _run(self, bucket: Bucket) -> torch.Tensor:
         stage = self._stages[bucket]
-        if bucket in self._replays:
-            return self._replays[bucket]()
-        self._uses[bucket] = self._uses.get(bucket, 0) + 1
+        stage.set(window)
+        self.memory.note(window.rows, window.extent)
+        return self.run(bucket, lambda: self.memory.forward(stage.window(), static=True))[: window.rows]
+
+    def run(self, key: Hashable, body: Callable[[], T]) -> T:
+        """What `body` returns; the next pass overwrites its tensors.
+
+        It is a pass on tensors that stay where they are, and looks at no value of theirs. `key` names all else that it
+        depends on, and what kind of pass it is.
+        """
+        self.memory.warming = False
+        if key in self._replays:
+            replayed: T = self._replays[key]()
+            return replayed
+        self._uses[key] = self._uses.get(key, 0) + 1
         self.memory.warming = self._capture and len(self._replays) < _MOST_GRAPHS
-        if self.memory.warming and self._uses[bucket] > WARM_UPS:
+        if self.memory.warming and self._uses[key] > WARM_UPS:
             try:
-                self._replays[bucket] = self._captured(stage)
-                return self._replays[bucket]()
+                self._replays[key] = self._captured(body)
+                found: T = self._replays[key]()
+                return found
             except RuntimeError as error:
                 self._capture = self.memory.warming = False
                 reason = str(error).partition("\n")[0]
                 warnings.warn(f"CUDA graphs are off, decoding goes on without them: {reason}", stacklevel=2)
-        return self.memory.forward(stage.window(), static=True)
+        return body()
 
-    def _captured(self, stage: Stage) -> Callable[[], torch.Tensor]:
-        """Capture the pass, from the embedding to the logits. A pass that runs twice writes the same twice."""
+    def _captured(self, body: Callable[[], T]) -> Callable[[], T]:
+        """Capture a pass. While it is captured, nothing of it is computed."""
         graph = torch.cuda.CUDAGraph()
         with _uncollected(), torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            logits = self.memory.forward(stage.window(), static=True)
+            found = body()
         states = self.memory.states
 
-        def replay() -> torch.Tensor:
+        def replay() -> T:
             graph.replay()
             self.memory.states = states
-            return logits
+            return found
 
         return replay
 

@@ -99,7 +99,7 @@ class Memory:
 
     def forward(self, window: Window, *, static: bool = False) -> torch.Tensor:
         """Logits [R, keep, V] of a window within these rows and slots; `static` looks at no value on the device."""
-        self.note(window)
+        self.note(window.first + window.rows, window.extent)
         if self._model.steady:
             window = replace(window, extent=stepped(window.extent))
         hides = static or self._model.steady or not self._model.lean or not _sees_everything(window)
@@ -125,13 +125,13 @@ class Memory:
         """Copy the slots before `extent` of one row to another."""
         self._tensor[:, target, :, :extent] = self._tensor[:, source, :, :extent]
 
-    def note(self, window: Window) -> None:
-        """Remember which rows and slots are written, for `clear`."""
-        rows, slots = self._used
-        self._used = (max(rows, window.first + window.rows), max(slots, window.extent))
+    def note(self, rows: int, slots: int) -> None:
+        """Remember that of the first rows the first slots may be written, for `clear`."""
+        most_rows, most_slots = self._used
+        self._used = (max(most_rows, rows), max(most_slots, slots))
 
     def clear(self) -> None:
-        """Forget what the windows wrote that were noted."""
+        """Forget what was written where `note` was told."""
         rows, slots = self._used
         self._tensor[:, :rows, :, :slots].zero_()
         self._used = (0, 0)

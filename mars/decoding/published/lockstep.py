@@ -21,7 +21,7 @@ from mars.control import Control
 from mars.decoding.base import Prompts
 from mars.decoding.method import Batch, Method, Row
 from mars.decoding.pool import PREFILL_CHUNK
-from mars.decoding.sequences import Sequences
+from mars.decoding.sequences import RowTensors, Sequences
 from mars.engine import Engine
 from mars.engine.window import Window
 from mars.records import ForwardPass, RowPass
@@ -77,9 +77,10 @@ class LockstepBatch:
         self.method = rows[0].method
         self.use_cache = rows[0].settings.use_cache
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
-        self.sequences = Sequences(len(rows), capacity + 1, stop_ids)
+        tensors = RowTensors.of(len(rows), capacity + 1, stop_ids)
         if tokens_RK is not None:
-            self.sequences.tokens_RK = tokens_RK
+            tensors.tokens_RK = tokens_RK
+        self.sequences = Sequences(len(rows), tensors)
         self._cache = engine.open(len(rows), capacity, use_cache=self.use_cache)
         for row in rows:
             row.pending = 1 if self.use_cache else row.length
@@ -106,7 +107,7 @@ class LockstepBatch:
     def forward(self, slots_RQ: torch.Tensor, extent: int) -> Window:
         """Cache the tokens of these slots; nothing is predicted."""
         ids_RQ = self.sequences.tokens_RK[: len(self.rows)].gather(1, slots_RQ)
-        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=extent, keep=0, masks=False)
         self._cache.forward(window)
         return window
 

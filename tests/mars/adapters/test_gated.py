@@ -25,6 +25,7 @@ from mars.engine.window import Window
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from tests.in_turn import in_turn
+from tests.mars.capture import as_in_captures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -97,13 +98,23 @@ def test_proposals_are_those_of_peft(
     assert_same(run(engine, PROMPTS[:rows], name), run(twin, PROMPTS[:rows], name))
 
 
+@pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "auto"])
-def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], name: str) -> None:
-    plain, static = (run(engine_of(head=True, graphs=graphs), PROMPTS, name) for graphs in (False, True))
-    for row in range(len(PROMPTS)):
+def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], name: str, rows: int) -> None:
+    plain, static = (run(engine_of(head=True, graphs=graphs), PROMPTS[:rows], name) for graphs in (False, True))
+    for row in range(rows):
         assert output_ids(static, row) == output_ids(plain, row)
     if name == "quadratic":  # others forward more columns, so that all passes have as many
         assert_same(static, plain)
+
+
+@pytest.mark.parametrize("name", ["sliding window", "linear", "quadratic", "lookup"])
+def test_graphs_can_hold_what_is_captured(
+    engine_of: Callable[..., ModelEngine], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured = as_in_captures(monkeypatch)
+    run(engine_of(head=True, graphs=True), PROMPTS, name, max_new_tokens=40)
+    assert captured
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "mistral"])
