@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import wraps
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -49,6 +50,33 @@ def _operand(builder: Any, operand: str, kind: Any, argument: Any) -> Any:
     return _address(builder, argument) if operand == "address" else argument
 
 
+def _taking(count: int, function: Any) -> Any:
+    """The function, for so many operands: numba asks for them, and would make a tuple of those that have no names."""
+    names = ["context", *(f"operand_{number}" for number in range(count))]
+    function.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+    return function
+
+
+def emitted(result: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
+    """For a function that gets the builder and operands of these types, and emits instructions.
+
+    It returns their result, nothing where `result` is `types.none`.
+    """
+
+    def compiled(emit: Callable[..., Any]) -> Any:
+        @wraps(emit)
+        def function(context: Any, *_: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                found = emit(builder, *arguments)
+                return context.get_dummy_value() if result is types.none else found
+
+            return result(*operands), generate
+
+        return intrinsic(_taking(len(operands), function))
+
+    return compiled
+
+
 def instruction(name: str, *operands: str) -> Any:
     """The function of an instruction: each operand is a "tile", whose number is literal, an "address" or a "number"."""
 
@@ -61,10 +89,7 @@ def instruction(name: str, *operands: str) -> Any:
         read = [kind if operand == "tile" else types.int64 for operand, kind in zip(operands, given, strict=True)]
         return types.none(*read), generate
 
-    # numba asks for the signature, and would make a tuple of operands that have no names.
-    names = ["context", *(f"operand_{number}" for number in range(len(operands)))]
-    function.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])  # type: ignore[attr-defined]
-    return intrinsic(prefer_literal=True)(function)
+    return intrinsic(prefer_literal=True)(_taking(len(operands), function))
 
 
 configure_tiles = instruction("llvm.x86.ldtilecfg", "address")  # rows and bytes of each
@@ -89,19 +114,12 @@ def add_product(context: Any, kind: Any, total: Any, rows: Any, weights: Any) ->
 
 
 def _fetch(builder: Any, address: Any) -> None:
+    """Ask for a cache line."""
     hints = [_WORD(0), _WORD(2), _WORD(1)]  # to read, into the second cache, data
     _emit(builder, "llvm.prefetch.p0", [_address(builder, address), *hints])
 
 
-@intrinsic
-def fetch(context: Any, address: Any) -> Any:
-    """Ask for a cache line."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _fetch(builder, arguments[0])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), generate
+fetch = emitted(types.none, types.int64)(_fetch)
 
 
 class _Bfloat(ir.types._BaseFloatType):  # which llvmlite does not know
@@ -225,53 +243,33 @@ def _sixteen(builder: Any, address: Any) -> Any:
     return builder.load(builder.inttoptr(address, ir.VectorType(ir.FloatType(), _SIXTEEN).as_pointer()), align=4)
 
 
-@intrinsic
-def round_sixteen(context: Any, source: Any, target: Any) -> Any:
+@emitted(types.none, types.int64, types.int64)
+def round_sixteen(builder: Any, source: Any, target: Any) -> None:
     """Sixteen float32 numbers as bfloat16."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _rounded(builder, _sixteen(builder, arguments[0]), arguments[1])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
+    _rounded(builder, _sixteen(builder, source), target)
 
 
-@intrinsic
-def round_sixteen_with(context: Any, source: Any, bias: Any, target: Any) -> Any:
+@emitted(types.none, types.int64, types.int64, types.int64)
+def round_sixteen_with(builder: Any, source: Any, bias: Any, target: Any) -> None:
     """Sixteen sums of two float32 numbers as bfloat16."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        total = builder.fadd(_sixteen(builder, arguments[0]), _sixteen(builder, arguments[1]))
-        _rounded(builder, total, arguments[2])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
+    _rounded(builder, builder.fadd(_sixteen(builder, source), _sixteen(builder, bias)), target)
 
 
-@intrinsic
-def scale_sixteen(context: Any, place: Any, scales: Any, scale: Any) -> Any:
+@emitted(types.none, types.int64, types.int64, types.int64)
+def scale_sixteen(builder: Any, place: Any, scales: Any, scale: Any) -> None:
     """Make sixteen int32 numbers float32, times the scale of each and that of all, in place."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = builder.bitcast(_sixteen(builder, arguments[0]), ir.VectorType(_WORD, _SIXTEEN))
-        scales = _sixteen(builder, arguments[1])
-        scale = builder.load(builder.inttoptr(arguments[2], ir.FloatType().as_pointer()), align=4)
-        spread = _spread(builder, scale, scales.type)
-        scaled = builder.fmul(builder.fmul(builder.sitofp(whole, scales.type), scales), spread)
-        builder.store(scaled, builder.inttoptr(arguments[0], scaled.type.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
+    whole = builder.bitcast(_sixteen(builder, place), ir.VectorType(_WORD, _SIXTEEN))
+    of_each = _sixteen(builder, scales)
+    of_all = builder.load(builder.inttoptr(scale, ir.FloatType().as_pointer()), align=4)
+    spread = _spread(builder, of_all, of_each.type)
+    scaled = builder.fmul(builder.fmul(builder.sitofp(whole, of_each.type), of_each), spread)
+    builder.store(scaled, builder.inttoptr(place, scaled.type.as_pointer()), align=4)
 
 
-@intrinsic
-def multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
+@emitted(types.float32, types.float32, types.float32, types.float32)
+def multiply_add(builder: Any, x: Any, y: Any, z: Any) -> Any:
     """x · y + z, rounded once."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _emit(builder, "llvm.fma.f32", list(arguments), ir.FloatType())
-
-    return types.float32(types.float32, types.float32, types.float32), generate
+    return _emit(builder, "llvm.fma.f32", [x, y, z], ir.FloatType())
 
 
 def _numbers(builder: Any, address: Any, place: Any, kind: Any, lanes: int) -> Any:
@@ -310,19 +308,14 @@ def _summed(builder: Any, count: Any, add: Callable[[Any, int, Any], Any]) -> An
     return builder.load(total)
 
 
-@intrinsic
-def sum_of(context: Any, x: Any, count: Any) -> Any:
+@emitted(types.float32, types.int64, types.int64)
+def sum_of(builder: Any, x: Any, count: Any) -> Any:
     """The sum of float32 numbers."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, count = arguments
+    def add(place: Any, lanes: int, total: Any) -> Any:
+        return builder.fadd(total, _numbers(builder, x, place, ir.FloatType(), lanes))
 
-        def add(place: Any, lanes: int, total: Any) -> Any:
-            return builder.fadd(total, _numbers(builder, x, place, ir.FloatType(), lanes))
-
-        return _summed(builder, count, add)
-
-    return types.float32(types.int64, types.int64), generate
+    return _summed(builder, count, add)
 
 
 @intrinsic

@@ -27,9 +27,9 @@ from filelock import FileLock
 from llvmlite import ir
 from numba import carray, config, njit, types
 from numba.core.caching import IndexDataCacheFile
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
-from mars.engine.instructions import multiply_add, sum_of_products
+from mars.engine.instructions import emitted, multiply_add, sum_of_products
 
 _UNUSED = 30 * 24 * 3600  # seconds after which a folder of another version is removed
 
@@ -100,52 +100,34 @@ _UNSIGNED = np.int32(0x7FFFFFFF)
 AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
 
 
-@intrinsic
-def _pointer(context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), generate
+@emitted(types.voidptr, types.int64)
+def _pointer(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, ir.IntType(8).as_pointer())
 
 
-@intrinsic
-def call(context: Any, address: Any) -> Any:
+@emitted(types.int32, types.int64)
+def call(builder: Any, address: Any) -> Any:
     """The int32 of a function without arguments, by its address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = ir.FunctionType(ir.IntType(32), []).as_pointer()
-        return builder.call(builder.inttoptr(arguments[0], function), [])
-
-    return types.int32(types.int64), generate
+    function = ir.FunctionType(ir.IntType(32), []).as_pointer()
+    return builder.call(builder.inttoptr(address, function), [])
 
 
-@intrinsic
-def call_with(context: Any, address: Any, data: Any) -> Any:
+@emitted(types.none, types.int64, types.int64)
+def call_with(builder: Any, address: Any, data: Any) -> None:
     """Call a function that reads numbers at an address (`compiled.task_of`), or a barrier, which reads none."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
-        builder.call(builder.inttoptr(arguments[0], function), [builder.inttoptr(arguments[1], pointer)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
+    pointer = ir.IntType(8).as_pointer()
+    function = ir.FunctionType(ir.VoidType(), [pointer]).as_pointer()
+    builder.call(builder.inttoptr(address, function), [builder.inttoptr(data, pointer)])
 
 
-@intrinsic
-def _bits(context: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.int32(types.float32), generate
+@emitted(types.int32, types.float32)
+def _bits(builder: Any, x: Any) -> Any:
+    return builder.bitcast(x, ir.IntType(32))
 
 
-@intrinsic
-def _float(context: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
+@emitted(types.float32, types.int32)
+def _float(builder: Any, x: Any) -> Any:
+    return builder.bitcast(x, ir.FloatType())
 
 
 def at(address: Any, shape: Any, kind: Any) -> Any:
