@@ -22,23 +22,9 @@ from app.tradeoffs.view import Chosen
 PER_SECOND, SPEEDUP = "tokens_per_second", "speedup"
 AXES = {PER_SECOND: "throughput (tok/s)", PER_FORWARD: "tokens per forward"}
 MOST_BARS = 8
+TIMED_PLAN = "block-cache"
+"""The one that makes timed runs for figures which draw any of them."""
 _USUAL_THRESHOLD = 0.95
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """The runs that a figure is drawn from, in words, and the plan in analysis/plans that makes them."""
-
-    words: str
-    plan: str
-
-    @property
-    def advice(self) -> str:
-        """A sentence with the command that makes these runs."""
-        return f"This makes {self.words}: python -m analysis sweep analysis/plans/{self.plan}.toml"
-
-
-TIMED = Need(words="timed runs", plan="block-cache")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,14 +107,12 @@ class Figure:
         taken = {name: getattr(scene, name) for name in self.takes}
         return taken | {"table": handful(scene.table)} if self.few else taken
 
-    @property
-    def need(self) -> Need:
-        """The runs that it needs, made by the first of the recipes in its description."""
-        return TIMED if self.words is None else Need(words=self.words, plan=DESCRIPTIONS[self.name].recipes[0])
-
-    def needs(self, against: str) -> Need:
-        """The runs that it needs, drawn against this measure."""
-        return TIMED if self.axes and against != PER_FORWARD else self.need
+    def advice(self, against: str) -> str:
+        """A sentence with the command that makes the runs that it needs, drawn against this measure."""
+        words, plan = self.words, DESCRIPTIONS[self.name].recipes[0]
+        if words is None or (self.axes and against != PER_FORWARD):
+            words, plan = "timed runs", TIMED_PLAN
+        return f"This makes {words}: python -m analysis sweep analysis/plans/{plan}.toml"
 
 
 FIGURES: dict[str, Figure] = {

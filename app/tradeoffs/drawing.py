@@ -270,12 +270,12 @@ def _why_empty(picked: Selection) -> str:
     """The reason for an empty figure: a filter hides the runs, or a sweep must make them first."""
     ours = picked.table[picked.table["source"] != PUBLISHED]
     everything = replace(picked.scene, table=ours)
-    need = picked.figure.needs(picked.scene.against)
+    advice = picked.figure.advice(picked.scene.against)
     if ours.empty:
-        return f"{NO_RUNS} {need.advice}"
+        return f"{NO_RUNS} {advice}"
     if not picked.figure.by_family and len(picked.figure.points(everything)):
         return "The selection has no run that this figure can show; others have. Widen the filters."
-    return f"This figure can show none of the runs. {need.advice}"
+    return f"This figure can show none of the runs. {advice}"
 
 
 def _summary(picked: Selection) -> str:
