@@ -22,7 +22,7 @@ from analysis.claims.judging import (
     together,
     verdict_of,
 )
-from analysis.runs.baseline import AR, of_one_size, speed_baselines
+from analysis.runs.baseline import AR, of_one_size
 from analysis.runs.schema import cpu_units
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts
@@ -125,12 +125,12 @@ def _cache_needs(gains: Mapping[str, list[Interval]], best: Run) -> str:
 
 def _ar_of_its_size(turn: Iterable[Run], run: Run) -> list[Run]:
     """The autoregressive runs of the same turns on models of its size, on its own weights first."""
-    alike = (
+    alike = [
         other
         for other in turn
         if other.decoder == "autoregressive" and of_one_size(other.model.parameters, run.model.parameters)
-    )
-    return speed_baselines(run.model.fingerprint, alike, lambda other: (other.model.fingerprint, other.id))
+    ]
+    return sorted(alike, key=lambda other: (other.model.fingerprint != run.model.fingerprint, other.id))
 
 
 def _place(run: Run) -> str:

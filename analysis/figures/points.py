@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.figures.words import missing, named
 from analysis.runs import RunStore
-from analysis.runs.baseline import ArModels, is_plain, speed_baselines
+from analysis.runs.baseline import ArModels, is_plain
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import identical_texts, paired_difference
 from analysis.stats.resampling import accuracy, tokens_per_forward, tokens_per_second
@@ -144,12 +144,12 @@ class _Baselines:
         """Id and rows of the autoregressive run that took turns with this one.
 
         This is a run of the AR baseline if there is one, so that accuracy and speed are compared with the same model;
-        else one of the same weights.
+        else one of the same weights, which writes the same text.
         """
         if not row["timed"]:
             return None
         turn = ("group", "batch_size", "seed", "tasks", "problems")
         here = [other for other in self._timed if all(other[name] == row[name] for name in turn)]
-        ordered = speed_baselines(row["model.fingerprint"], here, lambda run: (run["model.fingerprint"], run["id"]))
-        ordered.sort(key=lambda run: run["model.fingerprint"] != self._models[row["id"]])
-        return (str(ordered[0]["id"]), self._runs.rows(ordered[0]["id"])) if ordered else None
+        preferred = self._models[row["id"]], row["model.fingerprint"]
+        here.sort(key=lambda run: (*(run["model.fingerprint"] != weights for weights in preferred), run["id"]))
+        return (str(here[0]["id"]), self._runs.rows(here[0]["id"])) if here else None

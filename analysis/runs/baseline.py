@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from analysis.runs.schema import DEFAULT_SETTINGS
 from mars import decoders
@@ -15,7 +15,6 @@ _AR_STAGES = (AR, None)
 SIMILAR_SIZE = 0.05
 """Models whose parameters differ in number by less than this share are of one size: a mask token may be added."""
 
-_T = TypeVar("_T")
 Fields = Mapping[str, Any]
 """A model as docs/runs.md has it, or its run."""
 
@@ -35,14 +34,6 @@ def is_plain(entry: Fields) -> bool:
 def of_one_size(parameters: int, others: int) -> bool:
     """Whether models with so many parameters are of one size."""
     return abs(parameters - others) <= SIMILAR_SIZE * max(parameters, others)
-
-
-def speed_baselines(weights: str, runs: Iterable[_T], of: Callable[[_T], tuple[str, str]]) -> list[_T]:
-    """Sort the autoregressive runs that took turns with a run: those on its own weights first, which write its text.
-
-    `weights` is the fingerprint of its model; `of` gives the fingerprint and the id of each.
-    """
-    return sorted(runs, key=lambda run: (of(run)[0] != weights, of(run)[1]))
 
 
 class ArModels:

@@ -21,6 +21,15 @@ def test_speed_ups_are_over_the_autoregressive_run_of_the_same_turn(of: Any, tab
     assert pd.isna(untimed["tokens_per_second"])
 
 
+def test_speed_ups_are_over_the_ar_baseline_else_over_the_same_weights(of: Any, fabricate: Any) -> None:
+    mars, timed = fabricate.model("mars-b8"), {"batch_size": 1, "group": "plan/group"}
+    runs = [fabricate.run(model, **timed) for model in (fabricate.model("a-mars"), mars, fabricate.model("z-mars"))]
+    runs.append(fabricate.run(mars, "sliding_window", threshold=0.9, **timed))
+    assert of(figures.measure(fabricate.store(runs)), "sliding_window")["ar_run"] == runs[1][0]["id"]
+    baseline = fabricate.run(**timed)
+    assert of(figures.measure(fabricate.store([*runs, baseline])), "sliding_window")["ar_run"] == baseline[0]["id"]
+
+
 def test_the_ar_baseline_is_an_sft_model_on_the_same_problems(of: Any, fabricate: Any) -> None:
     mars = fabricate.model("mars-b8")
     runs = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analysis.runs.baseline import ArModels, of_one_size, speed_baselines, writes_one_token
+from analysis.runs.baseline import ArModels, of_one_size, writes_one_token
 
 MODEL = {"parameters": 1000, "examples": 100}
 
@@ -70,9 +70,3 @@ def test_size(other: int, alike: bool) -> None:
 )
 def test_one_token_mode(decoder: str, threshold: float | None, one: bool) -> None:
     assert writes_one_token(decoder, threshold) is one
-
-
-def test_the_speed_baseline_is_on_the_same_weights_if_there_is_one() -> None:
-    runs = [("b", "3"), ("a", "2"), ("c", "0"), ("a", "1")]
-    assert speed_baselines("a", runs, lambda run: run) == [("a", "1"), ("a", "2"), ("c", "0"), ("b", "3")]
-    assert speed_baselines("d", runs, lambda run: run)[0] == ("c", "0")
