@@ -79,10 +79,8 @@ class Sequences:
         rows = [self.rows[place] for place in places]
         here = self._index(places) if first is None else slice(first)
         length_R, pending_R, written_R, room_R = self.counts_4R[:, here].unbind()
-        values = tuple(row.threshold for row in rows)
-        if rows[0].method.uses_threshold:
-            self._limit(places, values, rows[0].method.score)
-        drawing = [row.settings for row in rows if row.settings.temperature > 0]
+        active, nucleus = draws(rows)
+        values = self.thresholds(places)
         return Batch(
             rows=rows,
             tokens_RK=self.tokens_RK[here],
@@ -92,15 +90,23 @@ class Sequences:
             room_R=room_R,
             limits_R=self._limits_R[here],
             stop_ids=self.stop_ids,
-            sampling=replace(
-                self._sampling.select(here), active=bool(drawing), nucleus=any(row.top_p < 1 for row in drawing)
-            ),
-            pending=max(rows[0].method.pending if static else 1, *(row.pending for row in rows)),
+            sampling=replace(self._sampling.select(here), active=active, nucleus=nucleus),
+            pending=pending_of(rows, static=static),
             drafts=MAX_BLOCK_SIZE if static else max(row.drafted for row in rows),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
             static=static,
             thresholds=values,
         )
+
+    def thresholds(self, places: Sequence[int]) -> tuple[float | None, ...]:
+        """The thresholds in force now, which are on the device then: from now on a pass may read them there."""
+        rows = [self.rows[place] for place in places]
+        values, method = tuple(row.threshold for row in rows), rows[0].method
+        wanted = {place: (value, method.score) for place, value in zip(places, values, strict=True)}
+        if method.uses_threshold and any(self._limits.get(place) != limit for place, limit in wanted.items()):
+            self._limits_R[self._index(places)] = thresholds(values, method.score, self.device)
+            self._limits |= wanted
+        return values
 
     def settle(
         self,
@@ -133,18 +139,22 @@ class Sequences:
         self.room_R[here] -= accepted_R
         self.pending_R[here] = pending_R
 
-    def _limit(self, places: Sequence[int], values: Sequence[float | None], score: ScoreName) -> None:
-        """Bring thresholds to the device, unless they are there."""
-        wanted = {place: (value, score) for place, value in zip(places, values, strict=True)}
-        if any(self._limits.get(place) != limit for place, limit in wanted.items()):
-            self._limits_R[self._index(places)] = thresholds(values, score, self.device)
-            self._limits |= wanted
-
     def _index(self, places: Sequence[int]) -> torch.Tensor | slice:
         """The places of the rows; a slice, which needs no copy, if they are the first ones in order."""
         if all(place == expected for expected, place in enumerate(places)):
             return slice(len(places))
         return torch.tensor(list(places), device=self.device)
+
+
+def pending_of(rows: Sequence[Row], *, static: bool) -> int:
+    """The columns of real tokens that the window of these rows needs; in static shapes, the most that it ever needs."""
+    return max(rows[0].method.pending if static else 1, *(row.pending for row in rows))
+
+
+def draws(rows: Iterable[Row]) -> tuple[bool, bool]:
+    """Whether any row draws its tokens, and whether any of those does so from a nucleus."""
+    drawing = [row.settings for row in rows if row.settings.temperature > 0]
+    return bool(drawing), any(settings.top_p < 1 for settings in drawing)
 
 
 def drop(places: Iterable[int], rows: list[Any], cache: Rows, *tensors: torch.Tensor) -> None:

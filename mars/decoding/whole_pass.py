@@ -7,16 +7,26 @@ model takes to run. In a graph they are launched at once. The slow twin is the w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from mars.acceptance import HostAcceptResult, packed, unpacked
-from mars.decoding.method import Batch, Method
-from mars.decoding.sequences import RowTensors, Sequences
+from mars.decoding.method import Batch
+from mars.decoding.sequences import RowTensors, Sequences, draws, pending_of
 from mars.engine.engine import CachedRows, Rows
 from mars.engine.graphs import Runner, rounded_extent, rounded_rows
 from mars.engine.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What a pass leaves: the table of `packed`, with so many alternatives, and the batch and window it was made by."""
+
+    table_RN: torch.Tensor
+    alternatives: int
+    batch: Batch
+    window: Window
 
 
 class WholePasses:
@@ -31,34 +41,34 @@ class WholePasses:
     def take(self, places: Sequence[int]) -> tuple[Batch, Window, HostAcceptResult] | None:
         """Make the pass of the rows in these places, ascending; None if they share no method, or no graph can hold it.
 
-        Batch and window say how it was made; the window's tensors are not this pass's.
+        Batch and window say how it was made; their tensors are not this pass's.
 
         Raises:
             ValueError: when the logits were not numbers.
         """
         rows = [self._sequences.rows[place] for place in places]
-        method = rows[0].method
+        method, (active, nucleus) = rows[0].method, draws(rows)
         if not method.capturable or any(row.method != method or row.control.trace for row in rows):
             return None
-        count = rounded_rows(places[-1] + 1, self._memory.rows)
-        batch = self._sequences.batch(places, static=True, first=count)
-        if batch.sampling.active and batch.sampling.nucleus:  # on a GPU it takes a sort, which is never captured
+        if nucleus:  # on a GPU it takes a sort, which is never captured
             return None
         self._set_live(places)
-        extent = min(rounded_extent(batch.extent + method.lookahead), self._memory.slots)
-        one_token = set(batch.thresholds) == {None}
-        key = method, count, batch.pending, extent, one_token, batch.sampling.active
-        table_RN, alternatives, window = self._cache.run(key, extent, lambda: self._pass(batch, method, extent))
-        table = table_RN[: places[-1] + 1].tolist()
-        return batch, window, unpacked([table[place] for place in places], alternatives)
+        values = self._sequences.thresholds(places)
+        count = rounded_rows(places[-1] + 1, self._memory.rows)
+        reach = 1 + max(row.length for row in rows) + method.lookahead
+        extent = min(rounded_extent(reach), self._memory.slots)
+        key = method, count, pending_of(rows, static=True), extent, set(values) == {None}, active
+        found = self._cache.run(key, extent, lambda: self._pass(places, count, extent))
+        table = found.table_RN[: places[-1] + 1].tolist()
+        result = unpacked([table[place] for place in places], found.alternatives)
+        return replace(found.batch, rows=rows, thresholds=values), found.window, result
 
-    def _pass(self, batch: Batch, method: Method, extent: int) -> tuple[torch.Tensor, int, Window]:
-        """What a graph holds: the pass, with its table (`packed`), the count of alternatives in it, and the window.
-
-        Rows that do not take part are padding.
-        """
-        live_R = self._live_R[: len(batch.length_R)]
-        batch = replace(batch, length_R=batch.length_R * live_R, pending_R=batch.pending_R * live_R)
+    def _pass(self, places: Sequence[int], count: int, extent: int) -> _Pass:
+        """What a graph holds: the pass of the first `count` places. Rows that do not take part are padding."""
+        whole = self._sequences.batch(places, static=True, first=count)
+        method = whole.rows[0].method
+        live_R = self._live_R[:count]
+        batch = replace(whole, length_R=whole.length_R * live_R, pending_R=whole.pending_R * live_R)
         window = method.window(batch)
         slots_RQ = window.slots_RQ.masked_fill(~live_R[:, None], 0)
         window = replace(window, slots_RQ=slots_RQ, extent=extent)
@@ -67,11 +77,11 @@ class WholePasses:
         result = method.judge(batch, logits_RWV)
         accepted_R = result.accepted_R * live_R
         left_RW = result.read.ids_RW if result.left_RW is None else result.left_RW
-        places = range(len(live_R))
-        self._sequences.settle(places, left_RW, accepted_R, cached=method.caches_accepted, live_R=live_R)
+        self._sequences.settle(range(count), left_RW, accepted_R, cached=method.caches_accepted, live_R=live_R)
         listed = result.read.alternatives
-        count = 0 if listed is None else listed[0].shape[-1]
-        return packed(accepted_R, result.read, result.drafts_R), count, window
+        alternatives = 0 if listed is None else listed[0].shape[-1]
+        table_RN = packed(accepted_R, result.read, result.drafts_R)
+        return _Pass(table_RN, alternatives, replace(batch, rows=[], states=None), window)
 
     def _set_live(self, places: Sequence[int]) -> None:
         if self._live != places:
