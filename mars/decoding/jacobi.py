@@ -61,7 +61,7 @@ class Jacobi(Method):
         return token
 
     def window(self, batch: Batch) -> Window:
-        return replace(window_of(batch, min(self.guesses, batch.room - 1)), masks=False)
+        return replace(window_of(batch, min(self.guesses, batch.room - 1)), masks=0)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read(batch, logits_RWV)

@@ -381,7 +381,9 @@ def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> 
     """The causal window of these slots (`slots_of`) and the tokens in them; the last 1 + `extra` columns predict."""
     slots_RQ = slots_of(batch, extra, shift_R)
     ids_RQ = batch.tokens_RK.gather(1, slots_RQ)
-    return Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra, masks=extra > 0)
+    return Window(
+        ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=batch.extent + extra, keep=1 + extra, masks=None if extra else 0
+    )
 
 
 def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Window:
@@ -390,7 +392,7 @@ def tree_window(batch: Batch, drafts: int, masks: int, mask_token_id: int) -> Wi
     window.ids_RQ[:, batch.pending + drafts :].fill_(mask_token_id)
     depths_Q, sees_QQ = _regular_tree(batch.pending, drafts, masks, window.ids_RQ.device)
     positions_RQ = (batch.length_R[:, None] - 1 + depths_Q).clamp_min(0)
-    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None])
+    return replace(window, positions_RQ=positions_RQ, sees_RQQ=sees_QQ[None], masks=(drafts + 1) * masks)
 
 
 @cache  # there are few of them, and CUDA graphs read them where they lie

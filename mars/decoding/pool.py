@@ -237,7 +237,7 @@ class Pool:
         if len(here) < len(tokens_RK):
             tokens_RK = tokens_RK[torch.tensor(here, device=device)]
         ids_RQ = tokens_RK.gather(1, slots_RQ)
-        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=max(ends), keep=0, masks=False)
+        window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=max(ends), keep=0, masks=0)
         return replace(merge([(here, window)]), first=first)
 
     def _decode(self) -> ForwardPass:

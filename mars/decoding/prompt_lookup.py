@@ -46,7 +46,7 @@ class PromptLookup(Method):
         extra = self.drafts if batch.static else max(plan.drafts for plan in plans)
         drafts_RD = drafts_of(plans, extra, batch.length_R.device, on_the_right=True)
         alone = len(plans) == 1 and not batch.static
-        window = replace(window_of(batch, extra, None if alone else (drafts_RD < 0).sum(1)), masks=False)
+        window = replace(window_of(batch, extra, None if alone else (drafts_RD < 0).sum(1)), masks=0)
         if extra:
             window.ids_RQ[:, -extra:] = torch.where(drafts_RD < 0, window.ids_RQ[:, -extra:], drafts_RD)
         return window

@@ -165,7 +165,7 @@ class SelfSpeculative(Method):
             behind_RC = self._behind(plans, extra, device)
             window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
         if not any(any(plan.masks) for plan in plans):
-            return replace(window, masks=False)
+            return replace(window, masks=0)
         trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
         missing = [window.columns - len(depths_Q) for depths_Q, _ in trees]
         pairs = list(zip(trees, missing, strict=True))
@@ -192,7 +192,7 @@ class SelfSpeculative(Method):
         alone = len(batch.rows) == 1 and not batch.static
         window = window_of(batch, most + reach, None if alone else most - drafts_R)
         window.ids_RQ.masked_fill_(window.slots_RQ > (batch.length_R + drafts_R)[:, None], self.mask_token_id)
-        return window
+        return replace(window, masks=reach)
 
     def _drafts(self, batch: Batch, reach: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The first drafts that the last pass left to verify [R, D], filled up with masks, and their number [R]."""

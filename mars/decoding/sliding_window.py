@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import ClassVar
 
@@ -44,7 +44,7 @@ class SlidingWindow(Method):
         masks = 0 if set(batch.thresholds) == {None} else min(self.masks, batch.room - 1)
         window = window_of(batch, masks)
         window.ids_RQ[:, batch.pending :].fill_(self.mask_token_id)
-        return window
+        return replace(window, masks=masks)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         found = self.read_chain(batch, logits_RWV, logits_RWV.shape[1] - 1)

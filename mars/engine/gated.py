@@ -51,6 +51,19 @@ class _Pair:
         else:
             sum_TO.add_(inner_TS.mm(self._b_SO))
 
+    def add_to_last(self, sum_NO: torch.Tensor, x_NI: torch.Tensor, rows: int, count: int) -> None:
+        """The same for the last `count` columns of each row."""
+        if rows == 1:
+            self.add_to(sum_NO[-count:], x_NI[-count:])
+            return
+        sum_RMO, x_RMI = (part.unflatten(0, (rows, -1))[:, -count:] for part in (sum_NO, x_NI))
+        inner_RMS = x_RMI.to(self._dtype).bmm(self._a_IS.expand(rows, -1, -1))
+        b_RSO = self._b_SO.expand(rows, -1, -1)
+        if sum_RMO.dtype == self._dtype:
+            sum_RMO.baddbmm_(inner_RMS, b_RSO)
+        else:
+            sum_RMO.add_(inner_RMS.bmm(b_RSO))
+
 
 class Gated:
     """An adapter in the layout of a `Network` of so many layers.
@@ -90,13 +103,18 @@ class Gated:
     ) -> tuple[torch.Tensor, Gate | None]:
         """The hidden states [N, E] that a pass begins with, and its masks; None where it has none.
 
-        `static` looks at no value on the device: all windows with `masks` then have a gate. A compiled network looks.
+        `static` looks at no value on the device: all windows but those without `masks` have a gate then. A compiled
+        network looks.
         """
-        if not window.masks:
+        if window.masks == 0:
             return embedding_VE.index_select(0, columns.pick(window.ids_RQ.flatten())), None
         masks_RQ = is_mask(window.ids_RQ, self._vocab_size)
         ids_N, masks_N = columns.pick(window.ids_RQ.flatten()), columns.pick(masks_RQ.flatten())
-        gate = Gate(self._added, masks_N, None) if static and not self._compiled else Gate.at(self._added, masks_N)
+        if static and not self._compiled:
+            last = None if window.masks is None else (window.rows, window.masks)
+            gate: Gate | None = Gate(self._added, masks_N, last)
+        else:
+            gate = Gate.at(self._added, masks_N)
         if gate is None:
             return embedding_VE.index_select(0, ids_N), None
         numbers_N = columns.pick(mask_numbers(masks_RQ, window.seen).clamp_max_(len(self._embeddings) - 1).flatten())
@@ -109,12 +127,13 @@ class Gated:
 class Gate:
     """The masks of one pass. `where` are their columns: a slice where they are the last ones, numbers [M] otherwise.
 
-    None computes all columns, times 0 where `masks_N` is false: no value on the device is looked at.
+    Where no value on the device may be looked at, it is the number of rows and of masks at the end of each; None, where
+    that is not known, computes all columns, times 0 where `masks_N` is false.
     """
 
     added: Sequence[Sequence[_Pair | CompiledPair | None]]
     masks_N: torch.Tensor
-    where: slice | torch.Tensor | None
+    where: slice | torch.Tensor | tuple[int, int] | None
     numbers_M: torch.Tensor | None = None
 
     @classmethod
@@ -130,12 +149,17 @@ class Gate:
     def last(self, columns: Columns, keep: int) -> Gate | None:
         """Those of the last `keep` columns of each row, of all that `columns` says are computed."""
         masks_N = columns.last(keep, self.masks_N[:, None])[1][:, 0]
-        return Gate.at(self.added, masks_N) if self.where is not None else replace(self, masks_N=masks_N)
+        return Gate.at(self.added, masks_N) if self._looks else replace(self, masks_N=masks_N)
+
+    @property
+    def _looks(self) -> bool:
+        """Whether values on the device may be looked at."""
+        return isinstance(self.where, slice | torch.Tensor)
 
     @property
     def others(self) -> torch.Tensor | None:
         """The numbers of the columns that are no masks; None where no value may be looked at."""
-        return None if self.where is None else (~self.masks_N).nonzero()[:, 0]
+        return (~self.masks_N).nonzero()[:, 0] if self._looks else None
 
     def add(self, layer: int, product: int, sum_NO: torch.Tensor, x_NI: torch.Tensor) -> None:
         """Add scale · B (A x) of product `product` (`PRODUCTS`) of a layer to the sum at masks, in place."""
@@ -146,6 +170,8 @@ class Gate:
             pair.add_to(sum_NO, x_NI, self.numbers_M)
         elif isinstance(self.where, slice):
             pair.add_to(sum_NO[self.where], x_NI[self.where])
+        elif isinstance(self.where, tuple):
+            pair.add_to_last(sum_NO, x_NI, *self.where)
         elif self.where is not None:
             sum_MO = sum_NO.index_select(0, self.where)
             pair.add_to(sum_MO, x_NI.index_select(0, self.where))

@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Bucket:
     """All that the graph of a model is made for.
 
-    `placed`, `tree` and `masks` say whether the windows bring positions, a mask of attention, and columns of masks.
+    `placed` and `tree` say whether the windows bring positions and a mask of attention, `masks` is theirs.
     """
 
     rows: int
@@ -44,7 +44,7 @@ class Bucket:
     extent: int
     placed: bool
     tree: bool
-    masks: bool
+    masks: int | None
 
 
 def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:

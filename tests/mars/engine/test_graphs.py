@@ -72,10 +72,10 @@ def test_passes_of_static_shapes_equal_plain_ones(network: Network) -> None:
 
 def test_the_bucket_of_a_window() -> None:
     assert bucket_of(window([7, 6, 8], 4, 1), rows=8, slots=100) == Bucket(
-        rows=4, columns=4, keep=1, extent=100, placed=False, tree=False, masks=True
+        rows=4, columns=4, keep=1, extent=100, placed=False, tree=False, masks=None
     )
     assert bucket_of(tree([7, 6, 8]), rows=3, slots=40) == Bucket(
-        rows=3, columns=3, keep=3, extent=40, placed=True, tree=True, masks=True
+        rows=3, columns=3, keep=3, extent=40, placed=True, tree=True, masks=None
     )
 
 
