@@ -103,37 +103,52 @@ class Served:
         return [ServedLane(lane["key"], lane["text"], [from_json(line) for line in lane["records"]]) for lane in lanes]
 
 
-@contextmanager
-def _pages() -> Iterator[Callable[..., str]]:
-    """`start_page(folder, script, *arguments)`: the address of a page in a process of its own, until the context ends.
+class Pages:
+    """Pages, each in a process of its own."""
 
-    The script writes it as its first line; what it says besides is in FOLDER/log.
-    """
-    started: list[Forked] = []
+    def __init__(self) -> None:
+        self._started: dict[str, Forked] = {}
 
-    def start_page(folder: Path, script: Path, *arguments: Path | str) -> str:
-        started.append(fork(script, [*map(str, arguments)], folder / "log"))
-        url = started[-1].line()
+    def start(self, folder: Path, script: Path, *arguments: Path | str) -> str:
+        """The address of a new page; the script writes it as its first line, what it says besides is in FOLDER/log."""
+        page = fork(script, [*map(str, arguments)], folder / "log")
+        url = page.line()
+        self._started[url] = page
         assert url.startswith("http://127.0.0.1"), (folder / "log").read_text()
         return url
 
-    yield start_page
-    for page in started:
-        page.end()
+    @contextmanager
+    def awake(self, url: str) -> Iterator[None]:
+        """Until the context ends this page answers; after that it does nothing until the next."""
+        self._started[url].go_on()
+        yield
+        self._started[url].pause()
+
+    def end(self) -> None:
+        """End all."""
+        for page in self._started.values():
+            page.end()
+
+
+@contextmanager
+def _pages() -> Iterator[Pages]:
+    pages = Pages()
+    yield pages
+    pages.end()
 
 
 @pytest.fixture(scope="module")
 def start_page() -> Iterator[Callable[..., str]]:
     """`start_page(folder, script, *arguments)`: a page of this file's own; one that is up takes time, asked or not."""
-    with _pages() as start_page:
-        yield start_page
+    with _pages() as pages:
+        yield pages.start
 
 
 @pytest.fixture(scope="session")
-def start_shared_page() -> Iterator[Callable[..., str]]:
-    """The same for pages that several files share."""
-    with _pages() as start_page:
-        yield start_page
+def _shared_pages() -> Iterator[Pages]:
+    """Pages that several files share; each is paused while a file runs that does not ask for it."""
+    with _pages() as pages:
+        yield pages
 
 
 def _serve(start_page: Callable[..., str], folder: Path, *options: str) -> Served:
@@ -148,9 +163,15 @@ def serve(start_page: Callable[..., str], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
-def served(start_shared_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Served:
+def _served(_shared_pages: Pages, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    return _serve(_shared_pages.start, tmp_path_factory.mktemp("served"), "--places", "2")
+
+
+@pytest.fixture(scope="module")
+def served(_served: Served, _shared_pages: Pages) -> Iterator[Served]:
     """The page that most tests share; two runs at once, the others wait."""
-    return _serve(start_shared_page, tmp_path_factory.mktemp("served"), "--places", "2")
+    with _shared_pages.awake(_served.url):
+        yield _served
 
 
 OPEN_SETTINGS = "localStorage.getItem('mars-lens:settings') ?? localStorage.setItem('mars-lens:settings', 'open')"
@@ -165,10 +186,16 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def site(start_shared_page: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The page with the scripted checkpoints over a small store of fabricated runs: Trade-offs is there at once."""
+def _site(_shared_pages: Pages, tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = tmp_path_factory.mktemp("stored")
-    return Site(start_shared_page(folder, HERE / "tradeoffs" / "serve.py", folder), folder / "runs")
+    return Site(_shared_pages.start(folder, HERE / "tradeoffs" / "serve.py", folder), folder / "runs")
+
+
+@pytest.fixture(scope="module")
+def site(_site: Site, _shared_pages: Pages) -> Iterator[Site]:
+    """The page with the scripted checkpoints over a small store of fabricated runs: Trade-offs is there at once."""
+    with _shared_pages.awake(_site.url):
+        yield _site
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import atexit
 import multiprocessing
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +33,27 @@ class Forked:
         """What it writes next; empty if it has ended."""
         return self.output.readline().strip()
 
+    def pause(self) -> None:
+        """Let it do nothing until `go_on`: a page that is up takes a fiftieth of a core, asked or not."""
+        os.kill(self._pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on if it was paused."""
+        os.kill(self._pid, signal.SIGCONT)
+
     def end(self) -> None:
         """Let it clean up and end; on a busy machine some took half a minute, for which no test should wait."""
         self.process.terminate()
+        self.go_on()  # one that is paused would not end
         self.process.join(5)
         self.process.kill()
         self.process.join()
         self.output.close()
+
+    @property
+    def _pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
 
 
 def fork(script: Path, arguments: Sequence[str], log: Path) -> Forked:
