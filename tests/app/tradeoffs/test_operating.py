@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -187,5 +188,6 @@ def test_of_the_shipped_runs_sentence_star_card_and_lane_agree(
     assert lane["threshold"] == (None if row["threshold"] != row["threshold"] else row["threshold"])
 
 
+@cache
 def _of(model: str, against: str) -> together.Together:
     return next(each for each in together.sets(SHIPPED.table(), against) if model in each.label)

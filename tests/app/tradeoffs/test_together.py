@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analysis import figures
+from analysis.figures.words import model_words
 from app.tradeoffs import drawing, together
 from app.tradeoffs.catalogue import PER_SECOND
 from app.tradeoffs.run_cache import RunCache
@@ -32,6 +33,18 @@ def test_a_set_has_one_machine_one_number_of_problems_and_its_ar_run(against: st
         if against == PER_SECOND:
             assert rows["group"].nunique() == 1
     assert len({each.name for each in found}) == len({each.label for each in found}) == len(found)
+
+
+@pytest.mark.parametrize("against", [PER_SECOND, PER_FORWARD])
+def test_the_models_of_a_set_are_those_of_its_whole_rows(against: str) -> None:
+    table = SHIPPED.table()
+    several = 0
+    for each in together.sets(table, against):
+        rows = table[table["id"].isin(each.ids)]
+        words = {model_words(row) for row in rows.to_dict("records")}
+        assert set(together._models(rows)) == words
+        several += len(words) > 1
+    assert several
 
 
 def test_runs_of_another_machine_or_model_are_another_set() -> None:
