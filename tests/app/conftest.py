@@ -226,13 +226,26 @@ def visit(chromium: Browser, _sessions: list[BrowserContext]) -> Iterator[Callab
     What the test waits for may take so many seconds. Fails the test if the page logs an error or asks another host for
     anything.
     """
+    with _visits(chromium, _sessions) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="module")
+def visit_once(chromium: Browser, _sessions: list[BrowserContext]) -> Iterator[Callable[..., Page]]:
+    """The same for a page that tests of a file share, each of which leaves it as it was: it fails the last of them."""
+    with _visits(chromium, _sessions) as visit:
+        yield visit
+
+
+@contextmanager
+def _visits(chromium: Browser, sessions: list[BrowserContext]) -> Iterator[Callable[..., Page]]:
     taken: list[BrowserContext] = []
     complaints: list[str] = []
 
     def visit(
         url: str, width: int = 1280, height: int = 800, state: str = "idle", *, settings: bool = True, seconds: int = 60
     ) -> Page:
-        taken.append(_sessions.pop() if _sessions else chromium.new_context(reduced_motion="reduce"))
+        taken.append(sessions.pop() if sessions else chromium.new_context(reduced_motion="reduce"))
         tab = taken[-1].new_page()
         _forget(tab, url)
         tab.set_viewport_size({"width": width, "height": height})
@@ -252,7 +265,7 @@ def visit(chromium: Browser, _sessions: list[BrowserContext]) -> Iterator[Callab
             tab.close()
         session.unroute_all()
         session.clear_permissions()
-    _sessions.extend(taken)
+    sessions.extend(taken)
     assert complaints == []
 
 

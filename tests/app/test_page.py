@@ -61,6 +61,15 @@ def move_slider(tab: Page, threshold: str) -> None:
     tab.fill("#threshold input[type=range]", threshold)
 
 
+@pytest.fixture(scope="module")
+def finished(served: Any, visit_once: Visit) -> tuple[Page, list[Any]]:
+    """A page whose run is done, for tests that only look at it; and the lanes that the server kept of that run."""
+    tab = visit_once(served.url)
+    run(tab)
+    finish(tab)
+    return tab, served.last_run()
+
+
 def card(tab: Page) -> str:
     return " | ".join(tab.locator(".lens-card p").all_inner_texts())
 
@@ -89,11 +98,9 @@ def test_a_run_streams_in_all_lanes_at_the_same_time(served: Any, visit: Visit) 
     assert all(passes(tab, lane) > early[lane] for lane in LANES)
 
 
-def test_groups_texts_and_counters_are_those_of_the_records(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab)
-    finish(tab)
-    for lane in served.last_run():
+def test_groups_texts_and_counters_are_those_of_the_records(finished: tuple[Page, list[Any]]) -> None:
+    tab, lanes = finished
+    for lane in lanes:
         rows = [record.rows[0] for record in lane.records if record.phase in COUNTED]
         groups = tab.evaluate(GROUPS, lane.key)
         assert [group["pass"] for group in groups] == list(range(1, len(rows) + 1))
@@ -106,16 +113,14 @@ def test_groups_texts_and_counters_are_those_of_the_records(served: Any, visit: 
         assert float(shown[2]) == pytest.approx(tally.tokens_per_forward, abs=0.0051)
         assert float(shown[3]) == pytest.approx(tally.seconds, abs=0.0051)
         assert float(shown[4].replace(",", "")) == pytest.approx(tally.tokens_per_second, abs=0.51)
-    ar, *others = (Tally.of(lane.records).tokens_per_second for lane in served.last_run())
+    ar, *others = (Tally.of(lane.records).tokens_per_second for lane in lanes)
     ratios = [float(ratio.rstrip("×")) for ratio in tab.locator(".lens-ratio").all_inner_texts()]
     assert ratios == [pytest.approx(other / ar, abs=0.0056) for other in others]
 
 
-def test_rejected_proposals_and_lengths_are_those_of_the_records(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab)
-    finish(tab)
-    lane = next(lane for lane in served.last_run() if lane.key == "b")
+def test_rejected_proposals_and_lengths_are_those_of_the_records(finished: tuple[Page, list[Any]]) -> None:
+    tab, lanes = finished
+    lane = next(lane for lane in lanes if lane.key == "b")
     rows = [record.rows[0] for record in lane.records if record.phase == "decode"]
     drawn = "group => group.nextElementSibling?.querySelectorAll('.lens-ghost').length ?? 0"
     groups = tab.locator("[data-lane=b] .lens-pass").all()
@@ -131,20 +136,16 @@ def test_rejected_proposals_and_lengths_are_those_of_the_records(served: Any, vi
     assert {"a", "b"} <= set(live)
 
 
-def test_the_verdicts_and_the_first_difference_are_marked(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab)
-    finish(tab)
+def test_the_verdicts_and_the_first_difference_are_marked(finished: tuple[Page, list[Any]]) -> None:
+    tab, _ = finished
     assert tab.locator(".lens-badge").all_inner_texts() == ["✓ right", "× wrong", "× wrong"]
     marked = [tab.locator(f"[data-lane={lane}] .lens-token.differs").inner_text() for lane in LANES]
     assert marked == ["5", "4", "4"]
     assert "B and A first differ at token " in tab.inner_text(".lens-parting")
 
 
-def test_a_token_opens_its_card_by_mouse_and_by_keyboard(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    run(tab)
-    finish(tab)
+def test_a_token_opens_its_card_by_mouse_and_by_keyboard(finished: tuple[Page, list[Any]]) -> None:
+    tab, _ = finished
     tab.locator("[data-lane=b] .lens-pass").nth(2).locator(".lens-token").nth(1).hover()
     assert card(tab).startswith("Pass 3 · position 2 of 8 | Score 0.9")
     assert "τ 0.95 | It read masks; accepted because its score reaches τ." in card(tab)

@@ -125,11 +125,17 @@ def test_keys_can_be_switched_off_for_good(served: Any, visit: Visit) -> None:
     assert tab.locator("html.lens-projector").count() == 1
 
 
+@pytest.fixture(scope="module")
+def walked(site: Any, visit_once: Visit) -> Page:
+    """A page on which only the Tab key is pressed, in one of its tabs after the other."""
+    return visit_once(site.url)
+
+
 @pytest.mark.parametrize("name", ["compare", "step", "tradeoffs", "learn", "about"])
 def test_the_focus_is_visible_wherever_the_tab_key_leads(
-    site: Any, visit: Visit, open_tab: Callable[[Page, str], None], name: str
+    walked: Page, open_tab: Callable[[Page, str], None], name: str
 ) -> None:
-    tab = visit(site.url)
+    tab = walked
     if name != "compare":
         open_tab(tab, name)
     tab.focus(".lens-link")

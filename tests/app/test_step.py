@@ -48,6 +48,18 @@ def show(tab: Page, name: str, lane: str) -> None:
     tab.click(f".step-lane[data-lane={lane}]")
 
 
+@pytest.fixture(scope="module")
+def _shipped(served: Any, visit_once: Visit) -> Page:
+    return open_step(visit_once(served.url))
+
+
+@pytest.fixture
+def shipped(_shipped: Page) -> Page:
+    """A page that tests of shipped runs share, at another run than theirs."""
+    show(_shipped, "4-python", "mars-0-9")
+    return _shipped
+
+
 def cut(value: float) -> str:
     """Three places, never rounded up."""
     return f"{int(value * 1000 + 1e-6) / 1000:.3f}"
@@ -94,8 +106,8 @@ def test_every_pass_of_a_run_is_drawn_as_it_was_recorded(served: Any, visit: Vis
         assert tab.inner_text(".step-passage").replace("↵", "").startswith(lane.text.split("\n")[0])
 
 
-def test_the_text_of_a_run_is_drawn_up_to_the_pass_in_view(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_the_text_of_a_run_is_drawn_up_to_the_pass_in_view(shipped: Page) -> None:
+    tab = shipped
     show(tab, "1-side-by-side", "mars-0-95")
     lane = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1]
     assert tab.locator(".step-passage .lens-token").all_text_contents() == list(lane.written)
@@ -105,8 +117,8 @@ def test_the_text_of_a_run_is_drawn_up_to_the_pass_in_view(served: Any, visit: V
     assert tab.locator(".step-passage .lens-pass:not(.ahead)").count() == 7
 
 
-def test_keys_step_and_play(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_keys_step_and_play(shipped: Page) -> None:
+    tab = shipped
     show(tab, "1-side-by-side", "mars-0-95")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("ArrowRight")
@@ -127,16 +139,16 @@ def test_keys_step_and_play(served: Any, visit: Visit) -> None:
     tab.wait_for_selector(".step-play[aria-label=Play]")
 
 
-def test_the_scrub_bar_is_a_native_range_with_a_name_for_each_pass(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_the_scrub_bar_is_a_native_range_with_a_name_for_each_pass(shipped: Page) -> None:
+    tab = shipped
     show(tab, "1-side-by-side", "mars-0-95")
     tab.fill(".step-player input[type=range]", "9")
     assert where(tab).startswith("Pass 9 of ")
     assert tab.get_attribute(".step-player input[type=range]", "aria-valuetext") == "Pass 9, step 10 of 20"
 
 
-def test_a_card_has_the_alternatives_and_the_reason(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_a_card_has_the_alternatives_and_the_reason(shipped: Page) -> None:
+    tab = shipped
     show(tab, "1-side-by-side", "mars-0-95")
     proposal = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1].records[1].rows[0].proposals[1]
     tab.locator(".step-column").nth(1).hover()
@@ -150,8 +162,8 @@ def test_a_card_has_the_alternatives_and_the_reason(served: Any, visit: Visit) -
     assert tab.locator(".step-card").is_hidden()
 
 
-def test_another_threshold_recolours_the_pass_and_counts_over_the_run(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_another_threshold_recolours_the_pass_and_counts_over_the_run(shipped: Page) -> None:
+    tab = shipped
     show(tab, "2-threshold-too-low", "mars-0-6")
     lane = read((REPLAYS / "2-threshold-too-low.json").read_bytes()).lanes[1]
     rows = [(n, record.rows[0]) for n, record in enumerate(lane.records) if record.phase == "decode"]
@@ -169,8 +181,8 @@ def test_another_threshold_recolours_the_pass_and_counts_over_the_run(served: An
     assert {column["fate"] for column in tab.evaluate(COLUMNS)} <= {"accepted kept", "refused", "behind"}
 
 
-def test_exact_decoding_shows_drafts_and_the_tree(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
+    tab = shipped
     show(tab, "3-exact", "mars-exact-quadratic")
     tab.keyboard.press("ArrowRight")
     assert tab.inner_text(".step-facts").startswith("64 positions computed")
