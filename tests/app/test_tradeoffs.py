@@ -28,7 +28,10 @@ MARK = """run => {
 }"""
 # What a test may not leave behind on the page that it shares: a view, an open card or table, the dark.
 LEFT = """() => [
-  location.search, document.querySelectorAll('.trade-card:not([hidden]), .trade-numbers[open], body.dark').length,
+  location.search,
+  document.querySelector('.trade').dataset.figure,
+  document.querySelector('.trade-points').value,
+  document.querySelectorAll('.trade-card:not([hidden]), .trade-numbers[open], body.dark').length,
 ].join(' ')"""
 COUNTS = """counts => document.dispatchEvent(new CustomEvent('lens:counts', { detail: {
   run: 'r', lane: 'b', family: 'masks', checkpoint: 'mars', decoder: 'sliding_window', threshold: 0.9, counts } }))"""
@@ -57,6 +60,7 @@ def shown(_shown: Page) -> Iterator[Page]:
     before = _shown.evaluate(LEFT)
     yield _shown
     _shown.wait_for_function(f"before => ({LEFT})() === before", arg=before)
+    settled(_shown)
 
 
 def settled(tab: Page) -> None:
@@ -183,11 +187,12 @@ def test_a_checkpoint_that_is_not_here_is_named(site: Any, visit: Visit) -> None
     assert tab.inner_text(".trade-written").count("cannot be stepped through") == 1
 
 
-def test_the_points_allowed_move_the_star(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
+def test_the_points_allowed_move_the_star(shown: Page) -> None:
+    tab = shown
     star = "document.querySelector('.trade-plot').data.at(-1)"
     before = tab.evaluate(f"{star}.x[0]")
     assert "MARS, threshold at τ 0.95 writes the most tokens per forward: 1.6" in tab.inner_text(".trade-sentence")
+    usual = tab.input_value(".trade-points")
     tab.fill(".trade-points", "10")
     tab.keyboard.press("Tab")
     tab.wait_for_function("document.querySelector('.trade-sentence').textContent.includes('τ 0.7 ')")
@@ -196,6 +201,9 @@ def test_the_points_allowed_move_the_star(site: Any, visit: Visit) -> None:
     tab.click("text=Show this setting")
     tab.wait_for_selector(".trade-card:not([hidden])")
     assert tab.inner_text(".trade-card h3") == "MARS, threshold at τ 0.7"
+    tab.keyboard.press("Escape")
+    tab.fill(".trade-points", usual)
+    tab.keyboard.press("Tab")
 
 
 def test_a_budget_that_cannot_be_is_answered_with_a_sentence(site: Any, visit: Visit) -> None:
@@ -241,8 +249,8 @@ def test_the_mark_nearest_to_the_pointer_is_named_and_opened(site: Any, visit: V
         tab.keyboard.press("Escape")
 
 
-def test_the_table_sorts(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
+def test_the_table_sorts(shown: Page) -> None:
+    tab = shown
     tab.click(".trade-numbers summary")
     tab.click(".trade-sort:has-text('Accuracy')")
     place = tab.locator(".trade-table thead th").all_inner_texts().index("Accuracy (%)▼")
@@ -252,6 +260,7 @@ def test_the_table_sorts(site: Any, visit: Visit) -> None:
     assert len(set(values)) > 1
     tab.keyboard.press("Enter")
     assert tab.locator("th[aria-sort=ascending]").count() == 1
+    tab.click(".trade-numbers summary")
 
 
 def test_numbers_and_picture_are_saved(shown: Page) -> None:
@@ -275,14 +284,15 @@ def test_published_curves_are_a_switch(shown: Page) -> None:
     tab.wait_for_function(f"{count} === 0")
 
 
-def test_every_figure_can_be_chosen(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
+def test_every_figure_can_be_chosen(shown: Page) -> None:
+    tab = shown
     select = tab.locator(".trade-field", has_text="Figure").locator("select")
     for value in select.locator("option").evaluate_all("options => options.map(option => option.value)"):
         select.select_option(value)
         tab.wait_for_function(f"document.querySelector('.trade').dataset.figure === '{value}'")
         settled(tab)
         assert tab.locator(".trade-plot .main-svg").first.is_visible() or tab.inner_text(".trade-empty")
+    select.select_option("frontier")
 
 
 def test_a_lane_of_compare_is_a_line(site: Any, visit: Visit) -> None:
@@ -312,14 +322,15 @@ def test_light_and_dark(shown: Page) -> None:
     tab.wait_for_function(f"{ink} === '{before}'")
 
 
-def test_a_view_has_an_address(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
+def test_a_view_has_an_address(site: Any, shown: Page, visit: Visit) -> None:
+    tab = shown
     choose(tab, "Figure", "scores")
     tab.wait_for_function("location.search.includes('figure=scores')")
     other = visit(site.url)
     other.goto(tab.url)
     other.wait_for_selector(".trade[data-figure=scores]")
     assert other.locator(".trade-field", has_text="Figure").locator("select").input_value() == "scores"
+    choose(tab, "Figure", "frontier")
 
 
 def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
