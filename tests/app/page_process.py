@@ -35,11 +35,11 @@ class Forked:
 
     def pause(self) -> None:
         """Let it do nothing until `go_on`: a page that is up takes a fiftieth of a core, asked or not."""
-        os.kill(self._pid, signal.SIGSTOP)
+        self._tell(signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Let it go on if it was paused."""
-        os.kill(self._pid, signal.SIGCONT)
+        self._tell(signal.SIGCONT)
 
     def end(self) -> None:
         """Let it clean up and end; on a busy machine some took half a minute, for which no test should wait."""
@@ -50,10 +50,9 @@ class Forked:
         self.process.join()
         self.output.close()
 
-    @property
-    def _pid(self) -> int:
-        assert self.process.pid is not None
-        return self.process.pid
+    def _tell(self, number: signal.Signals) -> None:
+        if self.process.is_alive() and self.process.pid:
+            os.kill(self.process.pid, number)
 
 
 def fork(script: Path, arguments: Sequence[str], log: Path) -> Forked:
