@@ -23,6 +23,11 @@ _GPU_BENCHED = (
     "self_speculative/quadratic,sliding_window@0.95,block_cached@0.95 --dtype bfloat16 --batch-sizes 1,4,8,16 "
     "--problems 4 --repeats 5 --max-new-tokens 192 --json"
 )
+_GPU_REAL_BENCH = (
+    f"--device cuda --checkpoint {ADAPTER} --dtype bfloat16 --no-generate "
+    "--questions assets/benchmarks/spec_bench/question.jsonl --decoders self_speculative/linear,sliding_window@0.95 "
+    "--max-new-tokens 64 --batch-sizes 16 --limit 2 --json"
+)
 _REAL_BENCH = (
     f"--checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 --problems 1 --max-new-tokens 64 --json"
 )
@@ -150,6 +155,13 @@ _ALL = (
         makes="exact decoding, τ, a block cache, AR and generate on a GPU, on the clock",
         command=f"python -m analysis bench {_GPU_BENCHED} | tail -n 1 > {{runs}}/bench-h200.json",
         hours=0.03,
+        machine="an NVIDIA H200",
+    ),
+    Recipe(
+        name="gpu-bench-135m",
+        makes="exact decoding, τ = 0.95 and AR of the pretrained model with 16 rows on a GPU, on the clock",
+        command=f"python -m analysis bench {_GPU_REAL_BENCH} | tail -n 1 > {{runs}}/bench-135m-h200.json",
+        hours=0.01,
         machine="an NVIDIA H200",
     ),
     Recipe(

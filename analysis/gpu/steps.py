@@ -191,7 +191,7 @@ def _shipped(setup: Setup) -> Iterator[Step]:
     )
     decoders = f"{EXACT}/linear,{EXACT}/lookup,sliding_window@0.95,sliding_window@0.8,sliding_window@none"
     named += ("--no-generate", "--questions", str(setup.inputs / "questions.jsonl") if setup.tiny else SPEC_BENCH)
-    named += ("--decoders", setup.size(decoders, "sliding_window@0.8"), "--max-new-tokens", setup.size(128, 4))
+    named += ("--decoders", setup.size(decoders, "sliding_window@0.8"), "--max-new-tokens", setup.size(64, 4))
     # At least as many questions as the largest batch.
     for number, sizes, limit in (("1", "1,8", 1), ("2", "16,64", 5)):
         yield Step(
