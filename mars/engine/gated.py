@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # The linear layers that read the same and are computed in one product, in the order of their outputs.
 PRODUCTS = (("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",))
 
+# Of so many adapted weights at most, a GPU holds B A: to read them takes less time than to start one more product, and
+# half a gigabyte. Elsewhere columns cost more than products do.
+MOST_JOINED = 250_000_000
+
 
 def is_mask(ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
     """Which ids are masks of an adapter, bool."""
@@ -35,21 +39,25 @@ def mask_numbers(masks_RQ: torch.Tensor, seen_RQQ: torch.Tensor) -> torch.Tensor
 class _Pair:
     """A and B of linear layers that are one product: the As one below the other, the Bs `blocks` of a block diagonal.
 
-    They are held in the type of the hidden states. The slow twin of `compiled.CompiledPair`, and what GPUs run.
+    They are held in the type of the hidden states; with `joined`, B A is held instead, so that one product is computed,
+    not two. The slow twin of `compiled.CompiledPair`, and what GPUs run.
     """
 
-    def __init__(self, a_SI: torch.Tensor, blocks: Sequence[torch.Tensor], dtype: torch.dtype):
+    def __init__(self, a_SI: torch.Tensor, blocks: Sequence[torch.Tensor], dtype: torch.dtype, *, joined: bool):
+        b_OS = torch.block_diag(*blocks)
         self._dtype = dtype
-        self._a_IS = a_SI.to(dtype).t().contiguous()
-        self._b_SO = torch.block_diag(*blocks).to(dtype).t().contiguous()
+        factors = [b_OS.float() @ a_SI.float()] if joined else [a_SI, b_OS]
+        *self._inner, self._last = (factor.to(dtype).t().contiguous() for factor in factors)
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
         """Add B (A x) to the sum, in place."""
-        inner_TS = x_TI.to(self._dtype).mm(self._a_IS)
+        x_TI = x_TI.to(self._dtype)
+        for factor in self._inner:
+            x_TI = x_TI.mm(factor)
         if sum_TO.dtype == self._dtype:
-            sum_TO.addmm_(inner_TS, self._b_SO)
+            sum_TO.addmm_(x_TI, self._last)
         else:
-            sum_TO.add_(inner_TS.mm(self._b_SO))
+            sum_TO.add_(x_TI.mm(self._last))
 
     def add_to_last(self, sum_NO: torch.Tensor, x_NI: torch.Tensor, rows: int, count: int) -> None:
         """The same for the last `count` columns of each row."""
@@ -57,12 +65,14 @@ class _Pair:
             self.add_to(sum_NO[-count:], x_NI[-count:])
             return
         sum_RMO, x_RMI = (part.unflatten(0, (rows, -1))[:, -count:] for part in (sum_NO, x_NI))
-        inner_RMS = x_RMI.to(self._dtype).bmm(self._a_IS.expand(rows, -1, -1))
-        b_RSO = self._b_SO.expand(rows, -1, -1)
+        x_RMI = x_RMI.to(self._dtype)
+        for factor in self._inner:
+            x_RMI = x_RMI.bmm(factor.expand(rows, -1, -1))
+        last = self._last.expand(rows, -1, -1)
         if sum_RMO.dtype == self._dtype:
-            sum_RMO.baddbmm_(inner_RMS, b_RSO)
+            sum_RMO.baddbmm_(x_RMI, last)
         else:
-            sum_RMO.add_(inner_RMS.bmm(b_RSO))
+            sum_RMO.add_(x_RMI.bmm(last))
 
 
 class Gated:
@@ -86,13 +96,14 @@ class Gated:
         self._embeddings = adapter.mask_embeddings
         self._vocab_size = vocab_size
         empty: list[dict[str, LowRank]] = [{}] * (layers - len(adapter.layers))
+        joined = _joins(adapter)
         self._compiled = compiled
         self._added: list[list[_Pair | CompiledPair | None]] = []
         if fused:
             return
         self._added = [
             [
-                _stacked([pairs.get(name) for name in names], sizes, dtype, compiled=compiled)
+                _stacked([pairs.get(name) for name in names], sizes, dtype, compiled=compiled, joined=joined)
                 for names, sizes in zip(PRODUCTS, outputs, strict=True)
             ]
             for pairs in (*adapter.layers, *empty)
@@ -180,8 +191,15 @@ class Gate:
             pair.add_to(sum_NO, x_NI * self.masks_N[:, None])
 
 
+def _joins(adapter: Adapter) -> bool:
+    """Whether B A is held, not B and A."""
+    pairs = [pair for layer in adapter.layers for pair in layer.values()]
+    weights = sum(pair.b_OS.shape[0] * pair.a_SI.shape[1] for pair in pairs)
+    return adapter.mask_embeddings.is_cuda and weights <= MOST_JOINED
+
+
 def _stacked(
-    pairs: Sequence[LowRank | None], outputs: Sequence[int], dtype: torch.dtype, *, compiled: bool
+    pairs: Sequence[LowRank | None], outputs: Sequence[int], dtype: torch.dtype, *, compiled: bool, joined: bool
 ) -> _Pair | CompiledPair | None:
     """The pairs of the layers, with so many outputs, that are one product; None where there are none.
 
@@ -199,4 +217,4 @@ def _stacked(
         a_SI.new_zeros(size, 0) if pair is None else pair.b_OS * pair.scale
         for pair, size in zip(pairs, outputs, strict=True)
     ]
-    return _Pair(a_SI, blocks, dtype)
+    return _Pair(a_SI, blocks, dtype, joined=joined)

@@ -20,6 +20,7 @@ from mars.decoding import DECODERS
 from mars.decoding.controller import Controller
 from mars.decoding.pair import Pair
 from mars.decoding.service import Service
+from mars.engine import gated
 from mars.engine.engine import Clock, Engine, ModelEngine
 from mars.engine.window import Window
 from mars.metrics import output_ids
@@ -106,6 +107,18 @@ def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], n
         assert output_ids(static, row) == output_ids(plain, row)
     if name == "quadratic":  # others forward more columns, so that all passes have as many
         assert_same(static, plain)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("name", ["sliding window", "linear", "quadratic", "tree", "narrow"])
+def test_one_product_in_place_of_two_proposes_the_same(
+    engine_of: Callable[..., ModelEngine], name: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where the adapter is small."""
+    plain = run(engine_of(head=True, graphs=True), PROMPTS[:rows], name)
+    monkeypatch.setattr(gated, "_joins", lambda _: True)
+    engine = engine_of(head=True, graphs=True)
+    assert_same(run(engine, PROMPTS[:rows], name), plain)
 
 
 @pytest.mark.parametrize("name", ["sliding window", "linear", "quadratic", "lookup"])
