@@ -81,6 +81,9 @@ class Sequences:
         length_R, pending_R, written_R, room_R = self.counts_4R[:, here].unbind()
         active, nucleus = draws(rows)
         values = self.thresholds(places)
+        sampling = self._sampling  # which greedy rows do not read
+        if active:
+            sampling = replace(sampling.select(here), active=True, nucleus=nucleus)
         return Batch(
             rows=rows,
             tokens_RK=self.tokens_RK[here],
@@ -90,7 +93,7 @@ class Sequences:
             room_R=room_R,
             limits_R=self._limits_R[here],
             stop_ids=self.stop_ids,
-            sampling=replace(self._sampling.select(here), active=active, nucleus=nucleus),
+            sampling=sampling,
             pending=pending_of(rows, static=static),
             drafts=MAX_BLOCK_SIZE if static else max(row.drafted for row in rows),
             room=MAX_BLOCK_SIZE**2 if static else max(row.room for row in rows),
@@ -99,7 +102,7 @@ class Sequences:
         )
 
     def thresholds(self, places: Sequence[int]) -> tuple[float | None, ...]:
-        """The thresholds in force now, which are on the device then: from now on a pass may read them there."""
+        """The thresholds in force now; afterwards the device has them, too."""
         rows = [self.rows[place] for place in places]
         values, method = tuple(row.threshold for row in rows), rows[0].method
         wanted = {place: (value, method.score) for place, value in zip(places, values, strict=True)}
