@@ -120,7 +120,8 @@ def _who(ar: Row, against: str) -> str:
     if against == PER_FORWARD:
         return f"AR is {ar['model']}, on {ar['hardware']}."
     speed = f"{ar['tokens_per_second']:,.0f} tokens a second"
-    return f"AR is {ar['model']} at {speed}, measured in turn with the others on {ar['hardware']}."
+    day = str(ar["date"])[:10]  # later versions have other speeds
+    return f"AR is {ar['model']} at {speed}, measured on {day} in turn with the others, on {ar['hardware']}."
 
 
 def _where(ar: Row, against: str) -> str:
