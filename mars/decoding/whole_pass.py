@@ -93,7 +93,7 @@ class WholePasses:
 
 def row_tensors(cache: Rows, places: int, slots: int, stop_ids: torch.Tensor) -> RowTensors:
     """Tensors for the rows of a cache; where graphs can hold whole passes, they stay with these."""
-    runner = _runner_of(cache)
+    runner = cache.runner if isinstance(cache, CachedRows) else None
     if runner is None:
         return RowTensors.of(places, slots, stop_ids)
     if runner.beside is None:
@@ -104,11 +104,6 @@ def row_tensors(cache: Rows, places: int, slots: int, stop_ids: torch.Tensor) ->
 
 def whole_passes(cache: Rows, sequences: Sequences, tensors: RowTensors) -> WholePasses | None:
     """The whole passes of rows with the tensors of `row_tensors`; None where no graph can hold one."""
-    runner = _runner_of(cache)
-    if runner is None or not isinstance(cache, CachedRows):
+    if not isinstance(cache, CachedRows) or cache.runner is None:
         return None
-    return WholePasses(cache, runner, sequences, tensors)
-
-
-def _runner_of(cache: Rows) -> Runner | None:
-    return cache.runner if isinstance(cache, CachedRows) else None
+    return WholePasses(cache, cache.runner, sequences, tensors)
