@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # The linear layers that read the same and are computed in one product, in the order of their outputs.
 PRODUCTS = (("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",))
 
-# Of so many adapted weights at most, a GPU holds B A: to read them takes less time than to start one more product, and
-# half a gigabyte. Elsewhere columns cost more than products do.
+# A GPU holds B A of at most so many adapted weights, half a gigabyte in bfloat16: to read them takes less time than to
+# start one more product.
 MOST_JOINED = 250_000_000
 
 
