@@ -19,14 +19,16 @@ column pays for its price, so copies need no trial. Passes that read prompts in 
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
 stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, may rows
 be decoded with a threshold, if their request leaves that open: while requests wait for a place, it falls along the
-thresholds, and rises again, step by step. A pool that was empty begins with exact decoding.
+thresholds, and rises again, step by step. While one is in force, two widths of windows and exact decoding, whatever
+that spends, take turns of some passes, and what writes most has most of them (`Turns`). A pool that was empty begins
+with exact decoding.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -47,6 +49,7 @@ from mars.decoding.trees import (
     reach_of,
     usual_columns,
 )
+from mars.decoding.turns import Turns
 from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
@@ -95,12 +98,6 @@ class Choice:
         return SlidingWindow(
             mask_token_id=exact.mask_token_id, masks=masks, score=exact.score, alternatives=exact.alternatives
         )
-
-    def columns(self, drafts: int) -> float:
-        """An estimate of the columns of a row, before any were seen."""
-        if self.window:
-            return reach_of(self.layout, drafts) + 2
-        return usual_columns(self.layout, drafts)
 
 
 NOTHING = Choice("none")
@@ -185,7 +182,7 @@ class Goodput:
 
 @dataclass(slots=True)
 class Experience:
-    """The times of an engine's passes, and the gain of rows by choice, load or threshold, and number of drafts.
+    """The times of an engine's passes, and the gain of rows by choice, load and number of drafts.
 
     `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice at each load, and `patience`
     the number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
@@ -193,7 +190,7 @@ class Experience:
     """
 
     times: PassTimes = field(default_factory=PassTimes)
-    known: dict[tuple[Choice, float, int], Known] = field(default_factory=dict)
+    known: dict[tuple[Choice, int, int], Known] = field(default_factory=dict)
     now: int = 0
     tried: int = 0
     settled: dict[int, Choice] = field(default_factory=dict)
@@ -241,6 +238,8 @@ class Controller:
         self._expected = Goodput(0.0, 0.0, set())
         self._changed = self._seen.now - HOLD
         self._trying = False
+        self._window: Choice | None = None
+        self._turns: Turns[tuple[Choice | None, float | None]] = Turns()  # windows by threshold; None: exact decoding
 
     @property
     def threshold(self) -> float | None:
@@ -262,12 +261,27 @@ class Controller:
             steered = [row for row in rows if row.number in accounts]
             if not steered:
                 return []
+            loose = {row.number for row in steered if row.control.free}
+            before, self._window = self._window, self._take_turns(loose) if loose else None
+            if (window := self._window) is not None:
+                return [row for row in steered if self._give(row, window if row.number in loose else self._base)]
+            changed = changed or before is not None
             self._seen.now += 1
             if changed or self._seen.now % REVIEW == 0:
                 self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
             spending = self._expected.spending
             rest = self.choice if self.choice in BASES else self._base
             return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
+
+    def _take_turns(self, loose: Collection[int]) -> Choice | None:
+        """The window of these rows if it is its turn; None if it is exact decoding's, or no threshold is in force."""
+        if self.threshold is None:
+            self._turns.end()
+            return None
+        drafts = min(self._accounts[number].own.drafts for number in loose)
+        windows = [(window, self.threshold) for window in WINDOWS if reach_of(window.layout, drafts)]
+        window, _ = self._turns.take([(None, None), *windows])
+        return window
 
     def restart(self) -> None:
         """Begin with exact decoding: the load that moved the threshold has ended."""
@@ -281,7 +295,9 @@ class Controller:
         """
         with self._seen.lock:
             pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
-            if not pairs:
+            if self.threshold is not None:
+                self._turns.passed(sum(row.gained for row in rows), seconds)
+            if not pairs or self._window is not None:
                 return
             spent = [(row, account) for row, account in pairs if account.spends not in BASES]
             known = self._of(self.choice if spent or self.choice in BASES else self._base)
@@ -322,31 +338,25 @@ class Controller:
         self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
         self._load = (len(rows) + others - 1).bit_length()  # 0 for 1 row, 1 for 2, 2 for up to 4, …: plans are alike
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
-        loose = [row for row in ranked if row.control.free and self.threshold is not None]
         trees = all(self._accounts[row.number].own.expectation for row in rows)
         found = {choice: self._best(choice, ranked, others) for choice in (BASES if trees else BASES[:1])}
         self._base = NOTHING
         if trees and (self._of(COPY).new or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate):
             self._base = COPY  # unless copies are known to be slower than one token each
-        able: dict[bool, list[Row]] = {False: ranked, True: loose}
         learned = not self._of(self._base).new
-        untried = set() if learned else set(able)
-        for choice in (*EXACT[len(BASES) :], *(WINDOWS if loose else ())):
-            # The time of wide choices is guessed from those with fewer columns: these must have been tried.
-            possible = reach_of(choice.layout, self._drafts) and (trees or choice != LOOKUP)
-            if choice.window in untried or not possible:
+        for choice in EXACT[len(BASES) :] if learned else ():
+            if not reach_of(choice.layout, self._drafts) or (choice == LOOKUP and not trees):
                 continue
-            some = able[choice.window]
-            found[choice] = self._best(choice, some, others + len(rows) - len(some))
+            found[choice] = self._best(choice, ranked, others)
             most = max(goodput.rate for goodput in found.values())
             if self._of(choice).new and found[choice].rate > WORTH_A_TRY * most:
-                untried.add(choice.window)
+                break  # the time of wider choices is guessed from those with fewer columns
         if self.choice not in found or not (learned or self.choice == self._base):
             self._change(self._base)
         if self._seen.now - self._changed >= HOLD:
             self._reconsider(found, hurry=hurry)
         if self._trying:
-            few = able[self.choice.window][: None if self._together else TRIED_BY]
+            few = ranked[: None if self._together else TRIED_BY]
             return self._best(self.choice, few, others + len(rows) - len(few))
         return found[self.choice]
 
@@ -396,7 +406,7 @@ class Controller:
             columns += known.columns - base.columns
             found.append((tokens, columns))
         counts = range(1, len(rows) + 1)
-        if self._together or not (choice.window or choice.layout in TREES):
+        if self._together or choice.layout not in TREES:
             counts = counts[-1:]
         rates = {count: self._rate(*found[count - 1], known.slow, choice.kind) for count in counts}
         count = max(counts, key=rates.__getitem__)
@@ -407,22 +417,18 @@ class Controller:
         seconds = self._seen.times.seconds(columns, kind)
         return tokens if seconds is None else tokens / max(seconds * slow, 1e-9)
 
-    def _key(self, choice: Choice) -> tuple[Choice, float, int]:
-        """The key of `known`: the choice, what its gain depends on, and the number of drafts.
-
-        That is the load of this pass if rows have plans, and the threshold in force if they have windows.
-        """
-        at = self.threshold if choice.window else self._load if choice.layout in TREES else None
-        return choice, at or 0, self._drafts
+    def _key(self, choice: Choice) -> tuple[Choice, int, int]:
+        """The key of `known`: the choice, the load of this pass if rows have plans, and the number of drafts."""
+        return choice, self._load if choice.layout in TREES else 0, self._drafts
 
     def _of(self, choice: Choice) -> Known:
         """What is known of a choice at the load of this pass."""
         return self._seen.known[self._key(choice)]
 
     def _expect(self, choice: Choice) -> Known:
-        """As `_of`; until it has been tried here, an estimate from other loads or thresholds, or else other choices."""
+        """As `_of`; until it has been tried here, an estimate from other loads, or else other choices."""
         _, here, drafts = key = self._key(choice)
-        known = self._seen.known.setdefault(key, Known(1.0, choice.columns(drafts)))
+        known = self._seen.known.setdefault(key, Known(1.0, usual_columns(choice.layout, drafts)))
         if known.seen > PRIOR:
             return known
         seen = {
@@ -432,7 +438,7 @@ class Controller:
         }
         near = min((at for tried, at in seen if tried == choice), key=lambda at: abs(at - here), default=None)
         if near is not None:
-            other, part = seen[choice, near], 1.0 if choice.window else 2.0 ** (near - here)
+            other, part = seen[choice, near], 2.0 ** (near - here)
             known.columns = min(1 + part * (other.columns - 1), MOST_COLUMNS)
             known.gain = 1 + min(part * (other.gain - 1), most_gained(choice.layout, drafts))
             known.slow = other.slow

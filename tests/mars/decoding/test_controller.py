@@ -29,6 +29,7 @@ from mars.decoding.costs import TRIALS
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
 from mars.decoding.trees import PRICE
+from mars.decoding.turns import FIRST_TURNS, TURN
 from tests.mars.decoding.passes import (
     AUTO,
     DRAFTS,
@@ -367,7 +368,7 @@ def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
     loose, bound = passes.join(12), passes.join(2, free=False)
     quiet = sum(passes.run(TRIED, places=14), Counter())
     assert quiet["window"] == 0
-    passes.run(PATIENCE + 8 * (HOLD + REVIEW), waiting=1, places=14)
+    passes.run(PATIENCE + 3 * FIRST_TURNS * TURN + 1, waiting=1, places=14)
     assert {name_of(one) for one in loose} == {"window"}
     assert {name_of(one) for one in bound} == {"none"}
     assert {one.control.threshold for one in bound} == {None}
@@ -379,36 +380,6 @@ def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
     ]
     assert [one.number for one in began] == [10, 11], "what a window leaves are no drafts"
     assert "window" not in {name_of(one) for one in passes.rows}
-
-
-def test_what_windows_gain_is_learned_for_each_threshold_and_kept() -> None:
-    """It was forgotten with every move, and the few passes that followed kept windows from being tried again."""
-    experience = Experience()
-    passes = Passes(Controller((0.9, 0.5), experience), lambda columns: 1 + columns / 200)
-    passes.join(4)
-
-    def learned() -> dict[float, tuple[float, float]]:
-        return {at: (one.gain, one.seen) for (choice, at, _), one in experience.known.items() if choice == WINDOWS[1]}
-
-    def until(threshold: float | None, *, waiting: int) -> None:
-        for _ in range(20 * PATIENCE):
-            passes.run(1, waiting=waiting, places=4)
-            if passes.controller.threshold == threshold:
-                return
-        raise AssertionError(threshold)
-
-    until(0.9, waiting=1)
-    passes.run(PATIENCE // 2, waiting=1, places=4)
-    until(0.5, waiting=1)
-    passes.gains["window"] = 6.0
-    passes.run(TRIED, waiting=1, places=4)
-    found = learned()
-    assert found.keys() == {0.9, 0.5}
-    assert found[0.5][0] == pytest.approx(6.0, rel=0.1)
-    passes.rows.clear()
-    passes.join(2)
-    until(None, waiting=0)
-    assert learned()[0.5] == (pytest.approx(6.0, rel=0.1), found[0.5][1]), "and kept"
 
 
 def test_choices_make_methods() -> None:
