@@ -232,6 +232,7 @@ class Controller:
         self._step = 0
         self._pressure = 0
         self._drafts = 0
+        self._planned = False
         self._load = 0
         self._base = NOTHING
         self._accounts: dict[int, Account] = {}
@@ -256,7 +257,7 @@ class Controller:
         with self._seen.lock:
             moved = self._watch(waiting, len(rows) + reading, places)
             accounts = {row.number: account for row in rows if (account := self._account(row)) is not None}
-            changed = moved or accounts.keys() != self._accounts.keys()
+            changed = moved or not self._goes_on(accounts)
             self._accounts = accounts
             steered = [row for row in rows if row.number in accounts]
             if not steered:
@@ -272,6 +273,22 @@ class Controller:
             spending = self._expected.spending
             rest = self.choice if self.choice in BASES else self._base
             return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
+
+    def _goes_on(self, accounts: Mapping[int, Account]) -> bool:
+        """Whether the next pass can be as chosen: rows that are new, if any, spend what all others do."""
+        before, spending = self._accounts.keys(), self._expected.spending
+        new = accounts.keys() - before
+        if new and spending and not before <= spending:
+            return False
+        if not before or any(not self._alike(accounts[number].own) for number in new):
+            return False
+        if spending:
+            spending |= new
+        return True
+
+    def _alike(self, own: SelfSpeculative) -> bool:
+        """Whether a row with this method may spend what others do."""
+        return own.drafts == self._drafts and (own.expectation is not None) == self._planned
 
     def _take_turns(self, loose: Collection[int]) -> Choice | None:
         """The window of these rows if it is its turn; None if it is exact decoding's, or no threshold is in force."""
@@ -323,7 +340,9 @@ class Controller:
     def _time(self, known: Known, columns: int, seconds: float, kind: Kind, was: Kind) -> None:
         """Learn what a pass took; `kind` is that of the choice, `was` that of the pass, which may have no masks."""
         self._seen.times.took(columns, seconds, was)
-        if kind != "plain" and known.passes > TRIALS:
+        if was == kind:
+            known.timed(1.0, 1.0)
+        elif known.passes > TRIALS:
             usual, with_masks = (self._seen.times.seconds(columns, one) for one in (was, kind))
             if usual and with_masks:
                 known.timed(usual, with_masks)
@@ -338,7 +357,7 @@ class Controller:
         self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
         self._load = (len(rows) + others - 1).bit_length()  # 0 for 1 row, 1 for 2, 2 for up to 4, …: plans are alike
         ranked = sorted(rows, key=lambda row: self._accounts[row.number].claim, reverse=True)
-        trees = all(self._accounts[row.number].own.expectation for row in rows)
+        trees = self._planned = all(self._accounts[row.number].own.expectation for row in rows)
         found = {choice: self._best(choice, ranked, others) for choice in (BASES if trees else BASES[:1])}
         self._base = NOTHING
         if trees and (self._of(COPY).new or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate):

@@ -42,7 +42,8 @@ class Profile:
     def __init__(self) -> None:
         self._times: dict[int, deque[tuple[int, float]]] = {}
         self._known: dict[int, tuple[float, float]] = {}  # by size: the mean columns, the quartile
-        self._points: Points | None = ()
+        self._new: set[int] = set()  # sizes since `points`
+        self._points: Points = ()
 
     def took(self, columns: int, seconds: float) -> None:
         """A pass of so many columns took so long."""
@@ -50,14 +51,17 @@ class Profile:
         times = self._times.setdefault(size, deque(maxlen=KEPT))
         times.append((columns, seconds))
         if len(times) >= TRIALS:
-            width = sum(columns for columns, _ in times) / len(times)
-            self._known[size] = width, _quartile([seconds for _, seconds in times])
-            self._points = None
+            self._new.add(size)
 
     @property
     def points(self) -> Points:
         """The mean columns and the seconds of each size that is known, ascending in both."""
-        if self._points is None:
+        if self._new:
+            for size in self._new:
+                times = self._times[size]
+                width = sum(columns for columns, _ in times) / len(times)
+                self._known[size] = width, _quartile([seconds for _, seconds in times])
+            self._new.clear()
             sizes = sorted(self._known)
             widths = [self._known[size][0] for size in sizes]
             quartiles = [self._known[size][1] for size in sizes]
