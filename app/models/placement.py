@@ -7,10 +7,12 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from mars.garbage import gc_frozen
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -40,21 +42,6 @@ def read_libraries() -> None:
             for decoder in decoders.TABLE.values():
                 decoders.load(decoder.function)
         _whole.set()
-
-
-@contextmanager
-def gc_frozen() -> Iterator[None]:
-    """A context without garbage collection; the objects made inside are never collected.
-
-    Else, with all objects of the libraries, each full collection would stop every thread for a quarter of a second. For
-    the start of the app only, since it also keeps objects of no later use.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def choose(devices: Sequence[str], held: Mapping[str, int], free_bytes: Callable[[str], int]) -> str:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from app.models.manager import Models
-from app.models.placement import Loader, gc_frozen
+from app.models.placement import Loader
 from app.runs.stored import SharedRuns
 from app.scheduling import AdmissionQueue, Sessions
 from app.server.options import Options, Site
+from mars.garbage import gc_frozen
 
 if TYPE_CHECKING:
     import gradio as gr

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
+from mars.garbage import gc_frozen
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
 from mars.serve import PLACES, QUEUE, Limits
 from mars.serve.budget import RUNS
@@ -55,7 +56,8 @@ def _serve(options: argparse.Namespace) -> int:
     from mars.serve.guard import protocol
 
     try:
-        app, limits = application(options, _keys(options))
+        with gc_frozen():
+            app, limits = application(options, _keys(options))
     except ValueError:
         listening.close()
         raise

@@ -20,6 +20,7 @@ from mars.checkpoint.checkpoint import load_source
 from mars.cluster import connect, gpus_for
 from mars.config import check_threshold
 from mars.decoding.controller import Controller, controller_of
+from mars.garbage import gc_frozen
 from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
 from mars.serve.budget import within
@@ -106,7 +107,8 @@ class Replica:
     """The class of the deployment: a process that loads the checkpoint and answers."""
 
     def __init__(self, options: argparse.Namespace, keys: Keys | None) -> None:
-        self._app, _ = application(options, keys)
+        with gc_frozen():
+            self._app, _ = application(options, keys)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """The ASGI application that Ray passes requests to."""
