@@ -112,6 +112,7 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     import uvicorn
 
     from mars.checkpoint import load_checkpoint
+    from mars.garbage import gc_frozen
     from mars.serve.__main__ import bind
     from mars.serve.guard import Limits
     from mars.serve.metrics import Metrics
@@ -120,7 +121,8 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
 
     if options.threads:
         torch.set_num_threads(options.threads)
-    checkpoint = load_checkpoint(options.checkpoint)
+    with gc_frozen():
+        checkpoint = load_checkpoint(options.checkpoint)
     metrics = Metrics()
     thresholds = thresholds_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
     sizes = {"places": options.places, "queue": options.queue_size, "context": options.context}

@@ -25,6 +25,7 @@ from mars.control import Control
 from mars.decoding.controller import Controller
 from mars.decoding.service import LOOKAHEAD, Service, Stream
 from mars.decoding.simulated_lane import Request, SimulatedLane
+from mars.garbage import gc_frozen
 from mars.serve.answers import Writer
 from tests.performance.asking import Asked
 from tests.performance.lanes import POLICIES, THRESHOLD, thresholds_for, ways
@@ -148,7 +149,8 @@ def measure(questions: Sequence[Question], options: argparse.Namespace) -> dict[
     began = time.perf_counter()
     if options.threads:
         torch.set_num_threads(options.threads)
-    checkpoint = load_checkpoint(options.checkpoint)
+    with gc_frozen():
+        checkpoint = load_checkpoint(options.checkpoint)
     thresholds = thresholds_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
     known = ways(thresholds)
     names = [name for name in known if name in (options.lanes or known)]

@@ -6,13 +6,13 @@ Each lane has passes of its own, so that one that nobody asks takes no time from
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
-from mars.decoding.controller import NOTHING, Choice, Controller, Goodput
+from mars.decoding.controller import NOTHING, Account, Choice, Controller, Goodput
 from mars.decoding.method import Row
 from mars.decoding.trees import Layout
 from mars.serve.async_service import AsyncService, Served
@@ -42,6 +42,9 @@ class Fixed(Controller):
     def __init__(self, table: Sequence[tuple[int, Choice]]) -> None:
         super().__init__()
         self._table = table
+
+    def _goes_on(self, accounts: Mapping[int, Account]) -> bool:
+        return accounts.keys() == self._accounts.keys()
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         self._drafts = min(self._accounts[row.number].own.drafts for row in rows)
