@@ -237,35 +237,61 @@ def visit_once(chromium: Browser, _sessions: list[BrowserContext]) -> Iterator[C
         yield visit
 
 
-@contextmanager
-def _visits(chromium: Browser, sessions: list[BrowserContext]) -> Iterator[Callable[..., Page]]:
-    taken: list[BrowserContext] = []
-    complaints: list[str] = []
+@pytest.fixture
+def new_tab(chromium: Browser, _sessions: list[BrowserContext]) -> Iterator[Callable[[str], Page]]:
+    """`new_tab(url)`: an empty tab in a session without a past at this address, for what `visit` does not open."""
+    with _tabs(chromium, _sessions) as new_tab:
+        yield new_tab
 
-    def visit(
-        url: str, width: int = 1280, height: int = 800, state: str = "idle", *, settings: bool = True, seconds: int = 60
-    ) -> Page:
+
+@contextmanager
+def _tabs(chromium: Browser, sessions: list[BrowserContext]) -> Iterator[Callable[[str], Page]]:
+    """Tabs, each in a session of its own; at the end they are closed."""
+    taken: list[BrowserContext] = []
+
+    def new_tab(url: str) -> Page:
         taken.append(sessions.pop() if sessions else chromium.new_context(reduced_motion="reduce"))
         tab = taken[-1].new_page()
         _forget(tab, url)
-        tab.set_viewport_size({"width": width, "height": height})
-        if settings:
-            tab.add_init_script(OPEN_SETTINGS)
-        tab.set_default_timeout(1000 * seconds)
-        _listen(tab, complaints)
-        tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
-        tab.goto(url)
-        tab.wait_for_selector(f"[data-state={state}]", state="attached")  # another tab may be in front
-        tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+        tab.set_viewport_size({"width": 1280, "height": 800})
         return tab
 
-    yield visit
+    yield new_tab
     for session in taken:
         for tab in session.pages:
             tab.close()
         session.unroute_all()
         session.clear_permissions()
     sessions.extend(taken)
+
+
+@contextmanager
+def _visits(chromium: Browser, sessions: list[BrowserContext]) -> Iterator[Callable[..., Page]]:
+    complaints: list[str] = []
+    with _tabs(chromium, sessions) as new_tab:
+
+        def visit(
+            url: str,
+            width: int = 1280,
+            height: int = 800,
+            state: str = "idle",
+            *,
+            settings: bool = True,
+            seconds: int = 60,
+        ) -> Page:
+            tab = new_tab(url)
+            tab.set_viewport_size({"width": width, "height": height})
+            if settings:
+                tab.add_init_script(OPEN_SETTINGS)
+            tab.set_default_timeout(1000 * seconds)
+            _listen(tab, complaints)
+            tab.on("request", lambda request: None if _local(request.url) else complaints.append(request.url))
+            tab.goto(url)
+            tab.wait_for_selector(f"[data-state={state}]", state="attached")  # another tab may be in front
+            tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
+            return tab
+
+        yield visit
     assert complaints == []
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 COPIED = """() => {
     window.copied = [];
-    Object.defineProperty(navigator, 'clipboard', { value: undefined });
+    Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true });
     document.execCommand = (command) => {
         window.copied.push([command, document.activeElement.value]);
         return %s;
@@ -237,8 +237,14 @@ def test_the_link_is_copied_by_the_clipboard(served: Any, visit: Visit) -> None:
     assert tab.evaluate("navigator.clipboard.readText()") == served.url.rstrip("/") + "/?tau=0.8"
 
 
-def test_without_a_clipboard_the_link_is_copied_by_a_command(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+@pytest.fixture(scope="module")
+def without_clipboard(served: Any, visit_once: Visit) -> Page:
+    """A page for tests that say what a command to copy does."""
+    return visit_once(served.url)
+
+
+def test_without_a_clipboard_the_link_is_copied_by_a_command(without_clipboard: Page) -> None:
+    tab = without_clipboard
     tab.evaluate(COPIED % "true")
     tab.click(".lens-link")
     tab.wait_for_selector(".lens-link-said:has-text('Link copied.')")
@@ -246,8 +252,8 @@ def test_without_a_clipboard_the_link_is_copied_by_a_command(served: Any, visit:
     assert tab.evaluate("document.activeElement.matches('.lens-link')")
 
 
-def test_where_nothing_can_be_copied_the_link_is_shown_selected(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
+def test_where_nothing_can_be_copied_the_link_is_shown_selected(without_clipboard: Page) -> None:
+    tab = without_clipboard
     tab.evaluate(COPIED % "false")
     tab.click(".lens-link")
     tab.wait_for_selector(".lens-link-field:visible")

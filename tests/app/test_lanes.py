@@ -58,10 +58,27 @@ def seen(tab: Page, lane: str) -> set[str]:
     return {str(name).removeprefix(f"lane-{lane}-") for name in ids}
 
 
-@pytest.mark.parametrize(("width", "count"), [(1280, 3), (1100, 2), (390, 3)])
+@pytest.fixture(scope="module")
+def wide(served: Any, visit_once: Visit) -> Page:
+    """A page with three lanes, for tests that only look at it."""
+    tab = visit_once(served.url, 1280)
+    tab.wait_for_selector(".lens-lanes[data-count='3']")
+    return tab
+
+
+def test_three_lanes_fit_a_wide_window(wide: Page) -> None:
+    fits(wide, 3)
+
+
+@pytest.mark.parametrize(("width", "count"), [(1100, 2), (390, 3)])
 def test_as_many_lanes_as_fit(served: Any, visit: Visit, width: int, count: int) -> None:
     tab = visit(served.url, width)
     tab.wait_for_selector(f".lens-lanes[data-count='{count}']")
+    fits(tab, count)
+
+
+def fits(tab: Page, count: int) -> None:
+    """So many lanes are there, with their controls, in the usual order."""
     assert tab.locator(".lens-lane-controls:visible").count() == count
     assert tab.locator(".lens-lane").count() == count
     assert presets(tab)[:count] == PRESETS[:count]
@@ -77,25 +94,21 @@ def test_the_number_of_lanes_can_be_chosen(served: Any, visit: Visit) -> None:
     assert served.last_run()[1].text == served.last_run()[2].text
 
 
-def test_controls_stand_above_their_lanes(served: Any, visit: Visit) -> None:
-    tab = visit(served.url)
-    tab.wait_for_selector(".lens-lanes[data-count='3']")
-    places = tab.evaluate(
+def test_controls_stand_above_their_lanes(wide: Page) -> None:
+    places = wide.evaluate(
         "['.lens-lane-controls', '.lens-lane'].map(name => [...document.querySelectorAll(name)]"
         ".map(node => Math.round(node.getBoundingClientRect().left)))"
     )
     assert places[0] == places[1]
 
 
-def test_names_in_the_settings_of_three_lanes_are_whole(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, 1280)
-    tab.wait_for_selector(".lens-lanes[data-count='3']")
-    wide = tab.evaluate("""() => [...document.querySelectorAll('.lens-lane-who .form')].map(form => {
+def test_names_in_the_settings_of_three_lanes_are_whole(wide: Page) -> None:
+    widths = wide.evaluate("""() => [...document.querySelectorAll('.lens-lane-who .form')].map(form => {
         const fields = [...form.querySelectorAll('input')];
         return fields.map(field => field.getBoundingClientRect().width);
     })""")
-    assert len(wide) == 3
-    for preset, checkpoint, decoder in wide:
+    assert len(widths) == 3
+    for preset, checkpoint, decoder in widths:
         assert min(checkpoint, decoder) > 140  # smollm2-135m-mars, and the arrow
         assert preset > max(checkpoint, decoder)
 

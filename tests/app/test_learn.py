@@ -14,12 +14,21 @@ Visit = Callable[..., "Page"]
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
-def course(served: Any, visit: Visit) -> Page:
-    tab = visit(served.url)
+def learn(tab: Page) -> Page:
     tab.get_by_role("tab", name="Learn").click()
     tab.wait_for_selector(".lens-learn-entry")
     return tab
+
+
+@pytest.fixture(scope="module")
+def _begun(served: Any, visit_once: Visit) -> Page:
+    return visit_once(served.url)
+
+
+@pytest.fixture
+def begun(_begun: Page) -> Page:
+    """A course that tests share, each of which does the task of another page or none."""
+    return learn(_begun)
 
 
 def turn(tab: Page, number: int) -> None:
@@ -39,7 +48,8 @@ def slide(tab: Page, label: str, value: str) -> None:
     tab.locator(".lens-learn-slider", has_text=label).locator("input").fill(value)
 
 
-def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(course: Page) -> None:
+def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(served: Any, visit: Visit) -> None:
+    course = learn(visit(served.url))
     for number in range(9):
         turn(course, number)
         assert course.locator(".lens-learn-stage .lit").count() == 1
@@ -89,12 +99,12 @@ def test_every_page_lights_a_control_and_ticks_itself_off_when_its_task_is_done(
     assert course.locator(".lit").count() == 0
     assert course.locator(".lens-learn-praise").inner_text() == "✓ Done, and with it the whole course."
     course.reload()
-    course.get_by_role("tab", name="Learn").click()
-    course.wait_for_selector(".lens-learn-entry")
+    learn(course)
     assert all(done(course, number) for number in range(9))
 
 
-def test_each_page_opens_with_one_question_and_the_last_ends_in_compare(course: Page) -> None:
+def test_each_page_opens_with_one_question_and_the_last_ends_in_compare(begun: Page) -> None:
+    course = begun
     for number in range(9):
         turn(course, number)
         asked = course.locator(".lens-learn-page > h2 + .lens-learn-question").inner_text()
@@ -107,7 +117,8 @@ def test_each_page_opens_with_one_question_and_the_last_ends_in_compare(course: 
     course.wait_for_selector("#tab-compare-button[aria-selected=true]")
 
 
-def test_text_is_drawn_in_the_bands_of_compare(course: Page) -> None:
+def test_text_is_drawn_in_the_bands_of_compare(begun: Page) -> None:
+    course = begun
     turn(course, 2)
     while not done(course, 2):
         press(course, "Fill the masks")
@@ -121,7 +132,8 @@ def test_text_is_drawn_in_the_bands_of_compare(course: Page) -> None:
     assert course.locator(".lens-learn-text .lens-token").first.evaluate(lines) == ["0px", "none"]
 
 
-def test_blocks_are_drawn_as_long_as_the_slider_says(course: Page) -> None:
+def test_blocks_are_drawn_as_long_as_the_slider_says(begun: Page) -> None:
+    course = begun
     turn(course, 5)
     slide(course, "Length", "1")
     slide(course, "Block size", "4")
@@ -132,9 +144,7 @@ def test_blocks_are_drawn_as_long_as_the_slider_says(course: Page) -> None:
 
 
 def test_the_course_fits_a_phone(served: Any, visit: Visit) -> None:
-    tab = visit(served.url, width=390, height=844)
-    tab.get_by_role("tab", name="Learn").click()
-    tab.wait_for_selector(".lens-learn-entry")
+    tab = learn(visit(served.url, width=390, height=844))
     for number in range(9):
         turn(tab, number)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390

@@ -273,13 +273,19 @@ def test_markup_and_control_tokens_stay_text(served: Any, visit: Visit) -> None:
     assert "😀" in text.text_content()
 
 
+@pytest.fixture(scope="module")
+def own_prompts(served: Any, visit_once: Visit) -> Page:
+    """A page for tests that give it prompts of their own, the last of which can run."""
+    return visit_once(served.url)
+
+
 @pytest.mark.parametrize(
     ("prompt", "sentence"),
     [("", "The prompt is empty."), ("x" * 100_000, "The prompt has 100,000 characters; at most 20,000 are read.")],
     ids=["empty", "huge"],
 )
-def test_a_prompt_that_cannot_run_gets_a_sentence(served: Any, visit: Visit, prompt: str, sentence: str) -> None:
-    tab = visit(served.url)
+def test_a_prompt_that_cannot_run_gets_a_sentence(own_prompts: Page, prompt: str, sentence: str) -> None:
+    tab = own_prompts
     tab.fill("#prompt textarea", prompt)
     set_pace(tab, "Real time")
     tab.click("#run")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -76,19 +76,12 @@ def proxy(served: Any) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def context(chromium: Browser) -> Iterator[BrowserContext]:
-    """A wide window of its own."""
-    made = chromium.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
-    yield made
-    made.close()
+def open_page(served: Any, new_tab: Callable[[str], Page]) -> Open:
+    """`open_page(url, script)`: the page in a new tab, ready; the script runs before its own."""
 
-
-@pytest.fixture
-def open_page(served: Any) -> Open:
-    """The page in a new tab of a context, ready."""
-
-    def open_page(context: BrowserContext, url: str = served.url) -> Page:
-        tab = context.new_page()
+    def open_page(url: str = served.url, script: str = "") -> Page:
+        tab = new_tab(url)
+        tab.add_init_script(script)
         tab.goto(url)
         tab.wait_for_selector("[data-state=idle]")
         tab.wait_for_function("document.querySelector('#prompt textarea').value.length > 0")
@@ -107,9 +100,8 @@ def run(tab: Page, pace: str) -> None:
     tab.wait_for_selector("#run:enabled")
 
 
-def test_an_idle_page_comes_to_rest(context: BrowserContext, open_page: Open) -> None:
-    context.add_init_script(COUNT_FRAMES)
-    tab = open_page(context)
+def test_an_idle_page_comes_to_rest(open_page: Open) -> None:
+    tab = open_page(script=COUNT_FRAMES)
     for _ in range(20):  # Gradio's transitions take a while
         before = tab.evaluate("window.frames_asked")
         tab.wait_for_timeout(1000)
@@ -118,8 +110,8 @@ def test_an_idle_page_comes_to_rest(context: BrowserContext, open_page: Open) ->
     pytest.fail("the page is drawn again and again")
 
 
-def test_a_run_comes_as_the_events_of_one_answer(context: BrowserContext, open_page: Open) -> None:
-    tab = open_page(context)
+def test_a_run_comes_as_the_events_of_one_answer(open_page: Open) -> None:
+    tab = open_page()
     asked: list[Any] = []
     tab.on("response", lambda answer: asked.append(answer) if "/runs/" in answer.url else None)
     run(tab, "Readable")
@@ -136,16 +128,14 @@ def drawn(tab: Page, served: Any) -> None:
 
 
 @pytest.mark.parametrize("pace", ["Readable", "Real time"])
-def test_every_token_is_there_once(context: BrowserContext, open_page: Open, served: Any, pace: str) -> None:
-    tab = open_page(context)
+def test_every_token_is_there_once(open_page: Open, served: Any, pace: str) -> None:
+    tab = open_page()
     run(tab, pace)
     drawn(tab, served)
 
 
-def test_a_run_goes_on_where_its_connection_was_lost(
-    context: BrowserContext, open_page: Open, served: Any, proxy: Proxy
-) -> None:
-    tab = open_page(context, proxy.url)
+def test_a_run_goes_on_where_its_connection_was_lost(open_page: Open, served: Any, proxy: Proxy) -> None:
+    tab = open_page(proxy.url)
     tab.locator("#pace label", has_text="Readable").click()
     tab.click("#run")
     tab.wait_for_selector("[data-lane=b] .lens-pass >> nth=2")

@@ -53,6 +53,18 @@ def _shipped(served: Any, visit_once: Visit) -> Page:
     return open_step(visit_once(served.url))
 
 
+@pytest.fixture(scope="module")
+def offering(served: Any, visit_once: Visit) -> Page:
+    """A page without a run, for tests whose files are refused: it offers the shipped ones after each."""
+    return open_step(visit_once(served.url))
+
+
+@pytest.fixture(scope="module")
+def phone(served: Any, visit_once: Visit) -> Page:
+    """A page on a phone, for tests that show a run themselves."""
+    return open_step(visit_once(served.url, 390, 844))
+
+
 @pytest.fixture
 def shipped(_shipped: Page) -> Page:
     """A page that tests of shipped runs share, at another run than theirs."""
@@ -228,14 +240,15 @@ def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Vis
     ids=["no JSON", "another kind", "large"],
 )
 def test_a_file_that_is_no_run_is_refused_with_the_reason(
-    served: Any, visit: Visit, tmp_path: Path, content: bytes, sentence: str
+    offering: Page, tmp_path: Path, content: bytes, sentence: str
 ) -> None:
-    tab = open_step(visit(served.url))
+    tab = offering
     file = tmp_path / "file.json"
     file.write_bytes(content)
     tab.set_input_files(".step-file", file)
-    tab.wait_for_selector(".step-notice:not(:empty)")
-    assert tab.inner_text(".step-notice").startswith(sentence)
+    tab.wait_for_function(
+        "sentence => document.querySelector('.step-notice').innerText.startsWith(sentence)", arg=sentence
+    )
     assert tab.locator(".step-offer").first.is_visible()
 
 
@@ -271,8 +284,8 @@ def test_markup_in_a_run_stays_text(served: Any, visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("lane", ["mars-exact-quadratic", "mars-exact-linear", "one-token"])
-def test_a_phone_never_scrolls_sideways(served: Any, visit: Visit, lane: str) -> None:
-    tab = visit(served.url, 390, 844)
+def test_a_phone_never_scrolls_sideways(phone: Page, lane: str) -> None:
+    tab = phone
     show(tab, "3-exact", lane)
     for _ in range(6):
         tab.keyboard.press("ArrowRight")

@@ -31,7 +31,7 @@ LEFT = """() => [
   location.search,
   document.querySelector('.trade').dataset.figure,
   document.querySelector('.trade-points').value,
-  document.querySelectorAll('.trade-card:not([hidden]), .trade-numbers[open], body.dark').length,
+  document.querySelectorAll('.trade-card:not([hidden]), .trade-numbers[open], .trade-filters[open], body.dark').length,
 ].join(' ')"""
 COUNTS = """counts => document.dispatchEvent(new CustomEvent('lens:counts', { detail: {
   run: 'r', lane: 'b', family: 'masks', checkpoint: 'mars', decoder: 'sliding_window', threshold: 0.9, counts } }))"""
@@ -170,8 +170,8 @@ def test_its_settings_go_to_compare(site: Any, visit: Visit) -> None:
     )
 
 
-def test_a_checkpoint_that_is_not_here_is_named(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url))
+def test_a_checkpoint_that_is_not_here_is_named(site: Any, shown: Page) -> None:
+    tab = shown
     tab.click(".trade-filters summary")
     tab.locator(".trade-pill", has_text="self_speculative").locator("input").check()
     tab.wait_for_function("document.querySelector('.trade-filters b').textContent === '1 of 14 runs selected'")
@@ -185,6 +185,10 @@ def test_a_checkpoint_that_is_not_here_is_named(site: Any, visit: Visit) -> None
     tab.wait_for_selector(".trade-sample")
     assert tab.locator(".trade-sample button").count() == 0
     assert tab.inner_text(".trade-written").count("cannot be stepped through") == 1
+    tab.keyboard.press("Escape")
+    tab.click(".trade-numbers summary")
+    tab.click("text=Reset the filters")
+    tab.click(".trade-filters summary")
 
 
 def test_the_points_allowed_move_the_star(shown: Page) -> None:
@@ -206,8 +210,15 @@ def test_the_points_allowed_move_the_star(shown: Page) -> None:
     tab.keyboard.press("Tab")
 
 
-def test_a_budget_that_cannot_be_is_answered_with_a_sentence(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url), "tokens_per_second")
+@pytest.fixture(scope="module")
+def first_view(site: Any, visit_once: Visit) -> Page:
+    """The tab as it opens, for tests that leave its figure as it was."""
+    return show(visit_once(site.url), "tokens_per_second")
+
+
+def test_a_budget_that_cannot_be_is_answered_with_a_sentence(first_view: Page) -> None:
+    tab = first_view
+    usual = tab.input_value(".trade-points")
     answer = tab.inner_text(".trade-sentence")
     for points, begins in (
         ("0", "No measurement can show"),
@@ -223,15 +234,19 @@ def test_a_budget_that_cannot_be_is_answered_with_a_sentence(site: Any, visit: V
     tab.keyboard.press("Tab")
     tab.wait_for_function("document.querySelector('.trade-sentence').textContent.startsWith('Within 5 points')")
     assert tab.inner_text(".trade-refused") == ""
+    tab.fill(".trade-points", usual)
+    tab.keyboard.press("Tab")
+    settled(tab)
 
 
-def test_the_first_view_is_throughput_at_one_batch_size(site: Any, visit: Visit) -> None:
-    tab = show(visit(site.url), "tokens_per_second")
+def test_the_first_view_is_throughput_at_one_batch_size(first_view: Page) -> None:
+    tab = first_view
     assert tab.evaluate("document.querySelector('.trade-plot').layout.xaxis.title.text") == "output tokens/s"
     assert "the fastest at batch size 1 is" in tab.inner_text(".trade-sentence")
     choose(tab, "Batch size", "4")
     tab.wait_for_function("document.querySelector('.trade-sentence').textContent.includes('at batch size 4')")
     tab.wait_for_function("location.search.includes('batch=4')")
+    choose(tab, "Batch size", "1")
 
 
 def test_the_mark_nearest_to_the_pointer_is_named_and_opened(site: Any, visit: Visit) -> None:
@@ -355,8 +370,7 @@ def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
 
 @pytest.mark.parametrize("figure", ["frontier", "families", "caching"])
 def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit, figure: str) -> None:
-    tab = visit(site.url, 390, 844)
-    tab.goto(f"{site.url}?tab=tradeoffs&figure={figure}")
+    tab = visit(f"{site.url}?tab=tradeoffs&figure={figure}", 390, 844)
     tab.wait_for_selector(f".trade[data-figure={figure}][data-state=shown]")
     tab.click(".trade-numbers summary")
     tab.locator(".trade-open").first.click()

@@ -29,12 +29,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -49,6 +47,7 @@ from tests.performance import in_turn
 from tests.performance.lanes import POLICIES, SAME_TEXT
 from tests.performance.questions import Load, Question, questions_of
 from tests.performance.report import DRAIN, FULL, Found, facts, limits_of, named, origin, outcomes, verdict, write
+from tests.performance.served import end_without
 from tests.performance.traces import Trace, dealt, length, named_loads, seconds_for
 
 RATES = (0.05, 0.3, 0.6, 0.9, 1.1, 1.3)  # of saturation
@@ -134,13 +133,6 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     # No connection that waits is closed under a client that is about to use it.
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_keep_alive=3600)
     uvicorn.Server(config).run(sockets=[listening])
-
-
-def end_without(parent: Connection) -> None:
-    """End this process once the one that asked for it is gone, however that ended."""
-    with suppress(EOFError, OSError):
-        parent.recv()
-    os._exit(0)
 
 
 def served(questions: Sequence[Question], options: argparse.Namespace) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -38,3 +40,10 @@ def browser() -> str:
     if found is None:
         raise SystemExit("no Chromium on this machine: install Debian's package chromium")
     return found
+
+
+def end_without(parent: Connection) -> None:
+    """End this process once the one that asked for it is gone, however that ended."""
+    with suppress(EOFError, OSError):
+        parent.recv()
+    os._exit(0)

@@ -23,11 +23,12 @@ from mars.decoding import DECODERS
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
-from tests.performance import questions
-from tests.performance.arrivals import end_without, main
+from tests.performance import questions, traces
+from tests.performance.arrivals import main
 from tests.performance.asking import Asked, quantile
 from tests.performance.lanes import TABLE, Fixed
 from tests.performance.questions import Load, Question, questions_of
+from tests.performance.served import end_without
 from tests.performance.traces import bursts, dealt, length, poisson, seconds_for
 
 CHECKPOINT = Path(__file__).parents[2] / "assets" / "checkpoints" / "mars-b8"
@@ -147,7 +148,10 @@ def test_the_table_goes_by_the_number_of_rows_and_changes_no_text(one_thread: No
 
 
 @pytest.mark.slow
-def test_lanes_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lanes_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "BURSTS_APART", 0.5)  # a burst of four seconds is a hundred requests of this model
     file, lanes = tmp_path / "out.json", ["ar", "table", "copy", "exact"]
     few = ["--places", "2", "--rates", "0.5", "--questions", "4", "--tokens", "4", "--minutes", "0.1", "--turns", "2"]
     options = [
