@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from mars.generate import COLOURS, RESET, Painter, main
 from mars.metrics import output_ids
 from mars.records import ForwardPass, Proposal, RowPass, read_jsonl
 from mars.text import printable
+from tests.forked import LIMIT, forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -263,13 +265,11 @@ def test_help_teaches_and_needs_no_torch() -> None:
     assert "examples:" in shown.stdout
 
 
-def test_a_reader_that_leaves_is_no_error(tiny_folder: Path) -> None:
-    command = [sys.executable, "-m", "mars.generate", "--checkpoint", str(tiny_folder), "--prompt", "x"]
-    process = subprocess.Popen(
-        [*command, "--decoder", "autoregressive"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    process.stdout.close()
-    err = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == 141
-    assert err == ""
+def test_a_reader_that_leaves_is_no_error(options: list[str], tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    process = forked(lambda: main([*options, "--decoder", "autoregressive"]), out=writes, err=tmp_path / "err")
+    os.close(writes)
+    process.join(LIMIT)
+    assert process.exitcode == 141
+    assert (tmp_path / "err").read_text() == ""
