@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -265,11 +266,16 @@ def test_help_teaches_and_needs_no_torch() -> None:
     assert "examples:" in shown.stdout
 
 
-def test_a_reader_that_leaves_is_no_error(options: list[str], tmp_path: Path) -> None:
+def write_to_a_reader_that_left(words: list[str]) -> int:
     reads, writes = os.pipe()
     os.close(reads)
-    process = forked(lambda: main([*options, "--decoder", "autoregressive"]), out=writes, err=tmp_path / "err")
-    os.close(writes)
+    os.dup2(writes, sys.stdout.fileno())
+    return main(words)
+
+
+def test_a_reader_that_leaves_is_no_error(options: list[str], tmp_path: Path) -> None:
+    words = [*options, "--decoder", "autoregressive"]
+    process = forked(partial(write_to_a_reader_that_left, words), out=tmp_path / "out", err=tmp_path / "err")
     process.join(LIMIT)
     assert process.exitcode == 141
     assert (tmp_path / "err").read_text() == ""

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
+import datasets
 from lm_eval.tasks import TaskManager
 
 from analysis.__main__ import main
@@ -90,7 +91,7 @@ def test_what_the_store_has_is_not_run_again(
     assert told(capsys)["tasks"][0]["run"] != first[0]["run"], "another question is another run"
 
 
-def killed_at_four(words: list[str]) -> int:
+def killed_at_four(words: list[str], cache: Path) -> int:
     add = Journal.add
 
     def add_and_die(journal: Journal, key: str, result: Any) -> None:
@@ -98,6 +99,7 @@ def killed_at_four(words: list[str]) -> int:
         if len(journal) == 4:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    datasets.config.HF_DATASETS_CACHE = cache
     Journal.add = add_and_die  # type: ignore[method-assign]
     return main(words)
 
@@ -105,7 +107,7 @@ def killed_at_four(words: list[str]) -> int:
 def test_a_killed_run_goes_on(
     words: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    process = forked(lambda: killed_at_four(words()), out=tmp_path / "out", err=tmp_path / "err")
+    process = forked(partial(killed_at_four, words(), tmp_path / "cache"), out=tmp_path / "out", err=tmp_path / "err")
     process.join(LIMIT)
     assert process.exitcode == -signal.SIGKILL, (tmp_path / "err").read_text()
     [journal] = (tmp_path / "runs").glob(".lm-eval*")

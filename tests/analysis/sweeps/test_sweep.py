@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def test_two_processes_give_the_rows_of_one(plan: Path, tmp_path: Path, capsys: 
     swept(plan, one, capsys)
     printed, errors = ([tmp_path / f"{number}.{what}" for number in range(2)] for what in ("out", "err"))
     words = ["sweep", str(plan), "--runs", str(two), "--json"]
-    both = [forked(lambda: main(words), out=printed[n], err=errors[n], RANK=str(n), WORLD_SIZE="2") for n in range(2)]
+    both = [forked(partial(main, words), out=printed[n], err=errors[n], RANK=str(n), WORLD_SIZE="2") for n in range(2)]
     for process in both:
         process.join(LIMIT)
     assert [process.exitcode for process in both] == [0, 0], [file.read_text() for file in errors]

@@ -7,7 +7,8 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mars.checkpoint import converted as module
 from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
 from mars.checkpoint.errors import CheckpointError
 from mars.checkpoint.weights import folder_fingerprint
-from tests.forked import LIMIT, forked
+from tests.forked import LIMIT, PROCESSES, forked
 
 
 @pytest.fixture
@@ -135,19 +136,26 @@ def test_a_conversion_that_fails_leaves_nothing_behind(cache: Path, tiny_gguf: P
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
-def test_two_processes_at_once_convert_once(
-    cache: Path, tiny_gguf: Path, conversions: list[Path], tmp_path: Path, one_thread: None
-) -> None:
-    together = get_context("fork").Barrier(2)
+def convert_counting(file: Path, together: Barrier) -> int:
+    done: list[Path] = []
+    convert = module.convert
 
-    def told() -> int:
-        together.wait(LIMIT)
-        folder = converted(tiny_gguf, "tiny")
-        sys.stdout.write(f"{folder}\n{len(conversions)}")
-        return 0
+    def counted(file: Path, *rest: object) -> None:
+        done.append(file)
+        convert(file, *rest)  # type: ignore[arg-type]
 
+    module.convert = counted
+    together.wait(LIMIT)
+    folder = converted(file, "tiny")
+    sys.stdout.write(f"{folder}\n{len(done)}")
+    return 0
+
+
+def test_two_processes_at_once_convert_once(cache: Path, tiny_gguf: Path, tmp_path: Path) -> None:
+    together = PROCESSES.Barrier(2)
     printed, errors = ([tmp_path / f"{number}.{what}" for number in range(2)] for what in ("out", "err"))
-    both = [forked(told, out=printed[number], err=errors[number]) for number in range(2)]
+    run = partial(convert_counting, tiny_gguf, together)
+    both = [forked(run, out=printed[number], err=errors[number], MARS_CACHE=str(cache)) for number in range(2)]
     for process in both:
         process.join(LIMIT)
     assert [process.exitcode for process in both] == [0, 0], [file.read_text() for file in errors]
