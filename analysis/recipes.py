@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 RUNS = "assets/runs"
@@ -92,14 +93,15 @@ class Recipe:
         return _measured(command) in map(_measured, self.line().split(_THEN))
 
 
-def _measured(command: str) -> list[str]:
-    """The words of a command that say what it measures."""
+@cache
+def _measured(command: str) -> tuple[str, ...]:
+    """The words of a command that say what it measures; hundreds of runs name a few commands."""
     words = shlex.split(command.partition(" | ")[0])
     for option in ("--runs", "--save"):
         if option in words:
             place = words.index(option)
             words = words[:place] + words[place + 2 :]
-    return [word for word in words if word != "--json"]
+    return tuple(word for word in words if word != "--json")
 
 
 def _sweep(name: str, makes: str, hours: float, **rest: Any) -> Recipe:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from analysis.claims import CLAIMS
 from analysis.figures.catalogue import DESCRIPTIONS, UNDER_LOAD
 from analysis.recipes import RECIPES, RUNS, Recipe, in_order
-from analysis.runs import read_runs
+from analysis.runs import open_runs, read_runs
 from analysis.runs.files import remove_runs
 from analysis.runs.loads import LoadTest, read_loads, remove_loads
 from analysis.text_table import aligned
@@ -130,7 +130,7 @@ def _call(command: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    entries, loads = read_runs(options.runs).entries, read_loads(options.runs)[0]
+    entries, loads = _entries(options.runs), read_loads(options.runs)[0]
     behind = {name: _Behind.of(recipes) for name, recipes in _known().items()}
     titles = {f"claim-{claim.number}": claim.title for claim in CLAIMS}
     titles |= {f"figure-{name}": each.title for name, each in FIGURES.items()}
@@ -153,6 +153,14 @@ def _list(options: argparse.Namespace) -> None:
         }
         names = {name: asdict(each) for name, each in behind.items()}
         sys.stdout.write(json.dumps({"names": names, "recipes": found}) + "\n")
+
+
+def _entries(runs: Path) -> Sequence[Mapping[str, Any]]:
+    """What the index lists; the runs themselves, whose reading takes seconds, are not looked at."""
+    try:
+        return open_runs(runs).entries
+    except (LookupError, TypeError, ValueError):
+        return read_runs(runs).entries  # of what is missing or damaged, what can be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,16 +43,17 @@ def task_of(kernel: Callable[..., None], kind: Any, length: int) -> int:
 
 
 def _task(kernel: Callable[..., None], kind: Any, length: int) -> int:
+    with kernels.compiling():
 
-    @cfunc(types.void(types.voidptr))
-    def task(data):  # type: ignore[no-untyped-def]
-        given = carray(data, (3 + length,), np.int64)
-        thread, threads, count = kernels.call(given[0]), kernels.call(given[1]), given[2]
-        arguments = to_fixed_tuple(given[3:], length)
-        parts = threads * max(1, min(_PARTS, count // (_FEW * threads)))
-        for part in range(thread, parts, threads):  # later columns see more keys: some of all for each
-            begin, end = count * part // parts, count * (part + 1) // parts
-            kernel(begin, end, kind, *arguments)
+        @cfunc(types.void(types.voidptr))
+        def task(data):  # type: ignore[no-untyped-def]
+            given = carray(data, (3 + length,), np.int64)
+            thread, threads, count = kernels.call(given[0]), kernels.call(given[1]), given[2]
+            arguments = to_fixed_tuple(given[3:], length)
+            parts = threads * max(1, min(_PARTS, count // (_FEW * threads)))
+            for part in range(thread, parts, threads):  # later columns see more keys: some of all for each
+                begin, end = count * part // parts, count * (part + 1) // parts
+                kernel(begin, end, kind, *arguments)
 
     return int(task.address)  # numba never frees code: addresses stay valid
 

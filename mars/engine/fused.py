@@ -153,9 +153,11 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
 def _task(kind: Any) -> int:
     """The address of a function that computes one thread's share."""
 
-    @cfunc(types.void(types.voidptr), cache=True)
-    def task(data):  # type: ignore[no-untyped-def]
-        _share(kind, carray(data, (31,), np.int64))
+    with kernels.compiling():
+
+        @cfunc(types.void(types.voidptr), cache=True)
+        def task(data):  # type: ignore[no-untyped-def]
+            _share(kind, carray(data, (31,), np.int64))
 
     return int(task.address)
 

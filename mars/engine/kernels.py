@@ -86,6 +86,11 @@ def _save_one_at_a_time() -> None:
     IndexDataCacheFile.save = locked
 
 
+def compiling() -> FileLock:
+    """To be held while much is compiled: where several processes need it at once, one compiles and the others load."""
+    return FileLock(Path(config.CACHE_DIR) / "compiling.lock")
+
+
 _save_one_at_a_time()
 config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__).parent)))
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)

@@ -93,18 +93,20 @@ def _(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, fo
 def _task(kind: Any) -> int:
     """The address of a function that computes one thread's share of a product."""
 
-    @cfunc(types.void(types.voidptr), cache=True)
-    def task(data):  # type: ignore[no-untyped-def]
-        given = carray(data, (12,), np.int64)
-        thread, threads, rows, outputs = kernels.call(given[0]), kernels.call(given[1]), given[2], given[4]
-        blocks, totals = outputs // TILE, given[11] + SCRATCH * thread
-        begin_tiles(kind, rows, totals)
-        product(
-            *(kind, blocks * thread // threads, blocks * (thread + 1) // threads, rows, given[3], outputs),
-            *(given[5], given[6], (given[7], given[8]), given[9], 0, given[10]),
-            *(NO_LOW_RANK, totals, (0, 0)),
-        )
-        end_tiles(kind, totals)
+    with kernels.compiling():
+
+        @cfunc(types.void(types.voidptr), cache=True)
+        def task(data):  # type: ignore[no-untyped-def]
+            given = carray(data, (12,), np.int64)
+            thread, threads, rows, outputs = kernels.call(given[0]), kernels.call(given[1]), given[2], given[4]
+            blocks, totals = outputs // TILE, given[11] + SCRATCH * thread
+            begin_tiles(kind, rows, totals)
+            product(
+                *(kind, blocks * thread // threads, blocks * (thread + 1) // threads, rows, given[3], outputs),
+                *(given[5], given[6], (given[7], given[8]), given[9], 0, given[10]),
+                *(NO_LOW_RANK, totals, (0, 0)),
+            )
+            end_tiles(kind, totals)
 
     return int(task.address)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from mars.generate import COLOURS, RESET, Painter, main
 from mars.metrics import output_ids
 from mars.records import ForwardPass, Proposal, RowPass, read_jsonl
 from mars.text import printable
+from tests.forked import LIMIT, forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -263,13 +266,16 @@ def test_help_teaches_and_needs_no_torch() -> None:
     assert "examples:" in shown.stdout
 
 
-def test_a_reader_that_leaves_is_no_error(tiny_folder: Path) -> None:
-    command = [sys.executable, "-m", "mars.generate", "--checkpoint", str(tiny_folder), "--prompt", "x"]
-    process = subprocess.Popen(
-        [*command, "--decoder", "autoregressive"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    process.stdout.close()
-    err = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == 141
-    assert err == ""
+def write_to_a_reader_that_left(words: list[str]) -> int:
+    reads, writes = os.pipe()
+    os.close(reads)
+    os.dup2(writes, sys.stdout.fileno())
+    return main(words)
+
+
+def test_a_reader_that_leaves_is_no_error(options: list[str], tmp_path: Path) -> None:
+    words = [*options, "--decoder", "autoregressive"]
+    process = forked(partial(write_to_a_reader_that_left, words), out=tmp_path / "out", err=tmp_path / "err")
+    process.join(LIMIT)
+    assert process.exitcode == 141
+    assert (tmp_path / "err").read_text() == ""

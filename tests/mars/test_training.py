@@ -1,8 +1,8 @@
 import json
+import os
 import re
-import subprocess
-import sys
-import time
+import signal
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -13,9 +13,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2C
 from mars.chat import MASK_TOKEN, encode_messages, encode_prompt
 from mars.training.__main__ import main, parser
 from mars.training.data import encode_example, read_conversations, synthetic_conversations
+from mars.training.run import StageTrainer
 from mars.training.start import add_mask_token, train_tokenizer
+from tests.forked import LIMIT, forked
 
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--precision", "fp32", "--batch-size", "2", "--learning-rate", "1e-3", "--max-length", "48"]
 
 
@@ -113,27 +114,32 @@ def test_a_resumed_run_draws_the_noise_that_it_would_have_drawn(base: Path, chat
     assert all(expected[name].equal(found[name]) for name in expected)
 
 
-@pytest.mark.slow
+def killed_while_it_trains(words: list[str]) -> int:
+    """Run the command until its first step has been saved."""
+    save = StageTrainer._save_checkpoint
+
+    def save_and_die(trainer: StageTrainer, *arguments: object) -> None:
+        save(trainer, *arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    StageTrainer._save_checkpoint = save_and_die
+    return main(words)
+
+
 def test_resume_after_a_kill_ends_where_an_uninterrupted_run_ends(base: Path, chats: Path, tmp_path: Path) -> None:
     shared = ["mars", "--checkpoint", str(base), "--block-size", "4", "--data", str(chats), *SMALL]
-    shared += ["--epochs", "40", "--save-steps", "40", "--optimizer", "muon"]
+    shared += ["--epochs", "3", "--save-steps", "10", "--optimizer", "muon"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main([*shared, "--output", str(whole)]) == 0
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mars.training", *shared, "--output", str(cut)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not list(cut.glob("work/checkpoint-*/trainer_state.json")):
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-    assert not (cut / "mars.json").exists(), "the run ended before it could be killed"
+    words = [*shared, "--output", str(cut)]
+    process = forked(partial(killed_while_it_trains, words), out=tmp_path / "out", err=tmp_path / "err")
+    process.join(LIMIT)
+    assert process.exitcode == -signal.SIGKILL, (tmp_path / "err").read_text()
+    assert [path.name for path in (cut / "work").glob("checkpoint-*")] == ["checkpoint-10"]
     (cut / "work" / "checkpoint-9999").mkdir()  # what a kill in the middle of saving leaves
     assert main([*shared, "--output", str(cut), "--resume"]) == 0
     record = json.loads((cut / "mars.json").read_text())
-    assert record["measured"]["steps"] == 240
+    assert record["measured"]["steps"] == 18
     expected, found = (load_file(folder / "model.safetensors") for folder in (whole, cut))
     assert all(expected[name].equal(found[name]) for name in expected)
 

@@ -6,8 +6,6 @@ import argparse
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,31 +15,18 @@ import pytest
 
 pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
+import datasets
 from lm_eval.tasks import TaskManager
 
 from analysis.__main__ import main
 from analysis.commands import lm_eval as command
+from analysis.harness.journal import Journal
 from analysis.runs import read_runs
 from mars.config import DecodingSettings
+from tests.forked import LIMIT, forked
 
 ROOT = Path(__file__).parents[3]
 OPTIONS = "--decoder sliding_window --threshold 0.9 --include-path tests/data/lm_eval --device cpu --batch-size 2"
-KILLED = """
-import os, signal, sys
-from analysis.__main__ import main
-from analysis.harness.journal import Journal
-
-add = Journal.add
-
-def add_and_die(journal, key, result):
-    add(journal, key, result)
-    if len(journal) == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Journal.add = add_and_die
-main(sys.argv[1:])
-"""
-
 pytestmark = pytest.mark.usefixtures("one_thread", "local_data")
 
 
@@ -106,15 +91,25 @@ def test_what_the_store_has_is_not_run_again(
     assert told(capsys)["tasks"][0]["run"] != first[0]["run"], "another question is another run"
 
 
-@pytest.mark.slow
+def killed_at_four(words: list[str], cache: Path) -> int:
+    add = Journal.add
+
+    def add_and_die(journal: Journal, key: str, result: Any) -> None:
+        add(journal, key, result)
+        if len(journal) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    datasets.config.HF_DATASETS_CACHE = cache
+    Journal.add = add_and_die  # type: ignore[method-assign]
+    return main(words)
+
+
 def test_a_killed_run_goes_on(
     words: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    environment = {**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *words()], cwd=ROOT, env=environment, capture_output=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    process = forked(partial(killed_at_four, words(), tmp_path / "cache"), out=tmp_path / "out", err=tmp_path / "err")
+    process.join(LIMIT)
+    assert process.exitcode == -signal.SIGKILL, (tmp_path / "err").read_text()
     [journal] = (tmp_path / "runs").glob(".lm-eval*")
     kept = [json.loads(line)[1] for line in journal.read_text().splitlines()]
     assert len(kept) == 4

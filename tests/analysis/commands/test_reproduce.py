@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims import CLAIMS
+from analysis.commands import reproduce
 from analysis.commands.reproduce import FIGURES
 from analysis.recipes import RECIPES, in_order
 from analysis.runs import open_runs, read_runs
@@ -96,9 +99,24 @@ def test_a_stored_count_is_that_of_its_recipe() -> None:
     assert stored["command"] == RECIPES["real-breakdown"].line()
 
 
-@pytest.mark.slow
-def test_the_runs_of_a_plan_are_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a copy of the plan's runs, from which one was removed."""
+def test_a_command_runs_in_a_shell_with_this_python() -> None:
+    code = f"import sys; sys.exit(sys.prefix != {sys.prefix!r})"
+    reproduce._call(f"python -c {shlex.quote(code)} | cat")
+    with pytest.raises(ValueError, match=r"this command ended with exit code 7: python -c"):
+        reproduce._call("python -c 'raise SystemExit(7)' | cat")
+
+
+def test_the_runs_of_a_plan_are_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, one_thread: None
+) -> None:
+    """On a copy of the plan's runs, from which one was removed; in this process, which has imported torch."""
+
+    def call(command: str) -> None:
+        python, module, name, *words = shlex.split(command)
+        assert (python, module, name) == ("python", "-m", "analysis")
+        assert main(words) == 0
+
+    monkeypatch.setattr(reproduce, "_call", call)
     store = tmp_path / "runs"
     shutil.copytree(RUNS, store)
     remove_runs(store, lambda entry: entry["plan"] != "smoke")

@@ -1,11 +1,9 @@
 """Sweeps: what is there is skipped, what was interrupted goes on, and two processes give the rows of one."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,8 @@ from analysis.sweeps import sweep as sweep_module
 from analysis.sweeps.jobs import Chunk, Job, decode_chunk
 from analysis.sweeps.work import Process, Work
 from mars.checkpoint import Checkpoint
+from tests.forked import LIMIT, forked
 
-ROOT = Path(__file__).parents[3]
 HEAD = """schema = 1
 problems = 3
 seed = 7
@@ -171,25 +169,18 @@ def test_timed_runs_take_turns(
     assert {entry["group"] for entry in read_runs(tmp_path / "runs").entries} == {"timed/g"}
 
 
-def process(plan: Path, runs: Path, number: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "analysis", "sweep", str(plan), "--runs", str(runs), "--json"]
-    environment = {**os.environ, "RANK": str(number), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)  # three interpreters import torch
 def test_two_processes_give_the_rows_of_one(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     swept(plan, one, capsys)
-    both = [process(plan, two, number) for number in range(2)]
-    results = [running.communicate(timeout=500) for running in both]
-    assert [running.returncode for running in both] == [0, 0], results
-    first = json.loads(results[0][0].splitlines()[-1])
+    printed, errors = ([tmp_path / f"{number}.{what}" for number in range(2)] for what in ("out", "err"))
+    words = ["sweep", str(plan), "--runs", str(two), "--json"]
+    both = [forked(partial(main, words), out=printed[n], err=errors[n], RANK=str(n), WORLD_SIZE="2") for n in range(2)]
+    for process in both:
+        process.join(LIMIT)
+    assert [process.exitcode for process in both] == [0, 0], [file.read_text() for file in errors]
+    first = json.loads(printed[0].read_text().splitlines()[-1])
     assert sorted(first["run"] + first["left"] + first["skipped"]) == sorted(contents(one))
-    assert results[1][0] == "", "the first process speaks for all"
+    assert printed[1].read_text() == "", "the first process speaks for all"
     same(contents(two), contents(one))
     assert {entry["processes"] for entry in read_runs(two).entries} == {2}
     assert list((two / "work").glob("*.jsonl")) == []

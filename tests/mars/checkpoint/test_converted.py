@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,7 @@ from mars.checkpoint import converted as module
 from mars.checkpoint.converted import MANIFEST, cache_folder, converted, known_fingerprint
 from mars.checkpoint.errors import CheckpointError
 from mars.checkpoint.weights import folder_fingerprint
-
-ROOT = Path(__file__).parents[3]
+from tests.forked import LIMIT, PROCESSES, forked
 
 
 @pytest.fixture
@@ -137,26 +136,32 @@ def test_a_conversion_that_fails_leaves_nothing_behind(cache: Path, tiny_gguf: P
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
-@pytest.mark.slow
-def test_two_processes_at_once_both_end_well(cache: Path, tiny_gguf: Path) -> None:
-    code = "import sys; from pathlib import Path; from mars.checkpoint.converted import converted; "
-    code += "print(converted(Path(sys.argv[1]), 'tiny'))"
-    environment = {**os.environ, "MARS_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(tiny_gguf)],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    said = [run.communicate(timeout=200) for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], said
-    folders = {out.strip().splitlines()[-1] for out, _ in said}
-    assert folders == {str(converted(tiny_gguf, "tiny"))}
+def convert_counting(file: Path, together: Barrier) -> int:
+    done: list[Path] = []
+    convert = module.convert
+
+    def counted(file: Path, *rest: object) -> None:
+        done.append(file)
+        convert(file, *rest)  # type: ignore[arg-type]
+
+    module.convert = counted
+    together.wait(LIMIT)
+    folder = converted(file, "tiny")
+    sys.stdout.write(f"{folder}\n{len(done)}")
+    return 0
+
+
+def test_two_processes_at_once_convert_once(cache: Path, tiny_gguf: Path, tmp_path: Path) -> None:
+    together = PROCESSES.Barrier(2)
+    printed, errors = ([tmp_path / f"{number}.{what}" for number in range(2)] for what in ("out", "err"))
+    run = partial(convert_counting, tiny_gguf, together)
+    both = [forked(run, out=printed[number], err=errors[number], MARS_CACHE=str(cache)) for number in range(2)]
+    for process in both:
+        process.join(LIMIT)
+    assert [process.exitcode for process in both] == [0, 0], [file.read_text() for file in errors]
+    folders, times = zip(*(file.read_text().splitlines() for file in printed), strict=True)
+    assert set(folders) == {str(converted(tiny_gguf, "tiny"))}
+    assert sorted(times) == ["0", "1"]
     assert len([path for path in cache.iterdir() if path.is_dir()]) == 1
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
-from gguf import GGUFWriter
+from gguf import GGUFReader, GGUFWriter
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from mars.checkpoint import CheckpointError, load_checkpoint
@@ -89,6 +90,22 @@ def test_a_gguf_file_is_a_source(cache: Path, tiny_gguf: Path, tiny_llama: PreTr
     )
     settings = DecodingSettings(max_new_tokens=24)
     assert output_ids(DECODERS["autoregressive"](checkpoint.engine, [PROMPT], settings)) == reference[0, 4:].tolist()
+
+
+def test_a_file_is_read_once(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the weights, for the configuration and for the tokenizer: that of 50,000 tokens takes seconds each time."""
+    read: list[Path] = []
+    start, usual = GGUFReader.__init__, gguf.GGUFReader
+
+    def counted(self: GGUFReader, path: Path, *options: object) -> None:
+        read.append(Path(path))
+        start(self, path, *options)
+
+    monkeypatch.setattr(GGUFReader, "__init__", counted)
+    (tmp_path / "out").mkdir()
+    convert(tiny_gguf, tmp_path / "out", silent)
+    assert read == [tiny_gguf]
+    assert gguf.GGUFReader is usual
 
 
 def test_progress_rises_to_the_end(tiny_gguf: Path, tmp_path: Path) -> None:

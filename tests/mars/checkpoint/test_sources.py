@@ -100,7 +100,7 @@ def test_the_real_package(cache: Path) -> None:
     folder, name = locate(NAME)
     assert name == NAME
     assert folder_fingerprint(folder) == "6261c54c2895ee38338961f575e2cafa26e129668d1b5636a00fbb21df3a83c6"
-    checkpoint = load_checkpoint(NAME, dtype="bfloat16", device="cpu")
+    checkpoint = load_checkpoint(NAME, dtype="float32", device="cpu")  # in bfloat16 its passes would be compiled
     model = checkpoint.engine.model
     assert sum(parameter.numel() for parameter in model.parameters()) == 134_515_008
     assert checkpoint.engine.stop_token_ids == {2}

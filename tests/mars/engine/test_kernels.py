@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from numba import njit
+from filelock import Timeout
+from numba import config, njit
 from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
-from mars.engine import amx, avx512, fused, heads, kernels, tile_layout
+from mars.engine import amx, avx512, compiled, fused, heads, kernels, tile_layout, tiles
 from mars.engine.instructions import sum_of, sum_of_products
 from mars.engine.kernels import cache_folder
 
@@ -58,22 +60,27 @@ def test_the_first_place_that_can_be_written_is_taken(sources: Path, tmp_path: P
     assert list(temporary.iterdir()) == []
 
 
-# The module itself, without the engine of its package, which takes as long to import as all the rest.
+# The modules themselves, without the engine of their package, which takes as long to import as all the rest.
 ALONE = """
 import sys, types
 package = sys.modules["mars.engine"] = types.ModuleType("mars.engine")
 package.__path__ = [sys.argv[1]]
-import mars.engine.kernels, numba
+import numba
+from mars.engine.tiles import kind_of_products
 print(numba.config.CACHE_DIR)
+print(kind_of_products())
 """
 
 
-def test_a_folder_that_the_environment_names_is_versioned_too(tmp_path: Path) -> None:
+def test_the_environment_of_numba_counts(tmp_path: Path) -> None:
+    """A folder that it names is versioned too; no kernels are used where LLVM, asked for one, would end the process."""
     command = [sys.executable, "-c", ALONE, str(Path(kernels.__file__).parent)]
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    assert Path(run.stdout.strip()).parent == tmp_path
-    assert Path(run.stdout.strip()).name.startswith("numba-")
+    folder, kind = run.stdout.splitlines()
+    assert Path(folder).parent == tmp_path
+    assert Path(folder).name.startswith("numba-")
+    assert kind == "None"
 
 
 def test_two_that_save_at_once_keep_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +104,31 @@ def test_two_that_save_at_once_keep_both(tmp_path: Path, monkeypatch: pytest.Mon
         list(pool.map(save, ("one", "two")))
     kept = IndexDataCacheFile(str(tmp_path), "function", "stamp")
     assert [kept.load(name) for name in ("one", "two")] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fused._task.__wrapped__(kernels.PAIRS),
+        lambda: tiles._task.__wrapped__(kernels.PAIRS),
+        lambda: compiled._task(kernels.silu, kernels.WIDE, 5),
+    ],
+    ids=["fused", "tiles", "compiled"],
+)
+def test_processes_compile_in_turn(make: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several that start at once all but the first then find in the cache what they need."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    def compile_nothing(function: Callable[..., None]) -> SimpleNamespace:
+        with pytest.raises(Timeout):
+            kernels.compiling().acquire(timeout=0)
+        return SimpleNamespace(address=7)
+
+    for module in (fused, tiles, compiled):
+        monkeypatch.setattr(module, "cfunc", lambda *signature, **options: compile_nothing)
+    assert make() == 7
+    with kernels.compiling().acquire(timeout=0):
+        pass
 
 
 @pytest.mark.parametrize("module", [kernels, heads, tile_layout, amx, avx512, fused])
