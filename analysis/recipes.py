@@ -430,7 +430,7 @@ _ALL = (
         name="load-beyond",
         makes="the same far beyond saturation, both policies and AR only, on many more requests",
         command=f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 "
-        "--questions 400 --queue-size 3 --lanes ar exact knob --rates 1.6 2 --no-bursts --minutes 12 --save {runs}",
+        "--questions 1600 --queue-size 3 --lanes ar exact knob --rates 1.6 2 --no-bursts --minutes 12 --save {runs}",
         hours=0.2,
     ),
     Recipe(
