@@ -368,12 +368,16 @@ def test_a_broken_run_is_named_after_reloading(site: Any, visit: Visit) -> None:
     tab.wait_for_function("document.querySelector('.trade-notices').textContent === ''")
 
 
-@pytest.mark.parametrize("figure", ["frontier", "families", "caching"])
-def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit, figure: str) -> None:
-    tab = visit(f"{site.url}?tab=tradeoffs&figure={figure}", 390, 844)
-    tab.wait_for_selector(f".trade[data-figure={figure}][data-state=shown]")
+def test_a_phone_never_scrolls_sideways(site: Any, visit: Visit) -> None:
+    """Nor is a figure left out because the one before it had a longer legend."""
+    tab = visit(f"{site.url}?tab=tradeoffs&figure=frontier", 390, 844)
+    tab.wait_for_selector(".trade[data-figure=frontier][data-state=shown]")
     tab.click(".trade-numbers summary")
-    tab.locator(".trade-open").first.click()
-    tab.wait_for_selector(".trade-sample")
-    widths: list[Any] = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
-    assert max(widths) <= 390
+    for figure in ("frontier", "families", "caching"):
+        choose(tab, "Figure", figure)
+        tab.wait_for_selector(f".trade[data-figure={figure}][data-state=shown]")
+        tab.locator(".trade-open").first.click()
+        tab.wait_for_selector(".trade-sample")
+        widths: list[Any] = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollWidth]")
+        assert max(widths) <= 390
+        tab.keyboard.press("Escape")

@@ -61,6 +61,7 @@ export class TradePlot {
     this.own = { shapes: layout.shapes ?? [], annotations: layout.annotations ?? [] };
     Object.assign(layout, this.marked());
     const data = narrow ? this.figure.data.map(unnamed) : this.figure.data;
+    if (this.root.layout && this.root.layout.uirevision !== layout.uirevision) this.clear();
     await this.plotly.react(this.root, data, layout, QUIET);
     if (!this.heard) {
       this.heard = true;
@@ -68,6 +69,12 @@ export class TradePlot {
       this.root.on("plotly_hover", ({ points, event }) => this.hovered(points, event));
     }
     await this.fit();
+  }
+
+  // Another figure begins afresh: the room that this one's legend took may be more than all that the other has.
+  clear() {
+    this.plotly.purge(this.root);
+    this.heard = false;
   }
 
   // The legend below takes more lines on a narrow page, and would scroll: give it and the plot area what they need.
