@@ -7,6 +7,7 @@ functions run in one process (`COMPILING`): on a new clone each process would co
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -38,6 +39,17 @@ COMPILING = (
     "mars/serve/test_clients.py",
 )
 """Files whose tests run functions that numba compiles."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay to the end: to look for garbage among them takes each process a second and more."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,11 +9,8 @@ from mars.garbage import gc_frozen
 
 def test_what_a_program_loads_at_first_is_never_collected() -> None:
     before = gc.get_freeze_count()
-    try:
-        with gc_frozen():
-            assert not gc.isenabled()
-            loaded = [[number] for number in range(1000)]
-        assert gc.isenabled()
-        assert gc.get_freeze_count() >= before + len(loaded)
-    finally:
-        gc.unfreeze()
+    with gc_frozen():
+        assert not gc.isenabled()
+        loaded = [[number] for number in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= before + len(loaded)
