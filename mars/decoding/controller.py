@@ -54,7 +54,7 @@ from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
 LEARNED = 18  # passes until which a choice is tried again at once: what a row gains varies much from pass to pass
-REVIEW = 3  # passes after which rows are ranked anew, or when rows come or go
+REVIEW = 3  # passes after which rows are ranked anew, unless a row comes that cannot spend what all others do
 RETRY = 150  # passes after which another choice is tried again; twice as many each time that it comes to nothing
 LONGEST_RETRY = 1200
 TRIED_BY = 2  # rows that spend what is tried, at most
@@ -275,7 +275,7 @@ class Controller:
             return [row for row in steered if self._give(row, self.choice if row.number in spending else rest)]
 
     def _goes_on(self, accounts: Mapping[int, Account]) -> bool:
-        """Whether the next pass can be as chosen: rows that are new, if any, spend what all others do."""
+        """Whether the next pass can be as chosen: rows that are new spend what all others do, and are noted so."""
         before, spending = self._accounts.keys(), self._expected.spending
         new = accounts.keys() - before
         if new and spending and not before <= spending:

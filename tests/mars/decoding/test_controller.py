@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle, pairwise
 
 import pytest
@@ -24,8 +26,10 @@ from mars.decoding.controller import (
     Choice,
     Controller,
     Experience,
+    Goodput,
 )
 from mars.decoding.costs import TRIALS
+from mars.decoding.method import Row
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
 from mars.decoding.trees import PRICE
@@ -319,6 +323,28 @@ def test_passes_with_the_masks_of_others_are_not_timed_as_passes_without(thresho
     other.control.threshold = threshold  # None: one token a pass
     passes.run(TRIED)
     assert bool(seen.times._profiles["plain"].points) == (threshold is None)
+
+
+def test_rows_that_come_spend_what_all_others_do_until_the_next_review(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To choose anew in each pass takes a small model's passes some percent longer."""
+    choose, chosen = Controller._choose, []
+
+    def counted(controller: Controller, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
+        chosen.append(len(rows))
+        return choose(controller, rows, others, hurry=hurry)
+
+    passes = Passes(Controller(), lambda columns: 1.0)
+    passes.join(4)
+    assert passes.run(TRIED)[-1] == {"quadratic": 4}
+    monkeypatch.setattr(Controller, "_choose", counted)
+    for _ in range(REVIEW):
+        del passes.rows[0]
+        passes.join(1)
+        assert passes.run(1) == [{"quadratic": 4}]
+    assert chosen == [4]
+    passes.join(1, method=replace(AUTO, drafts=DRAFTS - 1))
+    passes.run(1)
+    assert chosen == [4, 5], "it may not be able to"
 
 
 def test_what_was_learned_counts_for_the_rows_of_another_run() -> None:
