@@ -266,9 +266,8 @@ class Controller:
             before, self._window = self._window, self._take_turns(loose) if loose else None
             if (window := self._window) is not None:
                 return [row for row in steered if self._give(row, window if row.number in loose else self._base)]
-            changed = changed or before is not None
             self._seen.now += 1
-            if changed or self._seen.now % REVIEW == 0:
+            if changed or before is not None or self._seen.now % REVIEW == 0:
                 self._expected = self._choose(steered, len(rows) - len(steered), hurry=reading > 0)
             spending = self._expected.spending
             rest = self.choice if self.choice in BASES else self._base
@@ -278,17 +277,12 @@ class Controller:
         """Whether the next pass can be as chosen: rows that are new spend what all others do, and are noted so."""
         before, spending = self._accounts.keys(), self._expected.spending
         new = accounts.keys() - before
-        if new and spending and not before <= spending:
+        methods = [accounts[number].own for number in new]
+        able = all(own.drafts == self._drafts and bool(own.expectation) == self._planned for own in methods)
+        if not before or not able or (new and spending and not before <= spending):
             return False
-        if not before or any(not self._alike(accounts[number].own) for number in new):
-            return False
-        if spending:
-            spending |= new
+        spending |= new if spending else set()
         return True
-
-    def _alike(self, own: SelfSpeculative) -> bool:
-        """Whether a row with this method may spend what others do."""
-        return own.drafts == self._drafts and (own.expectation is not None) == self._planned
 
     def _take_turns(self, loose: Collection[int]) -> Choice | None:
         """The window of these rows if it is its turn; None if it is exact decoding's, or no threshold is in force."""
