@@ -19,15 +19,13 @@ TURN = 24  # passes of a turn
 SETTLING = 2  # the first passes of a turn, which do not count: at first there are no drafts to verify
 FIRST_TURNS = 2  # turns of each choice before they are compared
 KEPT = 0.9  # what an earlier turn counts once another one has ended
-LONGING = (
-    0.02  # one turn after its last, this much more than it wrote is expected of a choice, 4 turns after twice that
-)
-LONG = 2.0  # times the median: passes that take longer were interrupted, or the first of their shape
+EXPLORATION_BONUS = 0.02  # by which a choice may be faster than measured, times the root of the turns since its last
+INTERRUPTED = 2.0  # times the median: passes that take longer were interrupted, or the first of their shape
 
 
 @dataclass(slots=True)
 class Speed:
-    """The tokens and seconds of a choice, the later the more they count, its turns, and the number of the last one."""
+    """The tokens and seconds of a choice, of which later ones count more, its turns, and the number of the last one."""
 
     tokens: float = 0.0
     seconds: float = 0.0
@@ -37,15 +35,15 @@ class Speed:
     def add(self, passes: Sequence[tuple[int, float]], turn: int) -> None:
         """Add a turn: the tokens and seconds of its passes."""
         usual = median(seconds for _, seconds in passes)
-        counted = [(tokens, seconds) for tokens, seconds in passes if seconds <= LONG * usual]
+        counted = [(tokens, seconds) for tokens, seconds in passes if seconds <= INTERRUPTED * usual]
         self.tokens = KEPT * self.tokens + sum(tokens for tokens, _ in counted)
         self.seconds = KEPT * self.seconds + sum(seconds for _, seconds in counted)
         self.turns += 1
         self.last = turn
 
-    def hoped(self, turn: int) -> float:
+    def optimistic_rate(self, turn: int) -> float:
         """The tokens a second that it may write by now."""
-        return self.tokens / max(self.seconds, 1e-9) * (1 + LONGING * (turn - self.last) ** 0.5)
+        return self.tokens / max(self.seconds, 1e-9) * (1 + EXPLORATION_BONUS * (turn - self.last) ** 0.5)
 
 
 @dataclass(slots=True)
@@ -87,4 +85,4 @@ class Turns(Generic[C]):
         fewest = min(choices, key=lambda choice: speeds[choice].turns)
         if speeds[fewest].turns < FIRST_TURNS:
             return fewest
-        return max(choices, key=lambda choice: speeds[choice].hoped(self._turn))
+        return max(choices, key=lambda choice: speeds[choice].optimistic_rate(self._turn))
