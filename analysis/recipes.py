@@ -61,6 +61,7 @@ _LENIENT = ",".join(
 _AGREE = f"python -m analysis agree --checkpoint {ADAPTER} --against {BASE} --journal runs/agree --max-new-tokens 128"
 _WITH_GENERATE = f"{_AGREE} --dtype float32 --batch-sizes 8 --decoders self_speculative/lookup"
 _WITH_AR = f"{_AGREE} --dtype bfloat16 --batch-sizes 1,8 --reference autoregressive"
+_INSTRUCTIONS = "assets/benchmarks/verifiable/input_data.jsonl"
 _SPEC_BENCH, _OWN = (f"assets/benchmarks/{name}/question.jsonl" for name in ("spec_bench", "own"))
 _LLAMA_CPP = (
     f"--checkpoint {ADAPTER} --decoders self_speculative/auto --batch-sizes 1 --questions {_SPEC_BENCH} --limit 1 "
@@ -409,6 +410,14 @@ _ALL = (
         "--ttft 2 --tpot 0.04 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts "
         "--minutes 50 --save {runs}",
         hours=0.9,
+    ),
+    Recipe(
+        name="real-load-knob",
+        makes="the pretrained model far beyond saturation, with the policy that lowers τ, answers judged as in IFEval",
+        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
+        "--questions 200 --ttft 2 --tpot 0.04 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 --no-bursts "
+        "--minutes 28 --save {runs}",
+        hours=0.5,
     ),
     Recipe(
         name="real-load",

@@ -20,8 +20,9 @@ compared with AR's to the same one, with the score interval of such pairs (analy
 is AR's seconds per further token over the lane's, arrival by arrival, with an interval over questions. Last comes the
 verdict (tests/performance/verdict.py): at each rate the goodput of the policies over that of the best fixed setting, AR
 and each other, with intervals.
-A pretrained model is better asked what its users would ask, `--prompts assets/benchmarks/own/question.jsonl`: no one
-judges that, and copies gain what they gain in such answers.
+A pretrained model is better asked what its users would ask, `--prompts assets/benchmarks/own/question.jsonl`, in whose
+answers copies gain what they gain there; no one judges these. Whether its answers follow instructions can be judged
+(`--instructions assets/benchmarks/verifiable/input_data.jsonl`).
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a line for each lane and load, and write the file; 1 when a text was wrong."""
     options = parser().parse_args(arguments)
     try:
-        questions = questions_of(options.questions, options.seed, options.prompts)
+        questions = questions_of(options.questions, options.seed, options.prompts, options.instructions)
     except ValueError as error:
         raise SystemExit(str(error)) from None
     found = in_turn.measure(questions, options) if options.in_turn else served(questions, options)
@@ -186,11 +187,12 @@ def parser() -> argparse.ArgumentParser:
     add("--context", type=int, default=768, metavar="N", help="tokens of prompt and answer (768)")
     add("--tokens", type=int, default=64, metavar="N", help="of an answer at most (64)")
     add("--questions", type=int, default=24, metavar="N", help="different ones (24)")
-    add(
-        "--prompts",
-        type=Path,
-        metavar="FILE",
-        help="questions in Spec-Bench's form instead of problems that are judged",
+    asked = command.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="questions in Spec-Bench's form, not judged, instead of problems"
+    )
+    asked.add_argument(
+        "--instructions", type=Path, metavar="FILE", help="prompts in IFEval's form, judged by its checks, instead"
     )
     add("--threads", type=int, metavar="N", help="CPU threads of a pass")
     add("--ttft", type=float, default=1.0, metavar="S", help="seconds to the first token that are in time (1)")

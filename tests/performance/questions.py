@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
+from analysis.benchmarks.ifeval import Check, Prompt, load_checkers, read_prompts
 from analysis.benchmarks.questions import read_questions
 from analysis.runs.loads import Changes, InTime, Outcome
 from mars.tasks import TASKS, sample
@@ -21,6 +23,8 @@ from tests.performance.asking import Asked, ask, chat, quantile
 from tests.performance.lanes import SAME_TEXT
 from tests.performance.traces import Answers, Trace
 from tests.performance.verdict import counted, faster
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +35,34 @@ class Question:
     is_right: Callable[[str], bool] | None = None
 
 
-def questions_of(count: int, seed: int, prompts: Path | None) -> list[Question]:
-    """Problems of all families in turn, or the first turns of questions of a file, drawn at random.
+def questions_of(
+    count: int, seed: int, prompts: Path | None = None, instructions: Path | None = None
+) -> list[Question]:
+    """Problems of all families in turn, or questions of a file, drawn at random: first turns, or IFEval's prompts.
 
     Raises:
-        ValueError: the file cannot be read, or has fewer.
+        ValueError: the file cannot be read or has fewer, or the checks of IFEval are not installed.
     """
+    if instructions is not None:
+        followed = load_checkers().followed
+        asked = _drawn(read_prompts(instructions), count, seed, instructions)
+        return [Question(one.text, partial(_follows, followed, one)) for one in asked]
     if prompts is None:
         kinds = list(TASKS)
         problems = [sample(kinds[number % len(kinds)], seed + number) for number in range(count)]
         return [Question(one.prompt, partial(TASKS[one.task].check, one)) for one in problems]
-    found = read_questions(prompts)
+    return [Question(one.turns[0]) for one in _drawn(read_questions(prompts), count, seed, prompts)]
+
+
+def _follows(followed: Check, prompt: Prompt, text: str) -> bool:
+    """Whether a text follows all instructions of its prompt."""
+    return all(followed(prompt, text))
+
+
+def _drawn(found: Sequence[T], count: int, seed: int, file: Path) -> list[T]:
     if count > len(found):
-        raise ValueError(f"--questions must be at most {len(found)}, as many as {prompts} has, got {count}")
-    return [Question(one.turns[0]) for one in random.Random(seed).sample(found, count)]
+        raise ValueError(f"--questions must be at most {len(found)}, as many as {file} has, got {count}")
+    return random.Random(seed).sample(found, count)
 
 
 class Judge:

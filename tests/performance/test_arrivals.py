@@ -107,6 +107,22 @@ def test_questions_are_problems_that_can_be_judged_or_prompts_of_a_file() -> Non
         main(["--checkpoint", str(CHECKPOINT), "--prompts", str(PROMPTS), "--questions", "101"])
 
 
+def test_prompts_with_instructions_are_judged_by_their_checks(tmp_path: Path) -> None:
+    checks = {"instruction_id_list": ["punctuation:no_comma", "startend:quotation"], "kwargs": [{}, {}]}
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("".join(json.dumps(checks | {"key": key, "prompt": f"Say {key}."}) + "\n" for key in range(3)))
+    try:
+        asked = questions_of(2, 1, instructions=file)
+    except ValueError as error:
+        pytest.skip(str(error))
+    assert asked[0].prompt != asked[1].prompt
+    for one in asked:
+        assert one.is_right is not None
+        assert [one.is_right(text) for text in ('"Three"', "Three", '"Three, four"')] == [True, False, False]
+    with pytest.raises(ValueError, match=r"--questions must be at most 3, as many as .* has, got 4"):
+        questions_of(4, 1, instructions=file)
+
+
 def test_answers_are_compared_with_ar_arrival_by_arrival() -> None:
     """Questions 0 and 1 are judged; the first arrives three times, and one answer to it never came."""
 
