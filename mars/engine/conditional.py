@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional
 
 from mars.engine.adapter import HeadWeights
-from mars.engine.linear import Linear, most_probable
+from mars.engine.linear import Linear, most_probable, own_product
 
 EPSILON = 1e-6
 _VECTOR = 64
@@ -34,8 +34,8 @@ Choose = Callable[[int, torch.Tensor], torch.Tensor]
 class ConditionalHead:
     """A head on the embeddings [V, E] and the vocabulary projection [V, E] of its base; it re-ranks C candidates.
 
-    `steady` gives a mask the same bits whatever other rows share the pass: its products are then float32 ones of
-    oneDNN, and those with the candidates are summed one by one.
+    `steady` gives a mask the same bits whatever other rows share the pass: its products are then by our own kernels, or
+    else float32 ones of oneDNN, and those with the candidates are summed one by one.
     """
 
     def __init__(
@@ -52,12 +52,18 @@ class ConditionalHead:
         # Inner sizes that fill whole vectors: PyTorch computes what is left over in another way.
         missing = -len(weights.up) % _VECTOR
         up, down = functional.pad(weights.up, (0, 0, 0, missing)), functional.pad(weights.down, (0, missing))
-        parts = (up[:, :size], up[:, size:], down)
-        dtype = torch.float32 if steady else weights.up.dtype
-        self._up_token, self._up_state, self._down = (
-            Linear(part.to(dtype).contiguous(), pack=steady, steady=steady) for part in parts
-        )
-        self._dtype, self._steady = dtype, steady
+        parts = [part.contiguous() for part in (up[:, :size], up[:, size:], down)]
+        sums = [
+            own.sums for part in parts if steady and (own := own_product(part)) is not None and own.sums is not None
+        ]
+        self._dtype, self._steady = weights.up.dtype, steady
+        if len(sums) == len(parts):
+            self._up_token, self._up_state, self._down = sums
+        else:
+            self._dtype = torch.float32 if steady else self._dtype
+            self._up_token, self._up_state, self._down = (
+                Linear(part.to(self._dtype), pack=steady, steady=steady) for part in parts
+            )
         self._embedding = embedding_VE
         self._vocabulary = vocabulary_VE
         self._bias = bias_V
@@ -92,7 +98,7 @@ class ConditionalHead:
             token_RE = functional.embedding(before_R, self._embedding).to(self._dtype)
             normed_RE = torch.rms_norm(token_RE, self._shape, None, EPSILON)
             inner_RF = functional.silu(inner_RMF[:, mask] + self._up_token(normed_RE))
-            change_RE = self._down(inner_RF).float()
+            change_RE = self._down(inner_RF.to(self._dtype)).float()
             found_RC = own_RMC[:, mask] + self._scored(rows_RMCE[:, mask], change_RE)
             scores_RC = found_RC.log_softmax(-1).add_(mass_RM1[:, mask])
             logits_RMV[:, mask].scatter_(1, ids_RMC[:, mask], scores_RC)

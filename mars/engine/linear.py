@@ -134,14 +134,16 @@ def projection(
 
     With `steps`, those of `Quantised`, it is in 8 bits.
     """
-    if steady and (own := _own(weight_OI, bias_O, steps)) is not None:
+    if steady and (own := own_product(weight_OI, bias_O, steps)) is not None:
         return own
     if steps is not None:
         return Quantised(weight_OI, bias_O, steps)
     return Linear(weight_OI, bias_O, pack=pack, steady=steady)
 
 
-def _own(weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None) -> Projection | None:
+def own_product(
+    weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None, steps: Steps | None = None
+) -> Projection | None:
     """The product by kernels of our own; None where there are none for this CPU or these weights."""
     if weight_OI.dtype != torch.bfloat16 or weight_OI.device.type != "cpu" or find_spec("numba") is None:
         return None
@@ -206,10 +208,11 @@ class Head:
 
     Logits of bfloat16 stand up to 1/8 apart: rounded so coarsely, tokens that are nearly equally probable are tied. The
     product is therefore summed to float32: with a float32 copy of the weights where they are few (`copy`), else where
-    the device can do it. The CPU's bfloat16 kernels round what they write, and a float32 copy of a large vocabulary
-    takes twice as long to read. There the CANDIDATES most probable tokens get logits from a second, float32 sum of the
-    same weights; the logits of all others stay rounded to bfloat16, half a step off at most. Rounding keeps the order,
-    so the most probable token is among the candidates unless more than CANDIDATES tokens round to the highest logit.
+    the device or our own kernels can do it. oneDNN's bfloat16 kernels round what they write, and a float32 copy of a
+    large vocabulary takes twice as long to read. There, and in 8 bits, the CANDIDATES most probable tokens get logits
+    from a second, float32 sum of the same weights; the logits of all others stay rounded to bfloat16, half a step off
+    at most. Rounding keeps the order, so the most probable token is among the candidates unless more than CANDIDATES
+    tokens round to the highest logit.
     `pack` and `steady` are those of `Linear`; what is refined is always packed. With `steps`, those of `Quantised`, its
     first sum is in 8 bits.
     """
@@ -231,14 +234,24 @@ class Head:
         self._plain_OI = weight_OI
         self._bias = bias_O.float() if coarse and bias_O is not None else bias_O
         self._product: Projection | None = None
+        self._sums: Product | None = None
         if self._refines:
             self._product = projection(weight_OI, None, pack=True, steady=steady, steps=steps)
+            self._sums = self._product.sums if steps is None else None
         elif not coarse or on_cpu:
             self._plain_OI = weight_OI.float() if coarse else weight_OI
             self._product = Linear(self._plain_OI, self._bias, pack=pack, steady=steady)
 
+    @property
+    def refines(self) -> bool:
+        """Whether there is a second sum."""
+        return self._refines and self._sums is None
+
     def __call__(self, x_TI: torch.Tensor, refined: torch.Tensor | None = None) -> torch.Tensor:
         """Logits [T, O], float32; `refined` are the rows whose candidates are worth a second sum, None for all."""
+        if self._sums is not None:
+            logits_TO = self._sums(x_TI)
+            return logits_TO if self._bias is None else logits_TO.add_(self._bias)
         if self._refines and self._product is not None:
             logits_TO = self._product(x_TI).float()
             if self._bias is not None:
@@ -298,7 +311,7 @@ def bfloat16_is_faster(threads: int) -> bool:
     products: dict[torch.dtype, list[Projection]] = {
         torch.float32: [Linear(weight_OI, pack=True) for weight_OI in weights_OI],
         torch.bfloat16: [
-            _own(weight_OI.bfloat16()) or Linear(weight_OI.bfloat16(), pack=True) for weight_OI in weights_OI
+            own_product(weight_OI.bfloat16()) or Linear(weight_OI.bfloat16(), pack=True) for weight_OI in weights_OI
         ],
     }
     seconds = dict.fromkeys(products, math.inf)

@@ -309,7 +309,7 @@ class Network:
         if keep == 0:
             return torch.empty(columns.rows, 0, self._vocabulary, device=self.device)
         # A conditional head takes the logits of a mask's candidates anew, in float32.
-        refined = gate.others if gate is not None and self._keeps_states else None
+        refined = gate.others if gate is not None and self._keeps_states and self._head.refines else None
         logits_RQV = columns.spread(self._head(normed_NE, refined))
         if self._keeps_states:
             access.states.append(columns.spread(normed_NE))

@@ -6,6 +6,7 @@ Shapes: T rows, I and O input and output features.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 
@@ -14,6 +15,8 @@ class Projection(ABC):
     """The product with a linear layer's weights. One that is `packed` has a copy of them in an order of its own."""
 
     packed = True
+    sums: Callable[[torch.Tensor], torch.Tensor] | None = None
+    """The sums [T, O] in float32 that the product rounds, without its bias, where a kernel can give them."""
 
     def __init__(self, weight_OI: torch.Tensor) -> None:
         self._weight: torch.Tensor | None = weight_OI

@@ -20,6 +20,7 @@ DEPTH = 32  # inputs in bfloat16, twice as many in 8 bits
 BYTES = 1024  # of a tile
 LINE = 64
 _NOTES = 128  # bytes: how AMX was configured, and how it is
+WIDE_SUMS = -1  # in place of masks: the sums are wanted in float32
 SCRATCH = 4 * BYTES + _NOTES  # of a thread: sums of 64 rows and 16 outputs, or fewer and more, then its notes
 
 
@@ -66,6 +67,12 @@ def write(totals, first, last, block, outputs, scales, bias, masks, found):  # t
     it: the two keep 16 of its 24 bits, or more.
     """
     totals_TO = at(totals, (last - first, TILE), kernels.WIDE)
+    if masks == WIDE_SUMS:
+        wide_TO = at(found, (last, outputs), kernels.WIDE)
+        for t in range(first, last):
+            for o in range(TILE):
+                wide_TO[t, block * TILE + o] = totals_TO[t - first, o]
+        return
     masks_T = at(masks, (last,), kernels.WHOLE)
     if masks:
         inner_TB2 = at(found, (last, outputs // TILE, 2, TILE), kernels.COARSE)

@@ -17,7 +17,7 @@ from numba.extending import overload
 from mars.engine import amx, avx512, kernels
 from mars.engine.projection import Projection
 from mars.engine.quantised import Steps, rounded
-from mars.engine.tile_layout import SCRATCH, TILE, pack, scratch, unpack
+from mars.engine.tile_layout import SCRATCH, TILE, WIDE_SUMS, pack, scratch, unpack
 from mars.engine.workers import Openmp, openmp
 
 NO_SCALES = 0, 0  # of rows and outputs
@@ -49,12 +49,12 @@ def coarse_kind(kind: Any) -> Any:
 def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Products of rows [T, I] with the blocks `begin` to `end` of weights that `pack` packed in `depth` tiles.
 
-    They are bfloat16 [T, O], with a float32 `bias` [O] unless it is 0; with `masks`, int8 [T], they are what a second,
-    low-rank product reads (`_write`). That one is `low_rank`: its weights, for each block of outputs so many `ranks`
-    tiles, whose inputs stand twice, or 0; its inputs [T, parts, ranks, 32]; `ranks`; the blocks with which the second
-    and the third part begin; `parts`. It is of bfloat16. For whole numbers `scales` are those of rows [T] and outputs
-    [O], else 0 and 0. `totals` has room for four tiles. `ahead` are the weights that will be read next, or 0, and how
-    many bytes their blocks are apart.
+    They are bfloat16 [T, O], with a float32 `bias` [O] unless it is 0; float32 without bias if `masks` are `WIDE_SUMS`;
+    with `masks`, int8 [T], they are what a second, low-rank product reads (`tile_layout.write`). That one is
+    `low_rank`: its weights, for each block of outputs so many `ranks` tiles, whose inputs stand twice, or 0; its inputs
+    [T, parts, ranks, 32]; `ranks`; the blocks with which the second and the third part begin; `parts`. It is of
+    bfloat16. For whole numbers `scales` are those of rows [T] and outputs [O], else 0 and 0. `totals` has room for four
+    tiles. `ahead` are the weights that will be read next, or 0, and how many bytes their blocks are apart.
     """
 
 
@@ -97,13 +97,13 @@ def _task(kind: Any) -> int:
 
         @cfunc(types.void(types.voidptr), cache=True)
         def task(data):  # type: ignore[no-untyped-def]
-            given = carray(data, (12,), np.int64)
+            given = carray(data, (13,), np.int64)
             thread, threads, rows, outputs = kernels.call(given[0]), kernels.call(given[1]), given[2], given[4]
             blocks, totals = outputs // TILE, given[11] + SCRATCH * thread
             begin_tiles(kind, rows, totals)
             product(
                 *(kind, blocks * thread // threads, blocks * (thread + 1) // threads, rows, given[3], outputs),
-                *(given[5], given[6], (given[7], given[8]), given[9], 0, given[10]),
+                *(given[5], given[6], (given[7], given[8]), given[9], given[12], given[10]),
                 *(NO_LOW_RANK, totals, (0, 0)),
             )
             end_tiles(kind, totals)
@@ -131,11 +131,18 @@ class Tiled(Projection):
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
         """The product [T, O]; ValueError unless the rows are bfloat16 and as wide as the weights."""
+        return self._product(x_TI, torch.bfloat16)
+
+    def sums(self, x_TI: torch.Tensor) -> torch.Tensor:
+        """The sums [T, O] in float32, without the bias: those that the product rounds. ValueError as for that."""
+        return self._product(x_TI, torch.float32)
+
+    def _product(self, x_TI: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         if x_TI.dtype != torch.bfloat16 or x_TI.shape[1:] != (self.inputs,):  # addresses tell nothing of either
             wanted, found = f"bfloat16 rows of {self.inputs} numbers", f"{x_TI.dtype} of shape {list(x_TI.shape)}"
             raise ValueError(f"a product by tiles takes {wanted}, got {found}")
         rows, outputs = len(x_TI), len(self.tiles) * TILE
-        found_TO = torch.empty(rows, outputs, dtype=torch.bfloat16)
+        found_TO = torch.empty(rows, outputs, dtype=dtype)
         if rows == 0:
             return found_TO
         inputs_TI, scales_T = x_TI.contiguous(), None
@@ -145,9 +152,9 @@ class Tiled(Projection):
         addresses = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
         library: Openmp = openmp()  # type: ignore[assignment]  # see `kind_of_products`
         threads = torch.get_num_threads()
-        room = scratch(threads)
+        room, masks = scratch(threads), WIDE_SUMS if dtype == torch.float32 else 0
         sizes = rows, self.tiles.shape[1], outputs
-        library.run(_task(self.kind), threads, *sizes, *addresses, room.data_ptr())
+        library.run(_task(self.kind), threads, *sizes, *addresses, room.data_ptr(), masks)
         return found_TO
 
     def unpacked(self) -> torch.Tensor:

@@ -122,6 +122,27 @@ def test_more_candidates_than_tokens_are_all_of_them(
     assert torch.equal(ids, logits.argmax(-1))
 
 
+def test_steady_products_in_bfloat16_are_those_in_float32() -> None:
+    """By kernels of our own where the CPU has them; each row has the same bits alone."""
+    generator = torch.Generator().manual_seed(6)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return (torch.randn(shape, generator=generator) / shape[-1] ** 0.5).bfloat16()
+
+    up, down, embedding, vocabulary = drawn(64, 128), drawn(64, 64), drawn(300, 64), drawn(300, 64)
+    head = ConditionalHead(HeadWeights(up, down), embedding, vocabulary, None, 20, steady=True)
+    wide = ConditionalHead(HeadWeights(up.float(), down.float()), embedding, vocabulary, None, 20)
+    logits, states, before = 4 * drawn(ROWS, MASKS, 300).float(), 8 * drawn(ROWS, MASKS, 64), torch.tensor([7, 8, 7])
+    found, expected = logits.clone(), logits.clone()
+    ids = head.rerank_(found, states, before)
+    wide.rerank_(expected, states, before, lambda mask, _: ids[:, mask])
+    torch.testing.assert_close(found, expected, atol=0.05, rtol=0)
+    for row in range(ROWS):
+        alone = logits[row : row + 1].clone()
+        assert torch.equal(head.rerank_(alone, states[row : row + 1], before[row : row + 1])[0], ids[row])
+        assert torch.equal(alone[0], found[row])
+
+
 @pytest.mark.parametrize("vocabulary", [49152, 640, 1000])
 def test_the_most_probable_tokens_are_found_block_by_block(vocabulary: int) -> None:
     torch.manual_seed(5)

@@ -61,6 +61,17 @@ def test_a_product_is_the_real_one_for_any_number_of_rows(
         assert torch.equal(product(x_TI[:rows]), expected_TO[:rows]), rows
 
 
+@pytest.mark.usefixtures("kernels")
+def test_sums_are_what_a_product_rounds() -> None:
+    weight_OI, x_TI = torch.randn(80, 96).bfloat16(), torch.randn(ROWS, 96).bfloat16()
+    product = Tiled(weight_OI, torch.randn(80).bfloat16())
+    sums_TO = product.sums(x_TI)
+    torch.testing.assert_close(sums_TO, x_TI.float() @ weight_OI.float().t(), atol=1e-4, rtol=1e-5)
+    assert torch.equal(sums_TO.bfloat16(), Tiled(weight_OI)(x_TI))
+    for rows in (0, 1, 7, 14, 17, 40):
+        assert torch.equal(product.sums(x_TI[:rows]), sums_TO[:rows]), rows
+
+
 @NEEDS_AMX
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("outputs", "inputs"), [(16, 64), (80, 192), (272, 1536)])
