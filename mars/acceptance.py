@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
 
+import numpy as np
 import torch
 
 from mars.config import ScoreName, meets_threshold
 from mars.records import Proposal, Source
 from mars.sampling import Sampling, pick
+
+_WIDE = 4096
+"""Tokens of a vocabulary from which on a kernel pays."""
 
 Alternatives = tuple[tuple[int, float], ...]
 
@@ -130,15 +136,60 @@ def read(
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
     `alternatives` is how many of the most probable tokens are listed for each proposal.
     """
-    probabilities_RWV = logits_RWV.softmax(-1)
-    if ids_RW is None:
+    if ids_RW is None and sampling.active:
         ids_RW = pick(logits_RWV, positions_RW, sampling)
-    scores_RW = SCORES[score](probabilities_RWV, ids_RW).double()
+    rows, columns = logits_RWV.shape[:2]
+    offsets_RW = np.arange(rows)[:, None] * logits_RWV.stride(0) + np.arange(columns) * logits_RWV.stride(1)
+    found = _compiled(logits_RWV, offsets_RW, ids_RW, score)
     count = min(alternatives, logits_RWV.shape[-1] - 1)
+    if found is not None and not count:
+        return found
+    probabilities_RWV = logits_RWV.softmax(-1)
+    if found is None:
+        if ids_RW is None:
+            ids_RW = pick(logits_RWV, positions_RW, sampling)
+        found = Read(ids_RW, SCORES[score](probabilities_RWV, ids_RW).double(), None)
     if not count:
-        return Read(ids_RW, scores_RW, None)
+        return found
     best_RWA = logits_RWV.topk(count).indices
-    return Read(ids_RW, scores_RW, (best_RWA, probabilities_RWV.gather(-1, best_RWA)))
+    return replace(found, alternatives=(best_RWA, probabilities_RWV.gather(-1, best_RWA)))
+
+
+def read_some(
+    logits_RWV: torch.Tensor,
+    places: Sequence[tuple[int, int]],
+    positions_N1: torch.Tensor,
+    *,
+    score: ScoreName,
+    sampling: Sampling,
+    alternatives: int,
+) -> Read:
+    """As `read`, but one by one [N, 1]: the columns `places`, each a row and its column."""
+    if not alternatives and not sampling.active:
+        rows_N, columns_N = np.array(places).T
+        offsets_N1 = (rows_N * logits_RWV.stride(0) + columns_N * logits_RWV.stride(1))[:, None]
+        if (found := _compiled(logits_RWV, offsets_N1, None, score)) is not None:
+            return found
+    logits_N1V = logits_RWV[torch.tensor(places, device=logits_RWV.device).unbind(1)][:, None]
+    return read(logits_N1V, positions_N1, score=score, sampling=sampling, alternatives=alternatives)
+
+
+def _compiled(
+    logits_RWV: torch.Tensor, offsets_RW: np.ndarray[Any, Any], ids_RW: torch.Tensor | None, score: ScoreName
+) -> Read | None:
+    """The most probable tokens, or `ids_RW`, of the columns that begin with these numbers, by a kernel of our own.
+
+    None where PyTorch is as fast, or there is no kernel.
+    """
+    if score != "probability":
+        return None
+    on_cpu = logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32 and logits_RWV.stride(-1) == 1
+    if not on_cpu or logits_RWV.shape[-1] < _WIDE or find_spec("numba") is None:
+        return None
+    from mars.engine.compiled import top_token  # numba takes half a second to import
+
+    ids_N, shares_N = top_token(logits_RWV, offsets_RW.ravel(), None if ids_RW is None else ids_RW.flatten())
+    return Read(ids_N.view(offsets_RW.shape), shares_N.view(offsets_RW.shape).double(), None)
 
 
 def thresholds(values: Sequence[float | None], score: ScoreName, device: torch.device | str) -> torch.Tensor:

@@ -33,7 +33,7 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from mars.acceptance import Read, read
+from mars.acceptance import Read, read_some
 from mars.config import DecodingSettings
 from mars.decoding.base import trained_mask
 from mars.decoding.method import (
@@ -223,7 +223,7 @@ class SelfSpeculative(Method):
             root = width - plans[0].columns
             chain = self.read(batch, logits_RWV[:, root : root + most + 1])
         else:
-            chain = self._read_chains(batch, logits_RWV, plans, roots_R)
+            chain = self._read_chains(batch, logits_RWV, plans)
         drafts_RD = drafts_of(plans, most, device)
         accepted_R = batch.matched(chain.ids_RW, drafts_RD)
         last_R = accepted_R - 1
@@ -243,14 +243,14 @@ class SelfSpeculative(Method):
         past_RW = torch.arange(left_RW.shape[1], device=device) >= (accepted_R + masks_R)[:, None]
         return AcceptResult(path, accepted_R, left_RW.masked_fill(past_RW, self.mask_token_id), masks_R)
 
-    def _read_chains(
-        self, batch: Batch, logits_RWV: torch.Tensor, plans: Sequence[Plan], roots_R: torch.Tensor
-    ) -> Read:
+    def _read_chains(self, batch: Batch, logits_RWV: torch.Tensor, plans: Sequence[Plan]) -> Read:
         """Read each row's root and drafts one by one: in one rectangle, all rows would be as wide as the widest."""
         places = [(row, depth) for row, plan in enumerate(plans) for depth in range(1 + plan.drafts)]
         rows_N, depths_N = torch.tensor(places, device=logits_RWV.device).unbind(1)
-        found = read(
-            logits_RWV[rows_N, roots_R[rows_N] + depths_N][:, None],
+        roots = [logits_RWV.shape[1] - plan.columns for plan in plans]
+        found = read_some(
+            logits_RWV,
+            [(row, roots[row] + depth) for row, depth in places],
             (batch.written_R[rows_N] + depths_N)[:, None],
             score=self.score,
             sampling=batch.sampling.select(rows_N),

@@ -68,6 +68,22 @@ def _run(kernel: Callable[..., None], kind: Any, count: int, work: int, *argumen
         library.run(task_of(kernel, kind, len(arguments)), threads, count, *arguments)
 
 
+def top_token(
+    logits: torch.Tensor, offsets_N: np.ndarray[Any, Any], ids_N: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The most probable token of each column, or `ids_N`, and its probability [N], float32.
+
+    The columns begin with these numbers of the memory behind `logits` [..., V], float32.
+    """
+    count, size = len(offsets_N), logits.shape[-1]
+    found_N = torch.empty(count, dtype=torch.int64) if ids_N is None else ids_N.contiguous()
+    shares_N = torch.empty(count)
+    addresses = logits.data_ptr(), offsets_N.ctypes.data, found_N.data_ptr(), shares_N.data_ptr()
+    given = int(ids_N is not None)
+    _run(kernels.top_token, kernels.WIDE, count, 4 * count * size, *addresses, size, given)
+    return found_N, shares_N
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """The part of the cache that the columns of a pass see, for all layers.

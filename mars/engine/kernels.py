@@ -102,6 +102,8 @@ OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)
 _UNSIGNED = np.int32(0x7FFFFFFF)
+_LANES = 16  # numbers of which a loop keeps a maximum or a sum each
+_SEARCHED = 1024  # numbers among which the first of the largest is looked for
 AT_ONCE = 4  # rows that a loop reads: twice as fast as one by one
 
 
@@ -212,12 +214,74 @@ def norm(begin, end, kind, hidden, added, weight, normed, size, epsilon):  # typ
 @njit(**OPTIONS)
 def silu(begin, end, kind, both, inner, size, first, last):  # type: ignore[no-untyped-def]
     """silu(gate) · up from number `first` to `last`, of columns that hold first all gates, then all ups."""
-    both_NF, inner_NF = at(both, (end, 2 * size), kind), at(inner, (end, size), kind)
+    count, bytes_each = last - first, at(inner, (1,), kind).itemsize
     for n in range(begin, end):
-        for f in range(first, last):
-            gate = load(both_NF[n, f])
+        # Views that begin with 0: numba allows for negative numbers, of which LLVM cannot make vectors.
+        start = both + (2 * n * size + first) * bytes_each
+        gate_F, up_F = at(start, (count,), kind), at(start + size * bytes_each, (count,), kind)
+        inner_F = at(inner + (n * size + first) * bytes_each, (count,), kind)
+        for f in range(count):
+            gate = load(gate_F[f])
             decay = exp(min(max(-gate, -MOST), MOST))
-            inner_NF[n, f] = store(gate / (np.float32(1) + decay) * load(both_NF[n, size + f]), kind)
+            inner_F[f] = store(gate / (np.float32(1) + decay) * load(up_F[f]), kind)
+
+
+@njit(**OPTIONS)
+def _largest(logits_V, most_L):  # type: ignore[no-untyped-def]
+    """The largest logit, and the number of the first one that is as large."""
+    size = len(logits_V)
+    whole = size - size % _LANES
+    most, first = np.float32(-np.inf), 0
+    for start in range(0, whole, _SEARCHED):
+        most_L[:] = np.float32(-np.inf)
+        for v in range(start, min(start + _SEARCHED, whole), _LANES):
+            for lane in range(_LANES):
+                logit = logits_V[v + lane]
+                most_L[lane] = logit if logit > most_L[lane] else most_L[lane]
+        found = most_L.max()
+        first = start if found > most else first
+        most = found if found > most else most
+    for v in range(whole, size):
+        first = v if logits_V[v] > most else first
+        most = logits_V[v] if logits_V[v] > most else most
+    while first < size - 1 and logits_V[first] != most:
+        first += 1
+    return most, first
+
+
+@njit(**OPTIONS)
+def _mass(logits_V, most, total_L):  # type: ignore[no-untyped-def]
+    """The sum of e^(logit - most); not a number if a logit is none."""
+    size = len(logits_V)
+    whole = size - size % _LANES
+    total_L[:] = np.float32(0)
+    for v in range(0, whole, _LANES):
+        for lane in range(_LANES):
+            less = logits_V[v + lane] - most
+            total_L[lane] += exp(-MOST if less < -MOST else less)
+    total = total_L.sum()
+    for v in range(whole, size):
+        less = logits_V[v] - most
+        total += exp(-MOST if less < -MOST else less)
+    return total
+
+
+@njit(**OPTIONS)
+def top_token(begin, end, kind, logits, offsets, ids, shares, size, given):  # type: ignore[no-untyped-def]
+    """The probability of a token under the softmax of float32 logits: the most probable one's, or that of `ids`.
+
+    Column n has `size` logits from number `offsets[n]` on. Of equal logits the first counts. It is not a number if a
+    logit is none.
+    """
+    offsets_N, ids_N, shares_N = at(offsets, (end,), PLACE), at(ids, (end,), PLACE), at(shares, (end,), WIDE)
+    of_lanes_L = np.empty(_LANES, np.float32)
+    for n in range(begin, end):
+        logits_V = at(logits + offsets_N[n] * 4, (size,), WIDE)
+        most, first = _largest(logits_V, of_lanes_L)
+        if not given:
+            ids_N[n] = first
+        less = logits_V[ids_N[n]] - most
+        shares_N[n] = (np.float32(0) if less < -MOST else exp(less)) / _mass(logits_V, most, of_lanes_L)
 
 
 @njit(**OPTIONS)
