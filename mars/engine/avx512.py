@@ -32,13 +32,13 @@ def available() -> bool:
 
 
 @njit(**OPTIONS)
-def _add(blocks, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span):  # type: ignore[no-untyped-def]
+def _add(blocks, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step):  # type: ignore[no-untyped-def]
     if blocks == 4:
-        add_pairs(4, _FEW, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span)
+        add_pairs(4, _FEW, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
     elif blocks == 2:
-        add_pairs(2, _MOST, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span)
+        add_pairs(2, _MOST, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
     else:
-        add_pairs(1, _MOST, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span)
+        add_pairs(1, _MOST, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
 
 
 @njit(**OPTIONS)
@@ -65,14 +65,21 @@ def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
             count = min(most, rows - first)
             at(totals, (several * BYTES // 4,), kernels.WIDE)[:] = np.float32(0)
             own, late = x + first * stride, x + first * stride + 4 * early
-            soon, then = (weights + _AHEAD * LINE, following) if first == 0 else (weights, weights)
-            _add(several, count, early, own, stride, weights, span, totals, soon, span)
-            _add(several, count, pairs - early, late, stride, weights + early * LINE, span, totals, then, step)
+            if pieces == 1 or (block == begin and first == 0):
+                soon, behind = weights + _AHEAD * LINE, weights + early * LINE
+                _add(several, count, early, own, stride, weights, span, totals, soon, span, LINE)
+                _add(several, count, pairs - early, late, stride, behind, span, totals, following, step, LINE)
+            else:
+                # All pieces ask for their part of the next blocks: so memory is read as long as there is arithmetic.
+                left = pieces - 1 if block == begin else pieces
+                number = first // most - (1 if block == begin else 0)
+                soon = following + number * pairs * LINE // left
+                _add(several, count, pairs, own, stride, weights, span, totals, soon, step, -(-LINE // left))
             for number in range(several):
                 sums = totals + number * BYTES
                 if low_weights:
                     place = inner + first * inner_stride + part(block + number, second, third) * ranks * LINE
                     low = low_weights + (block + number) * ranks * BYTES
-                    _add(1, count, ranks * _PAIRS, place, inner_stride, low, 0, sums, low, 0)
+                    _add(1, count, ranks * _PAIRS, place, inner_stride, low, 0, sums, low, 0, LINE)
                 write(sums, first, first + count, block + number, outputs, scales, bias, masks, found)
         block += several

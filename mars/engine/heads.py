@@ -111,21 +111,41 @@ def place(begin, end, kind, found, rotations, keys, values, places, queries, hea
 def _score_units(units_U3, queries, keys, weights, heads, extent, kind):  # type: ignore[no-untyped-def]
     """The scores [U, K] of these heads of columns: `weights` is where they go."""
     size, lanes = 2 * len(kind), lanes_of(kind)
+    step, wide = size * 4, extent * 4
     for k in range(0, units_U3[:, 2].max(), _BLOCK):
-        for u in range(len(units_U3)):
-            query = queries + (units_U3[u, 0] * heads + units_U3[u, 1]) * size * 4
-            for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
-                scores_of_keys(query, keys + near * size * 4, weights + (u * extent + near) * 4, kind)
+        u = 0
+        while u < len(units_U3):
+            both = u + 1 < len(units_U3) and units_U3[u + 1, 2] == units_U3[u, 2]
+            query = queries + (units_U3[u, 0] * heads + units_U3[u, 1]) * step
+            place = weights + u * wide
+            if both:
+                other = queries + (units_U3[u + 1, 0] * heads + units_U3[u + 1, 1]) * step
+                for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
+                    found = place + near * 4, place + wide + near * 4
+                    scores_of_keys((query, other), keys + near * step, found, kind)
+            else:
+                for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
+                    scores_of_keys((query,), keys + near * step, (place + near * 4,), kind)
+            u += 2 if both else 1
 
 
 @njit(**OPTIONS)
 def _add_up_units(units_U3, weights, values, sums, extent, kind):  # type: ignore[no-untyped-def]
     """Add the weighted values to the sums [U, D] of these heads of columns."""
     size, lanes = 2 * len(kind), lanes_of(kind)
+    step, wide = size * 4, extent * 4
     for k in range(0, units_U3[:, 2].max(), _BLOCK):
-        for u in range(len(units_U3)):
+        u = 0
+        while u < len(units_U3):
+            both = u + 1 < len(units_U3) and units_U3[u + 1, 2] == units_U3[u, 2]
+            weight, total = weights + u * wide, sums + u * step
             for near in range(k, min(units_U3[u, 2], k + _BLOCK), lanes):
-                add_values(weights + (u * extent + near) * 4, values + near * size * 4, sums + u * size * 4, kind)
+                if both:
+                    two = weight + near * 4, weight + wide + near * 4
+                    add_values(two, values + near * step, (total, total + step), kind)
+                else:
+                    add_values((weight + near * 4,), values + near * step, (total,), kind)
+            u += 2 if both else 1
 
 
 @njit(**OPTIONS)

@@ -154,13 +154,14 @@ def add_pairs(
     totals: Any,
     ahead: Any,
     ahead_span: Any,
+    ahead_step: Any,
 ) -> Any:
     """Add to sums in float32 so many pairs of bfloat16 inputs of 1 to `most` rows, times those of sixteen outputs.
 
     `blocks` and `most` are literal: there is a loop for each number of rows, whose sums stay in registers. `stride` are
     the bytes between two rows, `span` those between two blocks of weights, which have 64 for each pair. Sums have 64
-    bytes a row, and 1024 a block, if there are several. `ahead` are weights that will be needed, one line for each pair
-    and block.
+    bytes a row, and 1024 a block, if there are several. `ahead` are weights that will be needed, `ahead_step` bytes for
+    each pair and block.
     """
     several = blocks.literal_value
 
@@ -176,12 +177,12 @@ def add_pairs(
         builder.position_at_end(done)
         return context.get_dummy_value()
 
-    return types.none(blocks, most, *[types.int64] * 9), generate
+    return types.none(blocks, most, *[types.int64] * 10), generate
 
 
 def _add_pairs(builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequence[Any], done: Any) -> None:
     """The loop of so many rows, which ends in another basic block."""
-    x, stride, weights, span, totals, ahead, ahead_span = addresses
+    x, stride, weights, span, totals, ahead, ahead_span, ahead_step = addresses
     of_rows = [builder.add(x, _times(builder, stride, row)) for row in range(rows)]
     of_blocks = [builder.add(weights, _times(builder, span, block)) for block in range(blocks)]
     next_ones = [builder.add(ahead, _times(builder, ahead_span, block)) for block in range(blocks)]
@@ -193,10 +194,10 @@ def _add_pairs(builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequ
 
     builder.position_at_end(loop)
     pair, sums = builder.phi(_LONG), [builder.phi(_FLOATS) for _ in cells]
-    word, line = _times(builder, pair, 4), _times(builder, pair, 64)
+    word, line, wanted = _times(builder, pair, 4), _times(builder, pair, 64), builder.mul(pair, ahead_step)
     own = []
     for block, following in zip(of_blocks, next_ones, strict=True):
-        _fetch(builder, builder.add(following, line))
+        _fetch(builder, builder.add(following, wanted))
         read = builder.load(_address(builder, builder.add(block, line), 0, _WORDS), align=64)
         own.append(builder.bitcast(read, _PAIRS))
     after = []
@@ -353,60 +354,88 @@ def _(kind):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def scores_of_keys(context: Any, query: Any, keys: Any, found: Any, kind: Any) -> Any:
-    """The products of a query with as many keys as a vector has lanes.
+def scores_of_keys(context: Any, queries: Any, keys: Any, found: Any, kind: Any) -> Any:
+    """The products of each of some queries with as many keys as a vector has lanes; keys are loaded once for all.
 
-    LLVM makes no such code of a loop: it sums up the lanes of each key by itself, in vectors of half the width.
+    `queries` and `found` are tuples of as many addresses. LLVM makes no such code of a loop: it sums up the lanes of
+    each key by itself, in vectors of half the width.
+    """
+    size, lanes = 2 * kind.count, lanes_for(2 * kind.count)
+    vector, name = ir.VectorType(ir.FloatType(), lanes), f"llvm.fma.v{lanes}f32"
+
+    def from_two(builder: Any, one: Any, two: Any, bit: int, moved: int) -> Any:
+        """The lanes whose number lacks this bit from one vector, the others from the other, from lane ^ `moved`."""
+        lanes_of = [(lane ^ moved) + (lanes if lane & bit else 0) for lane in range(lanes)]
+        return builder.shuffle_vector(one, two, ir.Constant(ir.VectorType(_WORD, lanes), lanes_of))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        several, keys, places, _ = arguments
+        addresses, targets = cgutils.unpack_tuple(builder, several), cgutils.unpack_tuple(builder, places)
+        parts = range(0, 4 * size, 4 * lanes)
+        query_parts = [
+            [builder.load(_address(builder, query, part, vector), align=4) for part in parts] for query in addresses
+        ]
+
+        def sums_of(first: int, count: int) -> list[Any]:
+            """A sum for each query, of `count` keys from the first on.
+
+            Half of the lanes of two keys are added to their other half, until lane n holds the sum of key n.
+            """
+            if count == 1:
+                totals = [ir.Constant(vector, [0.0] * lanes) for _ in addresses]
+                for number, part in enumerate(parts):
+                    own = builder.load(_address(builder, keys, 4 * size * first + part, vector), align=4)
+                    for query, total in enumerate(totals):
+                        totals[query] = _emit(builder, name, [query_parts[query][number], own, total], vector)
+                return totals
+            pairs = zip(sums_of(first, count // 2), sums_of(first + count // 2, count // 2), strict=True)
+            bit = count // 2
+            return [
+                builder.fadd(from_two(builder, one, two, bit, 0), from_two(builder, one, two, bit, bit))
+                for one, two in pairs
+            ]
+
+        for total, target in zip(sums_of(0, lanes), targets, strict=True):
+            builder.store(total, _address(builder, target, 0, vector), align=4)
+        return context.get_dummy_value()
+
+    return types.none(queries, types.int64, found, kind), generate
+
+
+@intrinsic
+def add_values(context: Any, weights: Any, values: Any, sums: Any, kind: Any) -> Any:
+    """Add as many weighted values as a vector has lanes to each of some sums; values are loaded once for all.
+
+    `weights` and `sums` are tuples of as many addresses.
     """
     size, lanes = 2 * kind.count, lanes_for(2 * kind.count)
     vector, name = ir.VectorType(ir.FloatType(), lanes), f"llvm.fma.v{lanes}f32"
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        query, keys, found, _ = arguments
-        parts = range(0, 4 * size, 4 * lanes)
-        query_parts = [builder.load(_address(builder, query, part, vector), align=4) for part in parts]
-        totals = []
-        for key in range(lanes):
-            total = ir.Constant(vector, [0.0] * lanes)
-            for query_part, part in zip(query_parts, parts, strict=True):
-                own = builder.load(_address(builder, keys, 4 * size * key + part, vector), align=4)
-                total = _emit(builder, name, [query_part, own, total], vector)
-            totals.append(total)
-        # Half of the lanes of two keys are added to their other half, until a vector holds a sum of each key.
-        while len(totals) > 1:
-            low = ir.Constant(ir.VectorType(_WORD, lanes), [2 * lane for lane in range(lanes)])
-            high = ir.Constant(ir.VectorType(_WORD, lanes), [2 * lane + 1 for lane in range(lanes)])
-            totals = [
-                builder.fadd(builder.shuffle_vector(one, two, low), builder.shuffle_vector(one, two, high))
-                for one, two in zip(totals[::2], totals[1::2], strict=True)
-            ]
-        builder.store(totals[0], _address(builder, found, 0, vector), align=4)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64, kind), generate
-
-
-@intrinsic
-def add_values(context: Any, weights: Any, values: Any, total: Any, kind: Any) -> Any:
-    """Add as many weighted values as a vector has lanes to a sum."""
-    size, lanes = 2 * kind.count, lanes_for(2 * kind.count)
-    vector, name = ir.VectorType(ir.FloatType(), lanes), f"llvm.fma.v{lanes}f32"
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        weights, values, total, _ = arguments
+        several, values, places, _ = arguments
+        addresses, targets = cgutils.unpack_tuple(builder, several), cgutils.unpack_tuple(builder, places)
         parts = range(0, 4 * size, 4 * lanes)
         nothing = ir.Constant(vector, [0.0] * lanes)
         # Two sums of each part, of every other value: a processor adds to both at once.
-        first = [builder.load(_address(builder, total, part, vector), align=4) for part in parts]
-        sums = [first, [nothing for _ in parts]]
+        totals = [
+            [
+                [builder.load(_address(builder, target, part, vector), align=4) for part in parts],
+                [nothing for _ in parts],
+            ]
+            for target in targets
+        ]
         for value in range(lanes):
-            weight = builder.load(_address(builder, weights, 4 * value, ir.FloatType()), align=4)
-            spread = _spread(builder, weight, vector)
+            spread = [
+                _spread(builder, builder.load(_address(builder, one, 4 * value, ir.FloatType()), align=4), vector)
+                for one in addresses
+            ]
             for number, part in enumerate(parts):
                 own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
-                sums[value % 2][number] = _emit(builder, name, [spread, own, sums[value % 2][number]], vector)
-        for part, even, odd in zip(parts, *sums, strict=True):
-            builder.store(builder.fadd(even, odd), _address(builder, total, part, vector), align=4)
+                for weight, total in zip(spread, totals, strict=True):
+                    total[value % 2][number] = _emit(builder, name, [weight, own, total[value % 2][number]], vector)
+        for target, (evens, odds) in zip(targets, totals, strict=True):
+            for part, even, odd in zip(parts, evens, odds, strict=True):
+                builder.store(builder.fadd(even, odd), _address(builder, target, part, vector), align=4)
         return context.get_dummy_value()
 
-    return types.none(types.int64, types.int64, types.int64, kind), generate
+    return types.none(weights, types.int64, sums, kind), generate
