@@ -408,8 +408,8 @@ _ALL = (
         makes="the same at five loads where 40 ms a token are in time",
         command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
         "--ttft 2 --tpot 0.04 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts "
-        "--minutes 50 --save {runs}",
-        hours=0.9,
+        "--minutes 38 --save {runs}",
+        hours=0.7,
     ),
     Recipe(
         name="real-load-knob",
