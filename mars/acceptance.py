@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -139,8 +140,7 @@ def read(
     if ids_RW is None and sampling.active:
         ids_RW = pick(logits_RWV, positions_RW, sampling)
     rows, columns = logits_RWV.shape[:2]
-    offsets_RW = np.arange(rows)[:, None] * logits_RWV.stride(0) + np.arange(columns) * logits_RWV.stride(1)
-    found = _compiled(logits_RWV, offsets_RW, ids_RW, score)
+    found = _compiled(logits_RWV, np.arange(rows)[:, None], np.arange(columns), ids_RW, score)
     count = min(alternatives, logits_RWV.shape[-1] - 1)
     if found is not None and not count:
         return found
@@ -167,29 +167,38 @@ def read_some(
     """As `read`, but one by one [N, 1]: the columns `places`, each a row and its column."""
     if not alternatives and not sampling.active:
         rows_N, columns_N = np.array(places).T
-        offsets_N1 = (rows_N * logits_RWV.stride(0) + columns_N * logits_RWV.stride(1))[:, None]
-        if (found := _compiled(logits_RWV, offsets_N1, None, score)) is not None:
+        if (found := _compiled(logits_RWV, rows_N[:, None], columns_N[:, None], None, score)) is not None:
             return found
     logits_N1V = logits_RWV[torch.tensor(places, device=logits_RWV.device).unbind(1)][:, None]
     return read(logits_N1V, positions_N1, score=score, sampling=sampling, alternatives=alternatives)
 
 
 def _compiled(
-    logits_RWV: torch.Tensor, offsets_RW: np.ndarray[Any, Any], ids_RW: torch.Tensor | None, score: ScoreName
+    logits_RWV: torch.Tensor,
+    rows: np.ndarray[Any, Any],
+    columns: np.ndarray[Any, Any],
+    ids_RW: torch.Tensor | None,
+    score: ScoreName,
 ) -> Read | None:
-    """The most probable tokens, or `ids_RW`, of the columns that begin with these numbers, by a kernel of our own.
+    """The most probable tokens, or `ids_RW`, in these rows and columns, which numpy broadcasts, by a kernel of our own.
 
     None where PyTorch is as fast, or there is no kernel.
     """
     if score != "probability":
         return None
     on_cpu = logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32 and logits_RWV.stride(-1) == 1
-    if not on_cpu or logits_RWV.shape[-1] < _WIDE or find_spec("numba") is None:
+    if not on_cpu or logits_RWV.shape[-1] < _WIDE or not _has_numba():
         return None
     from mars.engine.compiled import top_token  # numba takes half a second to import
 
-    ids_N, shares_N = top_token(logits_RWV, offsets_RW.ravel(), None if ids_RW is None else ids_RW.flatten())
-    return Read(ids_N.view(offsets_RW.shape), shares_N.view(offsets_RW.shape).double(), None)
+    offsets = rows * logits_RWV.stride(0) + columns * logits_RWV.stride(1)
+    ids_N, shares_N = top_token(logits_RWV, offsets.ravel(), None if ids_RW is None else ids_RW.flatten())
+    return Read(ids_N.view(offsets.shape), shares_N.view(offsets.shape).double(), None)
+
+
+@cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
 
 
 def thresholds(values: Sequence[float | None], score: ScoreName, device: torch.device | str) -> torch.Tensor:

@@ -70,11 +70,11 @@ def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
                 _add(several, count, early, own, stride, weights, span, totals, soon, span, LINE)
                 _add(several, count, pairs - early, late, stride, behind, span, totals, following, step, LINE)
             else:
-                # All pieces ask for their part of the next blocks: so memory is read as long as there is arithmetic.
-                left = pieces - 1 if block == begin else pieces
-                number = first // most - (1 if block == begin else 0)
-                soon = following + number * pairs * LINE // left
-                _add(several, count, pairs, own, stride, weights, span, totals, soon, step, -(-LINE // left))
+                # Each piece asks for its part of the next blocks: so memory is read as long as there is arithmetic.
+                sharing = pieces - 1 if block == begin else pieces
+                number = first // most - (pieces - sharing)
+                soon = following + number * pairs * LINE // sharing
+                _add(several, count, pairs, own, stride, weights, span, totals, soon, step, -(-LINE // sharing))
             for number in range(several):
                 sums = totals + number * BYTES
                 if low_weights:
