@@ -415,9 +415,9 @@ _ALL = (
         name="real-load-knob",
         makes="the pretrained model far beyond saturation, with the policy that lowers τ, answers judged as in IFEval",
         command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 200 --ttft 2 --tpot 0.04 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 --no-bursts "
-        "--minutes 28 --save {runs}",
-        hours=0.5,
+        "--questions 100 --ttft 2 --tpot 0.04 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 --no-bursts "
+        "--minutes 13 --save {runs}",
+        hours=0.2,
     ),
     Recipe(
         name="real-load",
