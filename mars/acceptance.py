@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,9 @@ from mars.config import ScoreName, meets_threshold
 from mars.records import Proposal, Source
 from mars.sampling import Sampling, pick
 
-_WIDE = 4096
-"""Tokens of a vocabulary from which on a kernel pays."""
-
 Alternatives = tuple[tuple[int, float], ...]
+TopToken = Callable[[torch.Tensor, "np.ndarray[Any, Any]", "torch.Tensor | None"], "tuple[torch.Tensor, torch.Tensor]"]
+"""`mars.engine.compiled.top_token`, for float32 logits on a CPU."""
 
 
 def _probability(probabilities_RWV: torch.Tensor, ids_RW: torch.Tensor) -> torch.Tensor:
@@ -131,16 +128,18 @@ def read(
     sampling: Sampling,
     alternatives: int,
     ids_RW: torch.Tensor | None = None,
+    kernel: TopToken | None = None,
 ) -> Read:
     """Propose one token in each column and score it; with `ids_RW` these are the proposals.
 
     `positions_RW` are the proposals' positions in the response, 0 the first token; greedy rows do not read them.
-    `alternatives` is how many of the most probable tokens are listed for each proposal.
+    `alternatives` is how many of the most probable tokens are listed for each proposal. The `kernel` finds tokens and
+    probabilities in less time than PyTorch.
     """
     if ids_RW is None and sampling.active:
         ids_RW = pick(logits_RWV, positions_RW, sampling)
     rows, columns = logits_RWV.shape[:2]
-    found = _compiled(logits_RWV, np.arange(rows)[:, None], np.arange(columns), ids_RW, score)
+    found = _by_kernel(kernel, logits_RWV, np.arange(rows)[:, None], np.arange(columns), ids_RW, score)
     count = min(alternatives, logits_RWV.shape[-1] - 1)
     if found is not None and not count:
         return found
@@ -163,42 +162,32 @@ def read_some(
     score: ScoreName,
     sampling: Sampling,
     alternatives: int,
+    kernel: TopToken | None,
 ) -> Read:
     """As `read`, but one by one [N, 1]: the columns `places`, each a row and its column."""
     if not alternatives and not sampling.active:
         rows_N, columns_N = np.array(places).T
-        if (found := _compiled(logits_RWV, rows_N[:, None], columns_N[:, None], None, score)) is not None:
+        found = _by_kernel(kernel, logits_RWV, rows_N[:, None], columns_N[:, None], None, score)
+        if found is not None:
             return found
     logits_N1V = logits_RWV[torch.tensor(places, device=logits_RWV.device).unbind(1)][:, None]
-    return read(logits_N1V, positions_N1, score=score, sampling=sampling, alternatives=alternatives)
+    return read(logits_N1V, positions_N1, score=score, sampling=sampling, alternatives=alternatives, kernel=kernel)
 
 
-def _compiled(
+def _by_kernel(
+    kernel: TopToken | None,
     logits_RWV: torch.Tensor,
     rows: np.ndarray[Any, Any],
     columns: np.ndarray[Any, Any],
     ids_RW: torch.Tensor | None,
     score: ScoreName,
 ) -> Read | None:
-    """The most probable tokens, or `ids_RW`, in these rows and columns, which numpy broadcasts, by a kernel of our own.
-
-    None where PyTorch is as fast, or there is no kernel.
-    """
-    if score != "probability":
+    """The most probable tokens, or `ids_RW`, in these rows and columns, which numpy broadcasts; None without kernel."""
+    if kernel is None or score != "probability":
         return None
-    on_cpu = logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32 and logits_RWV.stride(-1) == 1
-    if not on_cpu or logits_RWV.shape[-1] < _WIDE or not _has_numba():
-        return None
-    from mars.engine.compiled import top_token  # numba takes half a second to import
-
     offsets = rows * logits_RWV.stride(0) + columns * logits_RWV.stride(1)
-    ids_N, shares_N = top_token(logits_RWV, offsets.ravel(), None if ids_RW is None else ids_RW.flatten())
+    ids_N, shares_N = kernel(logits_RWV, offsets.ravel(), None if ids_RW is None else ids_RW.flatten())
     return Read(ids_N.view(offsets.shape), shares_N.view(offsets.shape).double(), None)
-
-
-@cache
-def _has_numba() -> bool:
-    return find_spec("numba") is not None
 
 
 def thresholds(values: Sequence[float | None], score: ScoreName, device: torch.device | str) -> torch.Tensor:

@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import torch
 
-from mars.acceptance import HostAcceptResult, Read, match_prefix, read, threshold_prefix
+from mars.acceptance import HostAcceptResult, Read, TopToken, match_prefix, read, threshold_prefix
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MASK: Final[Source] = "mask"
 DRAFT: Final[Source] = "draft"
+_WIDE = 4096  # tokens of a vocabulary from which on a kernel of our own pays
 
 
 @dataclass(slots=True, kw_only=True)
@@ -308,6 +310,7 @@ class Method(ABC):
             sampling=batch.sampling,
             alternatives=self.alternatives,
             ids_RW=ids_RW,
+            kernel=kernel_for(logits_RWV),
         )
 
     def read_chain(
@@ -347,6 +350,21 @@ class Method(ABC):
         positions_RM = batch.written_R[:, None] + offsets_RM
         ids_RM = _conditional(states, logits_RMV, before_R, positions_RM, batch.sampling)
         return self.read(batch, logits_RMV, offsets_RM, ids_RM)
+
+
+def kernel_for(logits_RWV: torch.Tensor) -> TopToken | None:
+    """What reads these logits in less time than PyTorch; None if nothing does."""
+    on_cpu = logits_RWV.device.type == "cpu" and logits_RWV.dtype == torch.float32 and logits_RWV.stride(-1) == 1
+    return _top_token() if on_cpu and logits_RWV.shape[-1] >= _WIDE else None
+
+
+@cache
+def _top_token() -> TopToken | None:
+    if find_spec("numba") is None:
+        return None
+    from mars.engine.compiled import top_token  # numba takes half a second to import
+
+    return top_token
 
 
 def _conditional(

@@ -45,6 +45,7 @@ from mars.decoding.method import (
     Row,
     drafts_of,
     group_of,
+    kernel_for,
     tree_window,
     window_of,
 )
@@ -255,6 +256,7 @@ class SelfSpeculative(Method):
             score=self.score,
             sampling=batch.sampling.select(rows_N),
             alternatives=self.alternatives,
+            kernel=kernel_for(logits_RWV),
         )
         return found.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 

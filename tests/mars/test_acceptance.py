@@ -22,6 +22,7 @@ from mars.acceptance import (
     to_host,
 )
 from mars.config import DecodingSettings, ScoreName
+from mars.engine.compiled import top_token
 from mars.sampling import Sampling, pick
 
 PROBABILITIES = torch.tensor([[[0.5, 0.3, 0.2, 0.0], [0.1, 0.8, 0.05, 0.05]]])
@@ -119,7 +120,12 @@ def test_the_kernel_for_wide_vocabularies_reads_what_pytorch_reads(vocabulary: i
     logits[0, 1, 90] = logits[0, 1, 4000] = logits[0, 1, 1030] = 30.0  # the first of equal ones counts
     logits[2, 3] = logits[2, 3].sort().values  # the last token is the most probable one
     greedy = Sampling.of([DecodingSettings()] * 3, "cpu")
-    options = {"positions_RW": torch.zeros(3, 4, dtype=torch.long), "sampling": greedy, "alternatives": 0}
+    options = {
+        "positions_RW": torch.zeros(3, 4, dtype=torch.long),
+        "sampling": greedy,
+        "alternatives": 0,
+        "kernel": top_token,
+    }
     drawn = torch.randint(vocabulary, (3, 4))
     for part in (logits, logits[:, 1:3], logits[1:2]):
         rows, columns = part.shape[:2]
@@ -130,7 +136,9 @@ def test_the_kernel_for_wide_vocabularies_reads_what_pytorch_reads(vocabulary: i
             probabilities = part.softmax(-1).gather(-1, expected[..., None])[..., 0]
             torch.testing.assert_close(found.scores_RW, probabilities.double(), rtol=1e-6, atol=1e-30)
     places = [(2, 3), (0, 1), (1, 0)]
-    some = read_some(logits, places, torch.zeros(3, 1), score="probability", sampling=greedy, alternatives=0)
+    some = read_some(
+        logits, places, torch.zeros(3, 1), score="probability", sampling=greedy, alternatives=0, kernel=top_token
+    )
     whole = read(logits, score="probability", **options)
     assert some.ids_RW[:, 0].tolist() == [int(whole.ids_RW[place]) for place in places]
     assert some.scores_RW[:, 0].tolist() == [float(whole.scores_RW[place]) for place in places]
