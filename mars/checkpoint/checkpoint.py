@@ -228,13 +228,23 @@ def choose_dtype(dtype: str, device: torch.device, config: PreTrainedConfig | No
             return torch.float32
         dtype = os.environ.get("MARS_CPU_DTYPE") or "auto"
     if dtype == "auto":
-        return torch.bfloat16 if bfloat16_is_faster(torch.get_num_threads()) else torch.float32
+        faster = bfloat16_is_faster(torch.get_num_threads(), whole=_fills_tiles(config))
+        return torch.bfloat16 if faster else torch.float32
     if dtype not in DTYPES:
         raise CheckpointError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {dtype!r}")
     if dtype == "int8" and (reason := missing(device, torch.bfloat16)):
         raise CheckpointError(reason)
     found: torch.dtype = getattr(torch, dtype)
     return found
+
+
+def _fills_tiles(config: PreTrainedConfig | None) -> bool:
+    """Whether kernels of our own can take all matrices of such a model: their tiles have 32 inputs."""
+    if config is None:
+        return True
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    sizes = config.hidden_size, config.intermediate_size, size * config.num_key_value_heads
+    return all(number % 32 == 0 for number in sizes)
 
 
 def _weights(config: PreTrainedConfig) -> int:

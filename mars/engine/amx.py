@@ -174,7 +174,7 @@ def _narrow(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
         if low_weights or not scales[1]:
             _save_sums(totals)
         for number in range(min(4, end - block)):
-            write(totals + number * BYTES, 0, rows, block + number, *where)
+            write(kernels.COARSE, totals + number * BYTES, 0, rows, block + number, *where)
 
 
 @njit(**OPTIONS)
@@ -230,8 +230,8 @@ def _wide(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks
             if low_weights or not scales[1]:
                 _save_sums(totals)
             for number in range(min(2, end - block)):
-                write(totals + number * BYTES, first, first + TILE, block + number, *where)
-                write(totals + (2 + number) * BYTES, then, then + TILE, block + number, *where)
+                write(kernels.COARSE, totals + number * BYTES, first, first + TILE, block + number, *where)
+                write(kernels.COARSE, totals + (2 + number) * BYTES, then, then + TILE, block + number, *where)
 
 
 @njit(**OPTIONS)

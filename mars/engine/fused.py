@@ -27,7 +27,7 @@ from mars.engine.compiled import Seen, task_of
 from mars.engine.gated import PRODUCTS
 from mars.engine.heads import attend, head_kind, place
 from mars.engine.tile_layout import BYTES, DEPTH, SCRATCH, TILE, pack, scratch
-from mars.engine.tiles import NO_LOW_RANK, NO_SCALES, Tiled, begin_tiles, coarse_kind, end_tiles, product
+from mars.engine.tiles import NO_LOW_RANK, NO_SCALES, Tiled, begin_tiles, coarse_kind, end_tiles, product, rows_dtype
 from mars.engine.workers import Openmp, openmp
 
 # Numbers of a product in the table: weights, scales, bias, A, B, tiles of a rank, where the next parts begin.
@@ -80,6 +80,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
     place_task, place_data, attend_task, attend_data, stride = given[23], given[24], given[25], given[26], given[27]
     whole, scales = given[28], given[29]
     rounded, depth = (whole, scales), 2 * DEPTH if whole else DEPTH
+    own = kernels.rows_of(kind)
     totals = given[30] + SCRATCH * thread
     first, last = rows * thread // threads, rows * (thread + 1) // threads
     hidden_depth, inner_depth, attended_depth = hidden_size // depth, inner_size // depth, attended_size // depth
@@ -95,9 +96,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
         into, out = weights[2 : 2 + _PRODUCT], weights[2 + _PRODUCT : 2 + 2 * _PRODUCT]
         gate_up, down = weights[2 + 2 * _PRODUCT : 2 + 3 * _PRODUCT], weights[2 + 3 * _PRODUCT :]
         if step % 2 == 0:
-            kernels.norm(
-                first, last, kernels.COARSE, hidden, added if layer else 0, weights[0], normed, hidden_size, epsilon
-            )
+            kernels.norm(first, last, own, hidden, added if layer else 0, weights[0], normed, hidden_size, epsilon)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
             kernels.call_with(barrier, 0)
@@ -120,7 +119,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
                 *(masks, low, added, totals, (next_weights, hidden_span)),
             )
             kernels.call_with(barrier, 0)
-            kernels.norm(first, last, kernels.COARSE, hidden, added, weights[1], normed, hidden_size, epsilon)
+            kernels.norm(first, last, own, hidden, added, weights[1], normed, hidden_size, epsilon)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, normed, whole, scales, hidden_size)
             kernels.call_with(barrier, 0)
@@ -134,7 +133,7 @@ def _share(kind, given):  # type: ignore[no-untyped-def]
                 *(kind, ups + f0, ups + f1, rows, hidden_depth, 2 * inner_size, normed, rounded, gate_up),
                 *(masks, low, both, totals, (next_weights, inner_span)),
             )
-            kernels.silu(0, rows, kernels.COARSE, both, inner, inner_size, TILE * f0, TILE * f1)
+            kernels.silu(0, rows, own, both, inner, inner_size, TILE * f0, TILE * f1)
             kernels.call_with(barrier, 0)
             if whole:
                 kernels.rounded(first, last, kernels.COARSE, inner, whole, scales, inner_size)
@@ -178,8 +177,11 @@ class Fused:
     ):
         self._layers = layers
         self._heads, self._shared, self._size = heads, shared, size
-        kind = head_kind(size, torch.bfloat16)
-        self._place, self._attend = task_of(place, kind, 9), task_of(attend, kind, 11)
+        self._rows_dtype = rows_dtype(layers[0][1][0].kind)
+        written = (
+            (kernels.ROUNDED,) * (size // 2) if self._rows_dtype == torch.float32 else head_kind(size, torch.bfloat16)
+        )
+        self._place, self._attend = task_of(place, head_kind(size, torch.bfloat16), 9), task_of(attend, written, 11)
         self._epsilon = np.array([epsilon], np.float32)
         self._table = np.zeros((len(layers), _LAYER), np.int64)
         self._added: list[torch.Tensor] = []
@@ -249,14 +251,16 @@ class Fused:
         threads, extent = torch.get_num_threads(), seen.mask_NK.shape[1]
         library: Openmp = openmp()  # type: ignore[assignment]  # see `tiles.kind_of_products`
         totals = scratch(threads)
-        sizes = hidden_size, width, attended_size, hidden_size, 2 * inner_size, inner_size
-        room = torch.empty(count * sum(sizes), dtype=torch.bfloat16).split([count * size for size in sizes])
-        normed, found, attended, added, both, inner = (part.data_ptr() for part in room)
+        multiplied, products = (hidden_size, attended_size, inner_size), (width, hidden_size, 2 * inner_size)
+        rows = torch.empty(count * sum(multiplied), dtype=self._rows_dtype).split([count * size for size in multiplied])
+        room = torch.empty(count * sum(products), dtype=torch.bfloat16).split([count * size for size in products])
+        normed, attended, inner = (part.data_ptr() for part in rows)
+        found, added, both = (part.data_ptr() for part in room)
         whole = scales = torch.empty(0)
         if down.scales_O is not None:
             whole = torch.empty(count, max(hidden_size, attended_size, inner_size), dtype=torch.int8)
             scales = torch.empty(count)
-        low = torch.empty(threads, count * self._widest * 2 * TILE, dtype=torch.bfloat16)
+        low = torch.empty(threads, count * self._widest * 2 * TILE, dtype=self._rows_dtype)
         stores = [store.data_ptr() for store in seen.stores]
         half = seen.stores[0].numel() // 2 * seen.stores[0].itemsize
         per_layer = np.empty((2, len(self._layers), 14), np.int64)
@@ -284,4 +288,4 @@ class Fused:
             *(self._place, placing.ctypes.data, self._attend, attending.ctypes.data, per_layer.strides[1]),
             *(whole.data_ptr(), scales.data_ptr(), totals.data_ptr()),
         )
-        return room[3].view(count, hidden_size)
+        return room[1].view(count, hidden_size)

@@ -1,4 +1,4 @@
-"""Instructions of LLVM that numba has no functions for: those of AMX and AVX512-BF16, steps by whole vectors, and sums.
+"""Instructions of LLVM that numba has no functions for: those of AMX and of products, steps by whole vectors, and sums.
 
 All take addresses. Shapes: D numbers of a head. The `kind` of a head is that of mars/engine/heads.py.
 """
@@ -18,7 +18,9 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
 _BYTE, _HALF, _WORD, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-_SIXTEEN = 16  # numbers of a row of a tile
+_SIXTEEN = 16  # numbers of a row of a tile, and floats of the widest vectors
+_KEYS = 4  # that are multiplied with queries at once: with two of these, 8 sums
+_SUMS = 8  # of vectors of 8 floats, in the 16 registers that there are for these
 
 
 def compiles_for(*features: str) -> bool:
@@ -143,6 +145,7 @@ def _times(builder: Any, number: Any, factor: int) -> Any:
 @intrinsic(prefer_literal=True)
 def add_pairs(
     context: Any,
+    kind: Any,
     blocks: Any,
     most: Any,
     rows: Any,
@@ -158,29 +161,32 @@ def add_pairs(
 ) -> Any:
     """Add to sums in float32 so many pairs of bfloat16 inputs of 1 to `most` rows, times those of sixteen outputs.
 
-    `blocks` and `most` are literal: there is a loop for each number of rows, whose sums stay in registers. `stride` are
-    the bytes between two rows, `span` those between two blocks of weights, which have 64 for each pair. Sums have 64
-    bytes a row, and 1024 a block, if there are several. `ahead` are weights that will be needed, `ahead_step` bytes for
-    each pair and block.
+    By AVX512-BF16 if `kind` is that of `kernels.PAIRS`. Else rows are float32, rounded to bfloat16, and weights are
+    made float32; of a pair the second product is added first, as AVX512-BF16 does it. `blocks` and `most` are literal:
+    there is a loop for each number of rows, whose sums stay in registers. `stride` are the bytes between two rows,
+    `span` those between two blocks of weights, which have 64 for each pair. Sums have 64 bytes a row, and 1024 a block,
+    if there are several. `ahead` are weights that will be needed, `ahead_step` bytes for each pair and block.
     """
     several = blocks.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, _, rows, pairs, *addresses = arguments
+        _, _, _, rows, pairs, *addresses = arguments
         done = builder.append_basic_block("done")
         choice = builder.switch(rows, done)
         for count in range(1, most.literal_value + 1):
             block = builder.append_basic_block(f"rows_{count}")
             choice.add_case(_LONG(count), block)
             builder.position_at_end(block)
-            _add_pairs(builder, several, count, pairs, addresses, done)
+            _add_pairs(builder, several, count, pairs, addresses, done, widened=kind == types.uint64)
         builder.position_at_end(done)
         return context.get_dummy_value()
 
-    return types.none(blocks, most, *[types.int64] * 10), generate
+    return types.none(kind, blocks, most, *[types.int64] * 10), generate
 
 
-def _add_pairs(builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequence[Any], done: Any) -> None:
+def _add_pairs(
+    builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequence[Any], done: Any, *, widened: bool
+) -> None:
     """The loop of so many rows, which ends in another basic block."""
     x, stride, weights, span, totals, ahead, ahead_span, ahead_step = addresses
     of_rows = [builder.add(x, _times(builder, stride, row)) for row in range(rows)]
@@ -194,19 +200,17 @@ def _add_pairs(builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequ
 
     builder.position_at_end(loop)
     pair, sums = builder.phi(_LONG), [builder.phi(_FLOATS) for _ in cells]
-    word, line, wanted = _times(builder, pair, 4), _times(builder, pair, 64), builder.mul(pair, ahead_step)
-    own = []
+    word, line, wanted = (
+        _times(builder, pair, 8 if widened else 4),
+        _times(builder, pair, 64),
+        builder.mul(pair, ahead_step),
+    )
+    read = []
     for block, following in zip(of_blocks, next_ones, strict=True):
         _fetch(builder, builder.add(following, wanted))
-        read = builder.load(_address(builder, builder.add(block, line), 0, _WORDS), align=64)
-        own.append(builder.bitcast(read, _PAIRS))
-    after = []
-    for row, place in enumerate(of_rows):
-        one = builder.load(_address(builder, builder.add(place, word), 0, _WORD), align=2)
-        spread = builder.bitcast(_spread(builder, one, _WORDS), _PAIRS)
-        for block, read in enumerate(own):
-            operands = [sums[row * blocks + block], spread, read]
-            after.append(_emit(builder, "llvm.x86.avx512bf16.dpbf16ps.512", operands, _FLOATS))
+        read.append(builder.load(_address(builder, builder.add(block, line), 0, _WORDS), align=64))
+    add = _add_widened if widened else _add_coarse
+    after = add(builder, sums, [builder.add(place, word) for place in of_rows], read)
     following = builder.add(pair, _LONG(1))
     pair.add_incoming(_LONG(0), entry)
     pair.add_incoming(following, loop)
@@ -219,6 +223,33 @@ def _add_pairs(builder: Any, blocks: int, rows: int, pairs: Any, addresses: Sequ
     for total, place in zip(after, places, strict=True):
         builder.store(total, place, align=64)
     builder.branch(done)
+
+
+def _add_coarse(builder: Any, sums: Sequence[Any], of_rows: Sequence[Any], read: Sequence[Any]) -> list[Any]:
+    """The sums of rows times blocks, with the pairs at these addresses times those of weights added."""
+    after = []
+    for row, place in enumerate(of_rows):
+        one = builder.load(_address(builder, place, 0, _WORD), align=2)
+        spread = builder.bitcast(_spread(builder, one, _WORDS), _PAIRS)
+        for number, weights in enumerate(read):
+            operands = [sums[row * len(read) + number], spread, builder.bitcast(weights, _PAIRS)]
+            after.append(_emit(builder, "llvm.x86.avx512bf16.dpbf16ps.512", operands, _FLOATS))
+    return after
+
+
+def _add_widened(builder: Any, sums: Sequence[Any], of_rows: Sequence[Any], read: Sequence[Any]) -> list[Any]:
+    """The same with rows of float32."""
+    upper, sixteen = (ir.Constant(_WORDS, [number] * _WORDS.count) for number in (0xFFFF0000, 16))
+    after = list(sums)
+    for offset in (4, 0):
+        wide = [builder.and_(one, upper) if offset else builder.shl(one, sixteen) for one in read]
+        for row, place in enumerate(of_rows):
+            spread = _spread(builder, builder.load(_address(builder, place, offset, ir.FloatType()), align=4), _FLOATS)
+            for number, weights in enumerate(wide):
+                cell = row * len(read) + number
+                operands = [spread, builder.bitcast(weights, _FLOATS), after[cell]]
+                after[cell] = _emit(builder, "llvm.fma.v16f32", operands, _FLOATS)
+    return after
 
 
 def _spread(builder: Any, one: Any, vector: Any) -> Any:
@@ -353,6 +384,20 @@ def _(kind):  # type: ignore[no-untyped-def]
     return lambda kind: lanes
 
 
+def _products(
+    builder: Any, query_parts: Sequence[Sequence[Any]], keys: dict[int, Any], vector: Any
+) -> dict[int, list[Any]]:
+    """The products of each query with keys at these addresses, by their numbers: a vector of sums for each query."""
+    found = {key: [ir.Constant(vector, [0.0] * vector.count) for _ in query_parts] for key in keys}
+    for number, parts in enumerate(zip(*query_parts, strict=True)):
+        for key, address in keys.items():
+            own = builder.load(_address(builder, address, 4 * vector.count * number, vector), align=4)
+            for query, part in enumerate(parts):
+                operands = [part, own, found[key][query]]
+                found[key][query] = _emit(builder, f"llvm.fma.v{vector.count}f32", operands, vector)
+    return found
+
+
 @intrinsic
 def scores_of_keys(context: Any, queries: Any, keys: Any, found: Any, kind: Any) -> Any:
     """The products of each of some queries with as many keys as a vector has lanes; keys are loaded once for all.
@@ -361,7 +406,7 @@ def scores_of_keys(context: Any, queries: Any, keys: Any, found: Any, kind: Any)
     each key by itself, in vectors of half the width.
     """
     size, lanes = 2 * kind.count, lanes_for(2 * kind.count)
-    vector, name = ir.VectorType(ir.FloatType(), lanes), f"llvm.fma.v{lanes}f32"
+    vector = ir.VectorType(ir.FloatType(), lanes)
 
     def from_two(builder: Any, one: Any, two: Any, bit: int, moved: int) -> Any:
         """The lanes whose number lacks this bit from one vector, the others from the other, from lane ^ `moved`."""
@@ -371,10 +416,12 @@ def scores_of_keys(context: Any, queries: Any, keys: Any, found: Any, kind: Any)
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         several, keys, places, _ = arguments
         addresses, targets = cgutils.unpack_tuple(builder, several), cgutils.unpack_tuple(builder, places)
-        parts = range(0, 4 * size, 4 * lanes)
         query_parts = [
-            [builder.load(_address(builder, query, part, vector), align=4) for part in parts] for query in addresses
+            [builder.load(_address(builder, query, part, vector), align=4) for part in range(0, 4 * size, 4 * lanes)]
+            for query in addresses
         ]
+
+        products: dict[int, list[Any]] = {}
 
         def sums_of(first: int, count: int) -> list[Any]:
             """A sum for each query, of `count` keys from the first on.
@@ -382,12 +429,11 @@ def scores_of_keys(context: Any, queries: Any, keys: Any, found: Any, kind: Any)
             Half of the lanes of two keys are added to their other half, until lane n holds the sum of key n.
             """
             if count == 1:
-                totals = [ir.Constant(vector, [0.0] * lanes) for _ in addresses]
-                for number, part in enumerate(parts):
-                    own = builder.load(_address(builder, keys, 4 * size * first + part, vector), align=4)
-                    for query, total in enumerate(totals):
-                        totals[query] = _emit(builder, name, [query_parts[query][number], own, total], vector)
-                return totals
+                if first not in products:
+                    numbers = range(first, first + min(_KEYS, lanes))
+                    these = {number: builder.add(keys, _LONG(4 * size * number)) for number in numbers}
+                    products.update(_products(builder, query_parts, these, vector))
+                return products[first]
             pairs = zip(sums_of(first, count // 2), sums_of(first + count // 2, count // 2), strict=True)
             bit = count // 2
             return [
@@ -414,28 +460,34 @@ def add_values(context: Any, weights: Any, values: Any, sums: Any, kind: Any) ->
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         several, values, places, _ = arguments
         addresses, targets = cgutils.unpack_tuple(builder, several), cgutils.unpack_tuple(builder, places)
-        parts = range(0, 4 * size, 4 * lanes)
-        nothing = ir.Constant(vector, [0.0] * lanes)
-        # Two sums of each part, of every other value: a processor adds to both at once.
-        totals = [
-            [
-                [builder.load(_address(builder, target, part, vector), align=4) for part in parts],
-                [nothing for _ in parts],
+        # Sums that stay in registers, two of each part in turn where there are 32 of these: a processor adds to both.
+        turns = 2 if lanes == _SIXTEEN else 1
+        together = _SUMS // len(targets) if turns == 1 else size // lanes
+        offsets = range(0, 4 * size, 4 * lanes)
+        for start in range(0, len(offsets), together):
+            parts = offsets[start : start + together]
+            nothing = [ir.Constant(vector, [0.0] * lanes) for _ in parts]
+            totals = [
+                [
+                    [builder.load(_address(builder, target, part, vector), align=4) for part in parts],
+                    *([list(nothing)] if turns == 2 else []),
+                ]
+                for target in targets
             ]
-            for target in targets
-        ]
-        for value in range(lanes):
-            spread = [
-                _spread(builder, builder.load(_address(builder, one, 4 * value, ir.FloatType()), align=4), vector)
-                for one in addresses
-            ]
-            for number, part in enumerate(parts):
-                own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
-                for weight, total in zip(spread, totals, strict=True):
-                    total[value % 2][number] = _emit(builder, name, [weight, own, total[value % 2][number]], vector)
-        for target, (evens, odds) in zip(targets, totals, strict=True):
-            for part, even, odd in zip(parts, evens, odds, strict=True):
-                builder.store(builder.fadd(even, odd), _address(builder, target, part, vector), align=4)
+            for value in range(lanes):
+                spread = [
+                    _spread(builder, builder.load(_address(builder, one, 4 * value, ir.FloatType()), align=4), vector)
+                    for one in addresses
+                ]
+                for number, part in enumerate(parts):
+                    own = builder.load(_address(builder, values, 4 * size * value + part, vector), align=4)
+                    for weight, total in zip(spread, totals, strict=True):
+                        sums = total[value % turns]
+                        sums[number] = _emit(builder, name, [weight, own, sums[number]], vector)
+            for target, total in zip(targets, totals, strict=True):
+                for part, *several in zip(parts, *total, strict=True):
+                    found = several[0] if turns == 1 else builder.fadd(*several)
+                    builder.store(found, _address(builder, target, part, vector), align=4)
         return context.get_dummy_value()
 
     return types.none(weights, types.int64, sums, kind), generate

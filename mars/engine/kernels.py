@@ -95,6 +95,8 @@ _save_one_at_a_time()
 config.CACHE_DIR = str(cache_folder(Path(__file__).parent, _places(Path(__file__).parent)))
 WIDE, COARSE, PLACE, WHOLE = np.float32(0), np.uint16(0), np.int64(0), np.int8(0)
 PAIRS = np.uint32(0)  # of bfloat16, as AVX512-BF16 multiplies them
+WIDENED = np.uint64(0)  # pairs of bfloat16, made float32 before they are multiplied, as AVX2 can
+ROUNDED = np.float64(0)  # float32 that are rounded to bfloat16: what is multiplied with weights of that kind
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Without fastmath: LLVM optimises a function anew wherever another one calls it, and must not find other sums there. So
 # sums have an order that is written down (mars/engine/instructions.py).
@@ -149,6 +151,14 @@ def store(x: Any, kind: Any) -> Any:
     """A float32 as it is stored, rounded to the nearest."""
 
 
+def products_of(kind: Any) -> Any:
+    """The `kind` of products whose inputs are of this one."""
+
+
+def rows_of(kind: Any) -> Any:
+    """The `kind` of what is multiplied with weights of this one."""
+
+
 @overload(at, inline="always")
 def _(address, shape, kind):  # type: ignore[no-untyped-def]
     if kind == types.uint16:
@@ -169,6 +179,8 @@ def _(x):  # type: ignore[no-untyped-def]
 
 @overload(store, inline="always")
 def _(x, kind):  # type: ignore[no-untyped-def]
+    if kind == types.float64:
+        return lambda x, kind: load(store(x, COARSE))
     if kind != types.uint16:
         return lambda x, kind: x
 
@@ -177,6 +189,16 @@ def _(x, kind):  # type: ignore[no-untyped-def]
         return np.uint16((bits + np.int32(0x7FFF) + ((bits >> np.int32(16)) & np.int32(1))) >> np.int32(16))
 
     return rounded
+
+
+@overload(products_of, inline="always")
+def _(kind):  # type: ignore[no-untyped-def]
+    return (lambda kind: COARSE) if kind == types.float64 else (lambda kind: kind)
+
+
+@overload(rows_of, inline="always")
+def _(kind):  # type: ignore[no-untyped-def]
+    return (lambda kind: ROUNDED) if kind == types.uint64 else (lambda kind: COARSE)
 
 
 @njit(inline="always")
@@ -201,7 +223,7 @@ def norm(begin, end, kind, hidden, added, weight, normed, size, epsilon):  # typ
     normed_NE = at(normed, (end, size), kind)
     for n in range(begin, end):
         if added:
-            added_NE = at(added, (end, size), kind)
+            added_NE = at(added, (end, size), products_of(kind))
             for e in range(size):
                 hidden_NE[n, e] += load(added_NE[n, e])
         own = hidden + n * size * 4
@@ -214,12 +236,13 @@ def norm(begin, end, kind, hidden, added, weight, normed, size, epsilon):  # typ
 @njit(**OPTIONS)
 def silu(begin, end, kind, both, inner, size, first, last):  # type: ignore[no-untyped-def]
     """silu(gate) · up from number `first` to `last`, of columns that hold first all gates, then all ups."""
-    count, bytes_each = last - first, at(inner, (1,), kind).itemsize
+    count, own = last - first, products_of(kind)
+    read, written = at(both, (1,), own).itemsize, at(inner, (1,), kind).itemsize
     for n in range(begin, end):
         # Views that begin with 0: numba allows for negative numbers, of which LLVM cannot make vectors.
-        start = both + (2 * n * size + first) * bytes_each
-        gate_F, up_F = at(start, (count,), kind), at(start + size * bytes_each, (count,), kind)
-        inner_F = at(inner + (n * size + first) * bytes_each, (count,), kind)
+        start = both + (2 * n * size + first) * read
+        gate_F, up_F = at(start, (count,), own), at(start + size * read, (count,), own)
+        inner_F = at(inner + (n * size + first) * written, (count,), kind)
         for f in range(count):
             gate = load(gate_F[f])
             decay = exp(min(max(-gate, -MOST), MOST))

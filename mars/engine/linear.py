@@ -134,7 +134,7 @@ def projection(
 
     With `steps`, those of `Quantised`, it is in 8 bits.
     """
-    if steady and (own := own_product(weight_OI, bias_O, steps)) is not None:
+    if (steady or not _has_onednn(weight_OI)) and (own := own_product(weight_OI, bias_O, steps)) is not None:
         return own
     if steps is not None:
         return Quantised(weight_OI, bias_O, steps)
@@ -295,15 +295,16 @@ def most_probable(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch
 
 
 @cache
-def bfloat16_is_faster(threads: int) -> bool:
+def bfloat16_is_faster(threads: int, *, whole: bool = True) -> bool:
     """Whether products with packed weights take less time in bfloat16 than in float32 here, for one row and for nine.
 
     Measured once for each number of threads, which is torch's own: on eight matrices in turn, so that they are read
-    from memory. In bfloat16 they are those of invariant passes where this CPU has kernels of our own. CPUs without
-    instructions for bfloat16 compute it in float32, after a conversion. Where oneDNN refuses it, many rows take several
-    times as long, which nobody needs to measure on a busy machine.
+    from memory. In bfloat16 they are those of invariant passes where this CPU has kernels of our own. Where it has none
+    and oneDNN refuses bfloat16, many rows take several times as long, which nobody needs to measure on a busy machine.
+    `whole` says that a model's weights fill tiles, without which they have no such kernels.
     """
-    if not _onednn_knows_bfloat16():
+    has_own = whole and own_product(torch.zeros(_PROBED, dtype=torch.bfloat16)) is not None
+    if not has_own and not _onednn_knows_bfloat16():
         return False
     generator = torch.Generator().manual_seed(0)
     weights_OI = [torch.randn(_PROBED, generator=generator) for _ in range(8)]
@@ -311,7 +312,8 @@ def bfloat16_is_faster(threads: int) -> bool:
     products: dict[torch.dtype, list[Projection]] = {
         torch.float32: [Linear(weight_OI, pack=True) for weight_OI in weights_OI],
         torch.bfloat16: [
-            own_product(weight_OI.bfloat16()) or Linear(weight_OI.bfloat16(), pack=True) for weight_OI in weights_OI
+            (own_product(weight_OI.bfloat16()) if has_own else None) or Linear(weight_OI.bfloat16(), pack=True)
+            for weight_OI in weights_OI
         ],
     }
     seconds = dict.fromkeys(products, math.inf)

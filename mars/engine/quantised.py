@@ -34,7 +34,7 @@ def missing(device: torch.device, dtype: torch.dtype) -> str | None:
         return f"int8 is for the CPU, got a model on {device.type}: use --dtype bfloat16"
     known = hasattr(torch.ops.onednn, "qlinear_pointwise") and hasattr(torch.ops.onednn, "qlinear_prepack")
     if not known or not torch.cpu._is_vnni_supported():  # other CPUs sum in 16 bits, which overflow
-        return "int8 needs a CPU with AVX512-VNNI or AMX: use --dtype float32"
+        return "int8 needs a CPU with AVX512-VNNI or AMX: use --dtype auto"
     return None if dtype == torch.bfloat16 else f"int8 starts from bfloat16 weights, got {dtype}"
 
 

@@ -1,4 +1,4 @@
-"""Weights in the order in which our own kernels read them, and what these share (mars/engine/amx.py and avx512.py).
+"""Weights in the order in which our own kernels read them, and what these share (mars/engine/amx.py and avx.py).
 
 Shapes: T rows, I and O input and output features, S summed ranks. A tile has 16 outputs times 32 inputs, or 64 of 8
 bits. Functions compiled by numba take addresses of contiguous tensors, and `kind`, a number whose type is that of the
@@ -60,8 +60,8 @@ def part(block, second, third):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def write(totals, first, last, block, outputs, scales, bias, masks, found):  # type: ignore[no-untyped-def]
-    """Put the sums of rows `first` to `last` where they are asked; those for a second product in two parts.
+def write(kind, totals, first, last, block, outputs, scales, bias, masks, found):  # type: ignore[no-untyped-def]
+    """Put the sums of rows `first` to `last` where they are asked; those for a second product, of `kind`, in two parts.
 
     These sums are 0 but for masks. Each is rounded to bfloat16, and so is what that rounding lost, which stands beside
     it: the two keep 16 of its 24 bits, or more.
@@ -75,13 +75,13 @@ def write(totals, first, last, block, outputs, scales, bias, masks, found):  # t
         return
     masks_T = at(masks, (last,), kernels.WHOLE)
     if masks:
-        inner_TB2 = at(found, (last, outputs // TILE, 2, TILE), kernels.COARSE)
+        inner_TB2 = at(found, (last, outputs // TILE, 2, TILE), kind)
         for t in range(first, last):
             for o in range(TILE):
                 total = totals_TO[t - first, o] if masks_T[t] else np.float32(0)
-                coarse = store(total, kernels.COARSE)
+                coarse = store(total, kind)
                 inner_TB2[t, block, 0, o] = coarse
-                inner_TB2[t, block, 1, o] = store(total - load(coarse), kernels.COARSE)
+                inner_TB2[t, block, 1, o] = store(total - load(coarse), kind)
         return
     for t in range(first, last):
         source, place = totals + (t - first) * LINE, found + (t * outputs + block * TILE) * 2

@@ -1,4 +1,4 @@
-"""Products with weights in tiles (mars/engine/tile_layout.py), by kernels of our own: AMX, or AVX512-BF16 without it.
+"""Products with weights in tiles (mars/engine/tile_layout.py), by kernels of our own: AMX, AVX512-BF16, or AVX2.
 
 They are the bfloat16 products of invariant passes, and with AMX those in 8 bits. Functions compiled by numba choose the
 kernels by the type of `kind`, when they are compiled.
@@ -14,12 +14,13 @@ import torch
 from numba import carray, cfunc, types
 from numba.extending import overload
 
-from mars.engine import amx, avx512, kernels
+from mars.engine import amx, avx, kernels
 from mars.engine.projection import Projection
 from mars.engine.quantised import Steps, rounded
 from mars.engine.tile_layout import SCRATCH, TILE, WIDE_SUMS, pack, scratch, unpack
 from mars.engine.workers import Openmp, openmp
 
+_WITHOUT_TILES = types.uint32, types.uint64  # the kinds of mars/engine/avx.py
 NO_SCALES = 0, 0  # of rows and outputs
 NO_LOW_RANK = 0, 0, 1, 0, 0, 1  # the numbers of a `low_rank` (`product`) without weights
 
@@ -31,7 +32,12 @@ def kind_of_products(*, quantised: bool = False) -> Any:
     """
     if amx.available():
         return kernels.WHOLE if quantised else kernels.COARSE
-    return kernels.PAIRS if avx512.available() and not quantised else None
+    return None if quantised else avx.kind_available()
+
+
+def rows_dtype(kind: Any) -> torch.dtype:
+    """The type of `kernels.rows_of(kind)`."""
+    return torch.float32 if isinstance(kind, type(kernels.WIDENED)) else torch.bfloat16
 
 
 def begin_tiles(kind: Any, rows: int, scratch: int) -> None:
@@ -49,7 +55,8 @@ def coarse_kind(kind: Any) -> Any:
 def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
     """Products of rows [T, I] with the blocks `begin` to `end` of weights that `pack` packed in `depth` tiles.
 
-    They are bfloat16 [T, O], with a float32 `bias` [O] unless it is 0; float32 without bias if `masks` are `WIDE_SUMS`;
+    Rows are of `kernels.rows_of(kind)`, products bfloat16 [T, O], with a float32 `bias` [O] unless it is 0; float32
+    without bias if `masks` are `WIDE_SUMS`;
     with `masks`, int8 [T], they are what a second, low-rank product reads (`tile_layout.write`). That one is
     `low_rank`: its weights, for each block of outputs so many `ranks` tiles, whose inputs stand twice, or 0; its inputs
     [T, parts, ranks, 32]; `ranks`; the blocks with which the second and the third part begin; `parts`. It is of
@@ -60,28 +67,28 @@ def product(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, mas
 
 @overload(begin_tiles, inline="always")
 def _(kind, rows, scratch):  # type: ignore[no-untyped-def]
-    if kind == types.uint32:
+    if kind in _WITHOUT_TILES:
         return lambda kind, rows, scratch: None
     return lambda kind, rows, scratch: amx.begin_tiles(rows, scratch)
 
 
 @overload(end_tiles, inline="always")
 def _(kind, scratch):  # type: ignore[no-untyped-def]
-    if kind == types.uint32:
+    if kind in _WITHOUT_TILES:
         return lambda kind, scratch: None
     return lambda kind, scratch: amx.end_tiles(scratch)
 
 
 @overload(coarse_kind, inline="always")
 def _(kind):  # type: ignore[no-untyped-def]
-    if kind == types.uint32:
-        return lambda kind: kernels.PAIRS
+    if kind in _WITHOUT_TILES:
+        return lambda kind: kind
     return lambda kind: kernels.COARSE
 
 
 @overload(product)
 def _(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
-    own = avx512.product if kind == types.uint32 else amx.product
+    own = avx.product if kind in _WITHOUT_TILES else amx.product
 
     def by_own(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead):  # type: ignore[no-untyped-def]
         own(kind, begin, end, rows, depth, outputs, x, weight, scales, bias, masks, found, low_rank, totals, ahead)
@@ -145,7 +152,7 @@ class Tiled(Projection):
         found_TO = torch.empty(rows, outputs, dtype=dtype)
         if rows == 0:
             return found_TO
-        inputs_TI, scales_T = x_TI.contiguous(), None
+        inputs_TI, scales_T = x_TI.contiguous().to(rows_dtype(self.kind)), None
         if self._rounded is not None:
             inputs_TI, scales_T = self._rounded(inputs_TI)
         tensors = inputs_TI, self.tiles, scales_T, self.scales_O, self.wide_bias_O, found_TO

@@ -318,13 +318,20 @@ def test_a_device_that_is_not_there(tiny_folder: Path) -> None:
 def test_the_dtype_of_large_models_on_a_cpu_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LlamaConfig(hidden_size=1024, num_hidden_layers=4, vocab_size=32000)
     small = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2, vocab_size=320)
-    cpu = torch.device("cpu")
+    cpu, asked = torch.device("cpu"), []
+
+    def measured(threads: int, *, whole: bool) -> bool:
+        asked.append(whole)
+        return expected == torch.bfloat16
+
     monkeypatch.delenv("MARS_CPU_DTYPE", raising=False)
-    for faster, expected in ((True, torch.bfloat16), (False, torch.float32)):
-        monkeypatch.setattr("mars.checkpoint.checkpoint.bfloat16_is_faster", lambda threads, faster=faster: faster)
+    monkeypatch.setattr("mars.checkpoint.checkpoint.bfloat16_is_faster", measured)
+    for expected in (torch.bfloat16, torch.float32):
         assert choose_dtype("auto", cpu, large) == expected
         assert choose_dtype("auto", cpu, small) == choose_dtype("auto", cpu) == torch.float32
         assert choose_dtype("float32", cpu, large) == torch.float32
+    choose_dtype("auto", cpu, LlamaConfig(hidden_size=1024, intermediate_size=2744, num_hidden_layers=4))
+    assert asked == [True, True, False], "kernels of our own take whole tiles alone"
     assert choose_dtype("auto", torch.device("cuda"), small) == torch.bfloat16
     monkeypatch.setenv("MARS_CPU_DTYPE", "bfloat16")
     assert choose_dtype("auto", cpu, large) == torch.bfloat16

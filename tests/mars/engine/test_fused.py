@@ -18,6 +18,7 @@ from mars.engine.compiled import Seen
 from mars.engine.engine import ModelEngine, Rows
 from mars.engine.fused import Fused
 from mars.engine.gated import PRODUCTS
+from mars.engine.kernels import WIDENED
 from mars.engine.linear import Linear
 from mars.engine.network import Network
 from mars.engine.quantised import Quantised
@@ -26,7 +27,7 @@ from mars.engine.window import Window, merge
 from mars.engine.workers import openmp
 
 pytestmark = [
-    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has neither AMX nor AVX512-BF16"),
+    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has no AVX2"),
     pytest.mark.usefixtures("one_thread"),
 ]
 SIZES = {
@@ -58,14 +59,22 @@ def model(request: pytest.FixtureRequest) -> PreTrainedModel:
 NEEDS_AMX = pytest.mark.skipif(not amx.available(), reason="this CPU has no AMX")
 
 
+NEEDS_BFLOAT16 = pytest.mark.skipif(kind_of_products() is WIDENED, reason="this CPU has AVX2 alone")
+
+
 @pytest.fixture(
-    params=["bfloat16", pytest.param("int8", marks=NEEDS_AMX), pytest.param("bfloat16 without AMX", marks=NEEDS_AMX)]
+    params=[
+        "bfloat16",
+        pytest.param("int8", marks=NEEDS_AMX),
+        pytest.param("AVX512_CORE_BF16", marks=NEEDS_AMX),
+        pytest.param("AVX2", marks=NEEDS_BFLOAT16),
+    ]
 )
 def quantised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """By each of the kernels that this CPU can run: those of AVX512-BF16 run where AMX is forbidden, too."""
-    if "without" in request.param:
-        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
-    return request.param == "int8"
+    """By each of the kernels that this CPU can run: lesser ones run where the better ones are forbidden."""
+    if request.param.startswith("AVX"):
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", request.param)
+    return bool(request.param == "int8")
 
 
 def adapter_for(model: PreTrainedModel, *ranks: dict[str, int]) -> Adapter:

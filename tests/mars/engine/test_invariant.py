@@ -279,7 +279,8 @@ def test_a_product_that_is_nowhere_steady_is_padded() -> None:
 
 @pytest.mark.parametrize("steady", [False, True])
 def test_bfloat16_where_onednn_cannot_compute_it(steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU without AVX-512: oneDNN refuses to pack such weights there."""
+    """A CPU without AVX-512: oneDNN refuses to pack such weights there. Without AVX2 there are no kernels of ours."""
+    monkeypatch.setattr(linear, "own_product", lambda weight_OI: None)
     monkeypatch.setattr(linear, "_onednn_knows_bfloat16", lambda: False)
     monkeypatch.setattr(linear, "_bounds", {})
     weight, x = torch.randn(48, 32).bfloat16(), torch.randn(9, 32).bfloat16()
@@ -302,6 +303,9 @@ def test_types_are_timed_with_the_products_that_passes_use(monkeypatch: pytest.M
         monkeypatch.setattr(kind, "__call__", call)
     bfloat16_is_faster.__wrapped__(torch.get_num_threads())
     assert set(timed) == ({Linear} if kind_of_products() is None else {Linear, Tiled})
+    timed.clear()
+    bfloat16_is_faster.__wrapped__(torch.get_num_threads(), whole=False)
+    assert set(timed) <= {Linear}, "weights that fill no tiles have no kernels of our own"
 
 
 def test_it_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

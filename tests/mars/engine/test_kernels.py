@@ -18,7 +18,7 @@ from numba import config, njit
 from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
-from mars.engine import amx, avx512, compiled, fused, heads, kernels, tile_layout, tiles
+from mars.engine import amx, avx, compiled, fused, heads, kernels, tile_layout, tiles
 from mars.engine.instructions import sum_of, sum_of_products
 from mars.engine.kernels import cache_folder
 
@@ -131,7 +131,7 @@ def test_processes_compile_in_turn(make: Callable[[], int], tmp_path: Path, monk
         pass
 
 
-@pytest.mark.parametrize("module", [kernels, heads, tile_layout, amx, avx512, fused])
+@pytest.mark.parametrize("module", [kernels, heads, tile_layout, amx, avx, fused])
 def test_no_function_may_be_optimised_into_other_sums(module: ModuleType) -> None:
     """LLVM optimises a function anew in each that calls it.
 

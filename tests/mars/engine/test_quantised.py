@@ -121,5 +121,5 @@ def test_what_it_needs_is_said() -> None:
 
 def test_a_cpu_without_the_instructions_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
-    with pytest.raises(CheckpointError, match="int8 needs a CPU with AVX512-VNNI or AMX: use --dtype float32"):
+    with pytest.raises(CheckpointError, match="int8 needs a CPU with AVX512-VNNI or AMX: use --dtype auto"):
         load_checkpoint(CHECKPOINT, dtype="int8")

@@ -1,4 +1,4 @@
-"""Products by kernels of our own, AMX and AVX512-BF16: the real ones, the same bits whoever shares the call.
+"""Products by kernels of our own, AMX, AVX512-BF16 and AVX2: the real ones, the same bits whoever shares the call.
 
 And no harm to the tiles of oneDNN.
 """
@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mars.engine import amx, tiles
-from mars.engine.kernels import PAIRS
+from mars.engine import amx, linear, tiles
+from mars.engine.kernels import PAIRS, WIDENED
 from mars.engine.linear import Linear, projection
 from mars.engine.quantised import Quantised, Steps, rounded, scaled
 from mars.engine.tile_layout import fits, pack, unpack
@@ -19,20 +19,23 @@ from mars.engine.tiles import Tiled, kind_of_products
 from mars.engine.workers import openmp
 
 pytestmark = [
-    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has neither AMX nor AVX512-BF16"),
+    pytest.mark.skipif(kind_of_products() is None, reason="this CPU has no AVX2"),
     pytest.mark.usefixtures("one_thread"),
 ]
+NEEDS_BFLOAT16 = pytest.mark.skipif(kind_of_products() is WIDENED, reason="this CPU has AVX2 alone")
 NEEDS_AMX = pytest.mark.skipif(not amx.available(), reason="this CPU has no AMX")
 ROWS = 70
 STEPS: Steps = rounded, scaled
 IN_8_BITS = pytest.param(STEPS, marks=NEEDS_AMX, id="int8")
 
 
-@pytest.fixture(params=["usual", pytest.param("without AMX", marks=NEEDS_AMX)])
+@pytest.fixture(
+    params=["", pytest.param("AVX512_CORE_BF16", marks=NEEDS_AMX), pytest.param("AVX2", marks=NEEDS_BFLOAT16)],
+    ids=["usual", "without AMX", "AVX2"],
+)
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the kernels for bfloat16 that this CPU can run."""
-    if request.param != "usual":
-        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", request.param)
 
 
 def weights(outputs: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -151,14 +154,17 @@ def test_it_leaves_the_tiles_of_onednn_as_they_were() -> None:
         assert torch.equal(tiled_8(x_TI[:5]), expected_8_TO), rows
 
 
-def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them() -> None:
+def test_tiles_are_for_steady_products_of_bfloat16_that_fill_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for others where oneDNN knows no bfloat16."""
     whole, ragged = torch.randn(80, 96).bfloat16(), torch.randn(80, 100).bfloat16()
     assert fits(whole)
     assert not fits(ragged)
     assert isinstance(projection(whole, pack=True, steady=True), Tiled)
-    assert isinstance(projection(whole, pack=True, steady=False), Linear)
     assert isinstance(projection(ragged, pack=True, steady=True), Linear)
     assert isinstance(projection(whole.float(), pack=True, steady=True), Linear)
+    for known, kind in ((True, Linear), (False, Tiled)):
+        monkeypatch.setattr(linear, "_onednn_knows_bfloat16", lambda known=known: known)
+        assert isinstance(projection(whole, pack=False, steady=False), kind)
 
 
 @pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
@@ -169,11 +175,26 @@ def test_instructions_that_are_forbidden_to_onednn_are_not_used(variable: str, m
         assert kind_of_products() is usual, name
         assert isinstance(projection(weight_OI, pack=True, steady=True), Tiled), name
     monkeypatch.setenv(variable, "AVX512_CORE_BF16")
-    assert kind_of_products() is PAIRS
+    assert kind_of_products() is (WIDENED if usual is WIDENED else PAIRS)
     assert kind_of_products(quantised=True) is None
     for name in ("AVX512_CORE", "AVX2"):
         monkeypatch.setenv(variable, name)
+        assert kind_of_products() is WIDENED
+        assert kind_of_products(quantised=True) is None
+    for name in ("AVX", "SSE41"):
+        monkeypatch.setenv(variable, name)
         assert isinstance(projection(weight_OI, pack=True, steady=True), Linear), name
+
+
+@NEEDS_BFLOAT16
+def test_pairs_have_the_same_sums_by_avx2_as_by_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It multiplies a pair's second numbers first, and rounds once after each."""
+    weight_OI, x_TI = torch.randn(80, 96).bfloat16(), torch.randn(ROWS, 96).bfloat16()
+    found = []
+    for limit in ("AVX512_CORE_BF16", "AVX2"):
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+        found.append(Tiled(weight_OI).sums(x_TI))
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-5)
 
 
 @NEEDS_AMX
