@@ -2,7 +2,7 @@
 
 They are like those in mars/engine/kernels.py, but `kind` is a tuple of such numbers, half as many as a head has: loops
 of a known length are faster. Shapes: N columns, H heads on G key-value heads of D numbers, S slots, K slots 1 to
-extent - 1, U heads of columns that are computed together, L lanes of a vector.
+extent - 1, U heads of columns that are computed together.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import torch
 from numba import njit
 
 from mars.engine.attention import KEY_STEP
-from mars.engine.instructions import add_values, lanes_of, multiply_add, scores_of_keys, sum_of
+from mars.engine.instructions import add_values, lanes_of, largest_sum, multiply_add, scores_of_keys, sum_of
 from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
 
 _BLOCK = KEY_STEP  # keys that stay in the first cache while several heads read them
-_LANES = 16
 _TOGETHER = 24  # heads of columns
 
 
@@ -28,17 +27,9 @@ def head_kind(size: int, dtype: torch.dtype) -> tuple[Any, ...]:
 
 
 @njit(**OPTIONS)
-def _weigh(weights_K, mask_K, last, most_L):  # type: ignore[no-untyped-def]
+def _weigh(weights_K, mask_K, last):  # type: ignore[no-untyped-def]
     """Make weights of the scores that add up to 1, 0 for keys that are not seen."""
-    # The largest of each lane first: one running maximum of all would not vectorise.
-    most_L[:] = np.float32(-3e38)
-    for k in range(0, last, _LANES):
-        for lane in range(_LANES):
-            score = weights_K[k + lane] + mask_K[k + lane]
-            most_L[lane] = score if score > most_L[lane] else most_L[lane]
-    most = most_L[0]
-    for lane in range(_LANES):
-        most = max(most, most_L[lane])
+    most = largest_sum(weights_K.ctypes.data, mask_K.ctypes.data, last)  # LLVM makes no vectors of a running maximum
     for k in range(last):
         weight = exp(max(weights_K[k] + mask_K[k] - most, -MOST))
         weight = weight if mask_K[k] == 0 else np.float32(0)
@@ -158,7 +149,7 @@ def attend(begin, end, kind, queries, keys, values, mask, starts, found, heads, 
     mask_NK, starts_N = at(mask, (count, extent), WIDE), at(starts, (count,), PLACE)
     found_NHD = at(found, (count, heads, size), kind[0])
     weights_UK, sums_UD = np.empty((_TOGETHER, extent), np.float32), np.empty((_TOGETHER, size), np.float32)
-    units_U3, most_L = np.empty((_TOGETHER, 3), np.int64), np.empty(_LANES, np.float32)
+    units_U3 = np.empty((_TOGETHER, 3), np.int64)
     weights, sums = weights_UK.ctypes.data, sums_UD.ctypes.data
     first = begin
     while first < end:
@@ -167,7 +158,7 @@ def attend(begin, end, kind, queries, keys, values, mask, starts, found, heads, 
         offset = (starts_N[units_U3[0, 0]] + group * slots + 1) * size * 4  # slot 0 is padding's
         _score_units(units_U3[:units], queries, keys + offset, weights, heads, extent, kind)
         for u in range(units):
-            _weigh(weights_UK[u], mask_NK[units_U3[u, 0]], units_U3[u, 2], most_L)
+            _weigh(weights_UK[u], mask_NK[units_U3[u, 0]], units_U3[u, 2])
         sums_UD[:units] = np.float32(0)
         _add_up_units(units_U3[:units], weights, values + offset, sums, extent, kind)
         for u in range(units):

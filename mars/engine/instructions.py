@@ -332,8 +332,7 @@ def _summed(builder: Any, count: Any, add: Callable[[Any, int, Any], Any]) -> An
     found, lanes = builder.load(sums), _SIXTEEN
     while lanes > 1:
         lanes //= 2
-        halves = [ir.Constant(ir.VectorType(_WORD, lanes), list(range(at, at + lanes))) for at in (0, lanes)]
-        found = builder.fadd(*(builder.shuffle_vector(found, found, half) for half in halves))
+        found = builder.fadd(*_halves(builder, found, lanes))
     total = cgutils.alloca_once_value(builder, builder.extract_element(found, _WORD(0)))
     with cgutils.for_range_slice(builder, whole, count, _LONG(1)) as (place, _):
         builder.store(add(place, 1, builder.load(total)), total)
@@ -366,6 +365,31 @@ def sum_of_products(context: Any, x: Any, y: Any, count: Any, kind: Any) -> Any:
         return _summed(builder, count, add)
 
     return types.float32(types.int64, types.int64, types.int64, kind), generate
+
+
+@emitted(types.float32, types.int64, types.int64, types.int64)
+def largest_sum(builder: Any, x: Any, y: Any, count: Any) -> Any:
+    """The largest sum of two float32 numbers, of `count` pairs, a multiple of sixteen; at least -3e38."""
+    vector = ir.VectorType(ir.FloatType(), _SIXTEEN)
+    most = cgutils.alloca_once_value(builder, ir.Constant(vector, [-3e38] * _SIXTEEN))
+
+    def larger(one: Any, other: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+
+    with cgutils.for_range_slice(builder, _LONG(0), count, _LONG(_SIXTEEN)) as (place, _):
+        pair = [_numbers(builder, one, place, ir.FloatType(), _SIXTEEN) for one in (x, y)]
+        builder.store(larger(builder.fadd(*pair), builder.load(most)), most)
+    found, lanes = builder.load(most), _SIXTEEN
+    while lanes > 1:
+        lanes //= 2
+        found = larger(*_halves(builder, found, lanes))
+    return builder.extract_element(found, _WORD(0))
+
+
+def _halves(builder: Any, vector: Any, lanes: int) -> list[Any]:
+    """The first so many lanes of a vector, and those behind them."""
+    numbers = [ir.Constant(ir.VectorType(_WORD, lanes), list(range(at, at + lanes))) for at in (0, lanes)]
+    return [builder.shuffle_vector(vector, vector, half) for half in numbers]
 
 
 def lanes_for(size: int) -> int:

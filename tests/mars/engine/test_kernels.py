@@ -19,7 +19,7 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
 from mars.engine import amx, avx, compiled, fused, heads, kernels, tile_layout, tiles
-from mars.engine.instructions import sum_of, sum_of_products
+from mars.engine.instructions import largest_sum, sum_of, sum_of_products
 from mars.engine.kernels import cache_folder
 
 
@@ -154,6 +154,19 @@ def test_sums_are_those_of_sixteen_lanes_and_what_is_left_over(count: int) -> No
         expected += left
     assert _sum(x, count) == expected
     assert _products(x, y, count) == pytest.approx(x.astype(np.float64) @ y, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 16, 64, 576])
+def test_the_largest_sum_of_two_numbers(count: int) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 576)).astype(np.float32)
+    y[3::5] = -1e30
+    assert _largest(x, y, count) == max((x + y)[:count], default=np.float32(-3e38))
+
+
+@njit
+def _largest(x, y, count):  # type: ignore[no-untyped-def]
+    found = largest_sum(x.ctypes.data, y.ctypes.data, count)
+    return found + np.float32(0) * (len(x) + len(y))
 
 
 @njit
