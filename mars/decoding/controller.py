@@ -20,8 +20,9 @@ whatever is chosen, and do not count. The largest goodput wins, but a change mus
 stays for `HOLD` passes. The texts are the same whatever is chosen. Only with `thresholds`, the policy `knob`, may rows
 be decoded with a threshold, if their request leaves that open: while requests wait for a place, it falls along the
 thresholds, and rises again, step by step. While one is in force, two widths of windows and exact decoding, whatever
-that spends, take turns of some passes, and what writes most has most of them (`Turns`). A pool that was empty begins
-with exact decoding.
+that spends, take turns of some passes, and what writes most has most of them (`Turns`). A window has its first turns
+with the lowest threshold: what writes less than exact decoding with that does so with all others, which are then not
+tried. A pool that was empty begins with exact decoding.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from mars.decoding.trees import (
     reach_of,
     usual_columns,
 )
-from mars.decoding.turns import Turns
+from mars.decoding.turns import Speed, Turns
 from mars.engine import Engine
 
 HOLD = 6  # passes that a choice is kept for at least: in the first, there are no drafts to verify
@@ -104,6 +105,7 @@ NOTHING = Choice("none")
 COPY, LOOKUP = Choice("copy"), Choice("lookup")
 BASES = (NOTHING, COPY)  # what the rows do that do not spend the choice; copies need an expectation
 EXACT = (*BASES, Choice("narrow"), Choice("linear"), LOOKUP, Choice("quadratic"))
+_EXACTLY = None, None  # exact decoding's place among windows and their thresholds
 WINDOWS = (Choice("narrow", window=True), Choice("linear", window=True))
 
 
@@ -185,8 +187,8 @@ class Experience:
     """The times of an engine's passes, and the gain of rows by choice, load and number of drafts.
 
     `now` counts passes, `tried` is the pass of the last trial, `settled` the best choice at each load, and `patience`
-    the number of passes before the next trial. Pools in several threads may use it and add to it: each holds the `lock`
-    meanwhile.
+    the number of passes before the next trial. `speeds` are those of windows by threshold, and of exact decoding. Pools
+    in several threads may use it and add to it: each holds the `lock` meanwhile.
     """
 
     times: PassTimes = field(default_factory=PassTimes)
@@ -195,6 +197,7 @@ class Experience:
     tried: int = 0
     settled: dict[int, Choice] = field(default_factory=dict)
     patience: int = RETRY
+    speeds: dict[tuple[Choice | None, float | None], Speed] = field(default_factory=dict)
     lock: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
 
@@ -240,7 +243,8 @@ class Controller:
         self._changed = self._seen.now - HOLD
         self._trying = False
         self._window: Choice | None = None
-        self._turns: Turns[tuple[Choice | None, float | None]] = Turns()  # windows by threshold; None: exact decoding
+        self._tried_at: float | None = None  # the threshold of its turn
+        self._turns = Turns(self._seen.speeds)
 
     @property
     def threshold(self) -> float | None:
@@ -286,12 +290,19 @@ class Controller:
 
     def _take_turns(self, loose: Collection[int]) -> Choice | None:
         """The window of these rows if it is its turn; None if it is exact decoding's, or no threshold is in force."""
+        self._tried_at = self.threshold
         if self.threshold is None:
             self._turns.end()
             return None
-        drafts = min(self._accounts[number].own.drafts for number in loose)
-        windows = [(window, self.threshold) for window in WINDOWS if reach_of(window.layout, drafts)]
-        window, _ = self._turns.take([(None, None), *windows])
+        drafts, lowest = min(self._accounts[number].own.drafts for number in loose), self._steps[-1]
+        choices: list[tuple[Choice | None, float | None]] = [_EXACTLY]
+        for easiest in ((window, lowest) for window in WINDOWS if reach_of(window.layout, drafts)):
+            if not self._turns.compared(easiest, [_EXACTLY]):
+                choices.append(easiest)
+            elif self._turns.promises(easiest, _EXACTLY):
+                choices.append((easiest[0], self.threshold))
+        window, taken = self._turns.take(choices)
+        self._tried_at = self.threshold if taken is None else taken
         return window
 
     def restart(self) -> None:
@@ -477,7 +488,7 @@ class Controller:
         """Let the row spend this choice; returns whether it leaves a sliding window, which has left no drafts."""
         account = self._accounts[row.number]
         if row.control.free:
-            row.control.threshold = self.threshold
+            row.control.threshold = self._tried_at
         if choice == account.spends and row.method is not account.own:
             return False
         left_window, account.spends = account.spends.window, choice

@@ -408,6 +408,33 @@ def test_windows_are_for_rows_that_leave_it_open_and_under_load() -> None:
     assert "window" not in {name_of(one) for one in passes.rows}
 
 
+def test_windows_that_write_less_with_the_lowest_threshold_are_tried_with_no_other() -> None:
+    """And a later pool of the same engine knows it."""
+    seen = Experience()
+    for tried in (True, False):
+        controller = Controller((0.99, 0.9, 0.7), seen)
+        passes = Passes(controller, computes)
+        passes.join(8)
+        thresholds = []
+        for _ in range(40 * TURN):
+            names = passes.run(1, waiting=1, places=8)[0]
+            if any("window" in name for name in names):
+                thresholds.append(passes.rows[0].control.threshold)
+        assert set(thresholds) == ({0.7} if tried else set())
+        assert len(thresholds) <= 2 * TURN, "one turn of each width is enough"
+
+
+def test_windows_that_pay_have_the_threshold_that_is_in_force() -> None:
+    controller = Controller((0.99, 0.9))
+    passes = Passes(controller, lambda columns: max(1.0, columns / 150))
+    passes.join(12)
+    passes.run(PATIENCE + 4 * FIRST_TURNS * TURN, waiting=1, places=12)
+    controller._step = 1
+    passes.run(5 * FIRST_TURNS * TURN, places=12)
+    assert {name_of(one) for one in passes.rows} == {"window"}
+    assert {one.control.threshold for one in passes.rows} == {0.99}
+
+
 def test_choices_make_methods() -> None:
     assert Choice("narrow").method(AUTO) == SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout="narrow")
     assert [one.method(AUTO) for one in WINDOWS] == [SlidingWindow(mask_token_id=31, masks=masks) for masks in (3, 7)]

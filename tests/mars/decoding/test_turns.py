@@ -55,6 +55,21 @@ def test_a_choice_that_becomes_better_is_found() -> None:
     assert Counter(play(turns, {"one": 0.8, "other": 0.9}, 100))["other"] > 80
 
 
+def test_one_turn_is_enough_for_a_choice_that_is_far_behind() -> None:
+    turns: Turns[str] = Turns()
+    found = play(turns, {"exact": 1.0, "narrow": 0.6, "linear": 0.9}, 100)
+    assert Counter(found)["narrow"] == 1
+    assert Counter(found)["linear"] >= FIRST_TURNS
+    assert not turns.promises("narrow", "exact")
+
+
+def test_what_others_measured_is_known() -> None:
+    turns: Turns[str] = Turns()
+    rates = {"exact": 1.0, "narrow": 1.1}
+    play(turns, rates, 20)
+    assert play(Turns(turns.speeds), rates, 3) == ["narrow"] * 3
+
+
 def test_interrupted_passes_and_the_first_of_a_turn_speak_for_none() -> None:
     """Nor those whose seconds say nothing."""
     turns: Turns[str] = Turns()
@@ -63,7 +78,7 @@ def test_interrupted_passes_and_the_first_of_a_turn_speak_for_none() -> None:
         return 100.0 if number < SETTLING or number == TURN - 3 else None if number == TURN - 1 else 1.0
 
     play(turns, {"one": 1.0, "other": 0.9}, 4, seconds=seconds)
-    assert [speed.tokens / speed.seconds for speed in turns._speeds.values()] == [1000, 900]
+    assert [speed.tokens / speed.seconds for speed in turns.speeds.values()] == [1000, 900]
 
 
 def test_a_turn_that_is_cut_off_does_not_count_and_what_was_measured_is_kept() -> None:
