@@ -26,8 +26,8 @@ _GPU_BENCHED = (
 )
 _GPU_REAL_BENCH = (
     f"--device cuda --checkpoint {ADAPTER} --dtype bfloat16 --no-generate "
-    "--questions assets/benchmarks/spec_bench/question.jsonl --decoders self_speculative/linear,sliding_window@0.95 "
-    "--max-new-tokens 64 --batch-sizes 16 --limit 2 --json"
+    "--questions assets/benchmarks/spec_bench/question.jsonl --max-new-tokens 64 --decoders self_speculative/linear,"
+    "self_speculative/lookup,sliding_window@0.95,sliding_window@0.5 --batch-sizes 16 --limit 2 --json"
 )
 _REAL_BENCH = (
     f"--checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 --problems 1 --max-new-tokens 64 --json"
@@ -415,7 +415,7 @@ _ALL = (
         name="real-load-knob",
         makes="the pretrained model far beyond saturation, with the policy that lowers τ, answers judged as in IFEval",
         command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 100 --ttft 2 --tpot 0.04 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 --no-bursts "
+        "--questions 100 --ttft 2 --tpot 0.06 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 --no-bursts "
         "--minutes 13 --save {runs}",
         hours=0.2,
     ),
