@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -21,7 +22,7 @@ from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine.adapter import LINEARS, Adapter, linear_of
-from mars.engine.attention import attend, share_mask
+from mars.engine.attention import attend, attention, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
@@ -32,6 +33,7 @@ from mars.engine.window import Columns, Window
 if TYPE_CHECKING:
     from mars.engine.compiled import Compiled, Seen
     from mars.engine.fused import Fused
+    from mars.engine.triton_kernels import Kernels
 
 # A model of up to so many weights is worth a second copy of them that is laid out for its products, and a float32 copy
 # of its vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
@@ -49,7 +51,7 @@ class Norm:
     """
 
     def __init__(self, weight_E: torch.Tensor, epsilon: float, wide: torch.dtype):
-        self._weight, self._epsilon = weight_E, epsilon
+        self.weight_E, self._epsilon = weight_E, epsilon
         self.wide_E = weight_E.to(wide)
         # x / sqrt(|x|² / E + ε) = x · √E / hypot(|x|, √(E ε))
         self._scaled_E = self.wide_E * len(weight_E) ** 0.5
@@ -57,10 +59,10 @@ class Norm:
 
     def __call__(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         """The normed states [N, E]."""
-        if self.wide_E.dtype == self._weight.dtype:
-            return torch.rms_norm(hidden_NE, self._weight.shape, self._weight, self._epsilon)
+        if self.wide_E.dtype == self.weight_E.dtype:
+            return torch.rms_norm(hidden_NE, self.weight_E.shape, self.weight_E, self._epsilon)
         lengths_N1 = torch.linalg.vector_norm(hidden_NE, 2, -1, True).hypot_(self._least)
-        return torch.div(hidden_NE, lengths_N1).mul_(self._scaled_E).to(self._weight.dtype)
+        return torch.div(hidden_NE, lengths_N1).mul_(self._scaled_E).to(self.weight_E.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,11 @@ class _Layer:
     feed_forward_norm: Norm
     gate_up: Projection
     down: Projection
+
+    @property
+    def products(self) -> tuple[Projection, ...]:
+        """Those of `PRODUCTS`."""
+        return self.queries_keys_values, self.attention_out, self.gate_up, self.down
 
 
 def supports(model: PreTrainedModel) -> bool:
@@ -93,8 +100,11 @@ class Network:
 
     Query, key and value weights become one tensor, gate and up weights another; the parameters of `model` are from then
     on views of them, so that they are held once and the model still works. With an adapter (`adapted`) the columns of
-    masks get what it adds; the others get the base's own values, bit for bit. On a CPU bfloat16 is the type of weights
-    and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`.
+    masks get what it adds; the others get the base's own values, bit for bit unless Triton's kernels run (there the
+    products add zeros to them). On a CPU bfloat16 is the type of weights and of what is multiplied with them; hidden
+    states, keys, values and scores are float32 there, of type `dtype`.
+
+    On a GPU that Triton compiles for, its kernels run (mars/engine/triton_kernels.py).
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
     products are by our own kernels, or were compared (`steady_rows`) with the number of threads that torch has now, and
@@ -162,6 +172,9 @@ class Network:
 
             shape = self.heads, self.key_value_heads, self.head_size
             self._compiled = Compiled(*shape, model.dtype, self._epsilon)
+        self._kernels = kernels_on(
+            self.device, model.dtype, self.heads, self.key_value_heads, self.head_size, self._epsilon
+        )
         self._steps: Steps | None = None
         if quantised:
             self._steps = (rounded, scaled) if self._compiled is None else self._compiled.steps
@@ -196,10 +209,9 @@ class Network:
         other._mask_token_id = None
         outputs = [[self._outputs[name] for name in names] for names in PRODUCTS]
         moved = adapter.to(self.device, self._embedding.dtype)
-        fused = self._fused is not None
-        other._gated = Gated(
-            moved, self.layers, outputs, self.dtype, self._vocabulary, compiled=self.steady, fused=fused
-        )
+        bases = None if self._kernels is None else [layer.products for layer in self._layers]
+        kind = {"compiled": self.steady, "fused": self._fused is not None}
+        other._gated = Gated(moved, self.layers, outputs, self.dtype, self._vocabulary, bases=bases, **kind)
         if self._fused is not None:
             other._fused = self._fused.adapted(moved, outputs)
         other._keeps_states = adapter.head is not None
@@ -222,6 +234,9 @@ class Network:
         hidden_NE, gate = self._embed(window, access)
         if self._compiled is not None:
             return self._read_compiled(self._compiled, hidden_NE, gate, window, access)
+        if self._kernels is not None:
+            with torch.cuda.device_of(hidden_NE):
+                return self._read_launched(self._kernels, hidden_NE, gate, window, access)
         positions_N = columns.pick(window.positions.flatten())
         cosines_N1D, sines_N1D = access.rotations.index_select(0, positions_N).unbind(1)
         groups = self.heads // self.key_value_heads
@@ -248,6 +263,38 @@ class Network:
             _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
             gate_NF, up_NF = _product(gate, number, 2, layer.gate_up, layer.feed_forward_norm(hidden_NE)).chunk(2, -1)
             _add_product(gate, number, 3, layer.down, hidden_NE, functional.silu(gate_NF).mul_(up_NF))
+        return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
+
+    def _read_launched(
+        self, kernels: Kernels, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access
+    ) -> torch.Tensor:
+        """The same by Triton's kernels; columns of masks go through [W | B A] where there is one."""
+        columns, keep, first = access.columns, window.keep, 0
+        positions_N = columns.pick(window.positions.flatten())
+        groups = self.heads // self.key_value_heads
+        mask = share_mask(access.mask, groups)
+        for number, layer in enumerate(self._layers):
+            linear, masks_N = _beside(gate, number, 0, layer.queries_keys_values)
+            normed_NI = kernels.norm(hidden_NE, layer.attention_norm.weight_E, masks_N)
+            heads_NO = _product(gate, number, 0, linear, normed_NI)
+            if number == self.layers - 1 and keep < window.columns:
+                first = window.columns - keep
+            queries_RHQD = kernels.place(heads_NO, positions_N, access, number, first)
+            if first:
+                if keep == 0:
+                    break
+                gate = gate and gate.last(columns, keep)
+                columns, hidden_NE = columns.last(keep, hidden_NE)
+                mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
+            found_RHQD = attention(queries_RHQD, *access.read(number), mask)
+            linear, masks_N = _beside(gate, number, 1, layer.attention_out)
+            found_NI = kernels.unfold(found_RHQD, columns, self._embedding.dtype, masks_N)
+            _add_product(gate, number, 1, linear, hidden_NE, found_NI)
+            linear, masks_N = _beside(gate, number, 2, layer.gate_up)
+            normed_NI = kernels.norm(hidden_NE, layer.feed_forward_norm.weight_E, masks_N)
+            gate_up_NO = _product(gate, number, 2, linear, normed_NI)
+            linear, masks_N = _beside(gate, number, 3, layer.down)
+            _add_product(gate, number, 3, linear, hidden_NE, kernels.silu(gate_up_NO, masks_N))
         return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
 
     def _read_compiled(
@@ -338,9 +385,8 @@ class Network:
             return None
         found = []
         for layer in self._layers:
-            all_four = layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down
-            products = [linear for linear in all_four if isinstance(linear, Tiled)]
-            if len(products) < len(all_four):
+            products = [linear for linear in layer.products if isinstance(linear, Tiled)]
+            if len(products) < len(layer.products):
                 return None
             found.append(((layer.attention_norm.wide_E, layer.feed_forward_norm.wide_E), products))
         return Fused(found, self.heads, self.key_value_heads, self.head_size, self._epsilon)
@@ -408,6 +454,21 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     return whole
 
 
+def kernels_on(
+    device: torch.device, dtype: torch.dtype, heads: int, shared: int, size: int, epsilon: float
+) -> Kernels | None:
+    """Triton's kernels for a model with these heads; None where the device is no GPU, or they do not run there."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return None
+    try:
+        from mars.engine import triton_kernels
+    except ImportError:  # of a build that does not fit this system
+        return None
+    if dtype not in triton_kernels.TYPES or not triton_kernels.usable(device):
+        return None
+    return triton_kernels.Kernels(heads, shared, size, epsilon)
+
+
 def _last(
     keep: int, columns: Columns, hidden_NE: torch.Tensor, queries_NO: torch.Tensor, seen: Seen
 ) -> tuple[Columns, torch.Tensor, torch.Tensor, Seen]:
@@ -415,6 +476,12 @@ def _last(
     columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
     chosen_M = chosen_M1[:, 0]
     return columns, hidden_NE[chosen_M], queries_NO[chosen_M], seen.at(chosen_M)
+
+
+def _beside(gate: Gate | None, layer: int, product: int, linear: Projection) -> tuple[Projection, torch.Tensor | None]:
+    """The product with [W | B A], and the masks [N] that what it reads is repeated for; else the base's, and None."""
+    found = None if gate is None else gate.beside(layer, product)
+    return (linear, None) if gate is None or found is None else (found, gate.masks_N)
 
 
 def _product(
