@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import torch
 
 from mars.engine.adapter import Adapter, LowRank
-from mars.engine.linear import Linear
-from mars.engine.projection import Projection
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
     from mars.engine.compiled import CompiledPair
 
-    _Added: TypeAlias = "_Pair | CompiledPair | Linear | None"
-
 # The linear layers that read the same and are computed in one product, in the order of their outputs.
 PRODUCTS = (("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",))
 
 # A GPU holds B A of at most so many adapted weights, half a gigabyte in bfloat16: to read them takes less time than to
-# start one more product. With Triton's kernels it holds [W | B A], twice as much, and starts none.
+# start one more product.
 MOST_JOINED = 250_000_000
 
 
@@ -63,11 +59,6 @@ class _Pair:
         else:
             sum_TO.add_(x_TI.mm(self._last))
 
-    def beside(self, base: Linear) -> Linear:
-        """The product of [x | m · x] with [W | B A] for a base of weights W; only of a pair that is `joined`."""
-        weight_OI = base.plain_weight()
-        return Linear(torch.cat((weight_OI, self._last.t().to(weight_OI.dtype)), 1), base.bias)
-
     def add_to_last(self, sum_NO: torch.Tensor, x_NI: torch.Tensor, rows: int, count: int) -> None:
         """The same for the last `count` columns of each row."""
         if rows == 1:
@@ -88,8 +79,7 @@ class Gated:
     """An adapter in the layout of a `Network` of so many layers.
 
     `outputs` are those of the linear layers of each product of `PRODUCTS`, `dtype` is the type of the hidden states. A
-    `compiled` network adds to the products in the type of the weights instead; a `fused` one does so by itself. Given
-    the `bases` of all layers' products, an adapter that `_joins` holds `Linear`s of [W | B A] in place of pairs.
+    `compiled` network adds to the products in the type of the weights instead; a `fused` one does so by itself.
     """
 
     def __init__(
@@ -102,14 +92,13 @@ class Gated:
         *,
         compiled: bool = False,
         fused: bool = False,
-        bases: Sequence[Sequence[Projection]] | None = None,
     ):
         self._embeddings = adapter.mask_embeddings
         self._vocab_size = vocab_size
         empty: list[dict[str, LowRank]] = [{}] * (layers - len(adapter.layers))
         joined = _joins(adapter)
         self._compiled = compiled
-        self._added: list[list[_Added]] = []
+        self._added: list[list[_Pair | CompiledPair | None]] = []
         if fused:
             return
         self._added = [
@@ -119,14 +108,6 @@ class Gated:
             ]
             for pairs in (*adapter.layers, *empty)
         ]
-        if joined and bases is not None:
-            self._added = [
-                [
-                    pair.beside(base) if isinstance(pair, _Pair) and isinstance(base, Linear) else pair
-                    for pair, base in zip(*layer, strict=True)
-                ]
-                for layer in zip(self._added, bases, strict=True)
-            ]
 
     def open(
         self, window: Window, columns: Columns, embedding_VE: torch.Tensor, *, static: bool
@@ -161,13 +142,13 @@ class Gate:
     that is not known, computes all columns, times 0 where `masks_N` is false.
     """
 
-    added: Sequence[Sequence[_Added]]
+    added: Sequence[Sequence[_Pair | CompiledPair | None]]
     masks_N: torch.Tensor
     where: slice | torch.Tensor | tuple[int, int] | None
     numbers_M: torch.Tensor | None = None
 
     @classmethod
-    def at(cls, added: Sequence[Sequence[_Added]], masks_N: torch.Tensor) -> Gate | None:
+    def at(cls, added: Sequence[Sequence[_Pair | CompiledPair | None]], masks_N: torch.Tensor) -> Gate | None:
         """The masks of these columns; None if there are none."""
         where_M = masks_N.nonzero()[:, 0]
         count, total = len(where_M), len(masks_N)
@@ -191,15 +172,10 @@ class Gate:
         """The numbers of the columns that are no masks; None where no value may be looked at."""
         return (~self.masks_N).nonzero()[:, 0] if self._looks else None
 
-    def beside(self, layer: int, product: int) -> Linear | None:
-        """The product with [W | B A], which reads [x | m · x]; `add` adds nothing to it. None where there is none."""
-        found = self.added[layer][product]
-        return found if isinstance(found, Linear) else None
-
     def add(self, layer: int, product: int, sum_NO: torch.Tensor, x_NI: torch.Tensor) -> None:
         """Add scale · B (A x) of product `product` (`PRODUCTS`) of a layer to the sum at masks, in place."""
         pair = self.added[layer][product]
-        if pair is None or isinstance(pair, Linear):
+        if pair is None:
             return
         if not isinstance(pair, _Pair):
             pair.add_to(sum_NO, x_NI, self.numbers_M)

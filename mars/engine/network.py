@@ -13,7 +13,6 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -74,11 +73,6 @@ class _Layer:
     gate_up: Projection
     down: Projection
 
-    @property
-    def products(self) -> tuple[Projection, ...]:
-        """Those of `PRODUCTS`."""
-        return self.queries_keys_values, self.attention_out, self.gate_up, self.down
-
 
 def supports(model: PreTrainedModel) -> bool:
     """Whether `Network` computes what this model does: plain Qwen2 or Llama, unquantised, all of it on one device."""
@@ -100,11 +94,9 @@ class Network:
 
     Query, key and value weights become one tensor, gate and up weights another; the parameters of `model` are from then
     on views of them, so that they are held once and the model still works. With an adapter (`adapted`) the columns of
-    masks get what it adds; the others get the base's own values, bit for bit unless Triton's kernels run (there the
-    products add zeros to them). On a CPU bfloat16 is the type of weights and of what is multiplied with them; hidden
-    states, keys, values and scores are float32 there, of type `dtype`.
-
-    On a GPU that Triton compiles for, its kernels run (mars/engine/triton_kernels.py).
+    masks get what it adds; the others get the base's own values, bit for bit. On a CPU bfloat16 is the type of weights
+    and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`. On a
+    GPU that Triton compiles for, its kernels run (mars/engine/triton_kernels.py).
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
     products are by our own kernels, or were compared (`steady_rows`) with the number of threads that torch has now, and
@@ -166,15 +158,13 @@ class Network:
         self._gated: Gated | None = None
         self._keeps_states = False
         self._heads = [self.heads, 2 * self.key_value_heads]
+        shape = self.heads, self.key_value_heads, self.head_size
+        self._kernels = kernels_on(self.device, model.dtype, shape, self._epsilon)
         self._compiled: Compiled | None = None
         if self.steady:
             from mars.engine.compiled import Compiled  # numba takes half a second to import
 
-            shape = self.heads, self.key_value_heads, self.head_size
             self._compiled = Compiled(*shape, model.dtype, self._epsilon)
-        self._kernels = kernels_on(
-            self.device, model.dtype, self.heads, self.key_value_heads, self.head_size, self._epsilon
-        )
         self._steps: Steps | None = None
         if quantised:
             self._steps = (rounded, scaled) if self._compiled is None else self._compiled.steps
@@ -209,9 +199,10 @@ class Network:
         other._mask_token_id = None
         outputs = [[self._outputs[name] for name in names] for names in PRODUCTS]
         moved = adapter.to(self.device, self._embedding.dtype)
-        bases = None if self._kernels is None else [layer.products for layer in self._layers]
-        kind = {"compiled": self.steady, "fused": self._fused is not None}
-        other._gated = Gated(moved, self.layers, outputs, self.dtype, self._vocabulary, bases=bases, **kind)
+        fused = self._fused is not None
+        other._gated = Gated(
+            moved, self.layers, outputs, self.dtype, self._vocabulary, compiled=self.steady, fused=fused
+        )
         if self._fused is not None:
             other._fused = self._fused.adapted(moved, outputs)
         other._keeps_states = adapter.head is not None
@@ -268,15 +259,14 @@ class Network:
     def _read_launched(
         self, kernels: Kernels, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access
     ) -> torch.Tensor:
-        """The same by Triton's kernels; columns of masks go through [W | B A] where there is one."""
+        """The same by Triton's kernels."""
         columns, keep, first = access.columns, window.keep, 0
         positions_N = columns.pick(window.positions.flatten())
         groups = self.heads // self.key_value_heads
         mask = share_mask(access.mask, groups)
         for number, layer in enumerate(self._layers):
-            linear, masks_N = _beside(gate, number, 0, layer.queries_keys_values)
-            normed_NI = kernels.norm(hidden_NE, layer.attention_norm.weight_E, masks_N)
-            heads_NO = _product(gate, number, 0, linear, normed_NI)
+            normed_NE = kernels.norm(hidden_NE, layer.attention_norm.weight_E)
+            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE)
             if number == self.layers - 1 and keep < window.columns:
                 first = window.columns - keep
             queries_RHQD = kernels.place(heads_NO, positions_N, access, number, first)
@@ -287,14 +277,11 @@ class Network:
                 columns, hidden_NE = columns.last(keep, hidden_NE)
                 mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
             found_RHQD = attention(queries_RHQD, *access.read(number), mask)
-            linear, masks_N = _beside(gate, number, 1, layer.attention_out)
-            found_NI = kernels.unfold(found_RHQD, columns, self._embedding.dtype, masks_N)
-            _add_product(gate, number, 1, linear, hidden_NE, found_NI)
-            linear, masks_N = _beside(gate, number, 2, layer.gate_up)
-            normed_NI = kernels.norm(hidden_NE, layer.feed_forward_norm.weight_E, masks_N)
-            gate_up_NO = _product(gate, number, 2, linear, normed_NI)
-            linear, masks_N = _beside(gate, number, 3, layer.down)
-            _add_product(gate, number, 3, linear, hidden_NE, kernels.silu(gate_up_NO, masks_N))
+            found_NH = kernels.unfold(found_RHQD, columns, self._embedding.dtype)
+            _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
+            normed_NE = kernels.norm(hidden_NE, layer.feed_forward_norm.weight_E)
+            gate_up_NO = _product(gate, number, 2, layer.gate_up, normed_NE)
+            _add_product(gate, number, 3, layer.down, hidden_NE, kernels.silu(gate_up_NO))
         return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
 
     def _read_compiled(
@@ -385,8 +372,9 @@ class Network:
             return None
         found = []
         for layer in self._layers:
-            products = [linear for linear in layer.products if isinstance(linear, Tiled)]
-            if len(products) < len(layer.products):
+            all_four = layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down
+            products = [linear for linear in all_four if isinstance(linear, Tiled)]
+            if len(products) < len(all_four):
                 return None
             found.append(((layer.attention_norm.wide_E, layer.feed_forward_norm.wide_E), products))
         return Fused(found, self.heads, self.key_value_heads, self.head_size, self._epsilon)
@@ -454,19 +442,15 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     return whole
 
 
-def kernels_on(
-    device: torch.device, dtype: torch.dtype, heads: int, shared: int, size: int, epsilon: float
-) -> Kernels | None:
-    """Triton's kernels for a model with these heads; None where the device is no GPU, or they do not run there."""
-    if device.type != "cuda" or find_spec("triton") is None:
+def kernels_on(device: torch.device, dtype: torch.dtype, shape: tuple[int, int, int], epsilon: float) -> Kernels | None:
+    """Triton's kernels for heads of this shape; None where the device is no GPU, or they do not run there."""
+    if device.type != "cuda":
         return None
     try:
         from mars.engine import triton_kernels
-    except ImportError:  # of a build that does not fit this system
+    except ImportError:  # none, or a build that does not fit this system
         return None
-    if dtype not in triton_kernels.TYPES or not triton_kernels.usable(device):
-        return None
-    return triton_kernels.Kernels(heads, shared, size, epsilon)
+    return triton_kernels.Kernels(*shape, epsilon) if triton_kernels.usable(device, dtype) else None
 
 
 def _last(
@@ -476,12 +460,6 @@ def _last(
     columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
     chosen_M = chosen_M1[:, 0]
     return columns, hidden_NE[chosen_M], queries_NO[chosen_M], seen.at(chosen_M)
-
-
-def _beside(gate: Gate | None, layer: int, product: int, linear: Projection) -> tuple[Projection, torch.Tensor | None]:
-    """The product with [W | B A], and the masks [N] that what it reads is repeated for; else the base's, and None."""
-    found = None if gate is None else gate.beside(layer, product)
-    return (linear, None) if gate is None or found is None else (found, gate.masks_N)
 
 
 def _product(

@@ -4,11 +4,8 @@ A pass of few columns takes as long as its kernels are many: 2 to 6 µs each, wh
 of two to four of PyTorch's. They compute in float32 and round once, to the type of what they write; `Network.read` has
 the same steps in PyTorch, their slow twin.
 
-Where an adapter acts, a product reads [x | m · x], and its weights are [W | B A] (mars/engine/gated.py): m is 1 in the
-columns of masks and 0 in others. The step before writes both halves.
-
 Shapes: R rows of Q columns, N of all are computed, H key-value heads, G query heads for each of them, D head size, E
-hidden size, F inner size, I input features (one of these sizes or, with m · x, twice that), O outputs.
+hidden size, F inner size, O outputs.
 """
 
 from __future__ import annotations
@@ -34,39 +31,26 @@ _MOST_WARPS = 8
 
 
 @triton.jit
-def _write(target, column, places, inside, x, masks, WIDTH: tl.constexpr, TWICE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Write a part of x [N, WIDTH], and with TWICE a part of [x | m · x]."""
-    if TWICE:
-        kept = tl.load(masks + column) != 0
-        second = target + column * (2 * WIDTH) + WIDTH + places
-        tl.store(second, tl.where(kept, x, 0.0).to(target.dtype.element_ty), mask=inside)
-        tl.store(target + column * (2 * WIDTH) + places, x.to(target.dtype.element_ty), mask=inside)
-    else:
-        tl.store(target + column * WIDTH + places, x.to(target.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _norm(  # type: ignore[no-untyped-def]
-    hidden, weight, masks, normed, epsilon, SIZE: tl.constexpr, BLOCK: tl.constexpr, TWICE: tl.constexpr
-):
+def _norm(hidden, weight, normed, epsilon, SIZE: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     column = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, BLOCK)
     inside = places < SIZE
     x = tl.load(hidden + column * SIZE + places, mask=inside, other=0.0).to(tl.float32)
     weights = tl.load(weight + places, mask=inside, other=0.0).to(tl.float32)
     found = x * tl.rsqrt(tl.sum(x * x, axis=0) / SIZE + epsilon) * weights
-    _write(normed, column, places, inside, found, masks, SIZE, TWICE)
+    tl.store(normed + column * SIZE + places, found.to(normed.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def _silu(gate_up, masks, inner, SIZE: tl.constexpr, BLOCK: tl.constexpr, TWICE: tl.constexpr):  # type: ignore[no-untyped-def]
+def _silu(gate_up, inner, SIZE: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     column = tl.program_id(0).to(tl.int64)
     places = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = places < SIZE
     source = gate_up + column * (2 * SIZE) + places
     gate = tl.load(source, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(source + SIZE, mask=inside, other=0.0).to(tl.float32)
-    _write(inner, column, places, inside, gate / (1.0 + tl.exp(-gate)) * up, masks, SIZE, TWICE)
+    found = gate / (1.0 + tl.exp(-gate)) * up
+    tl.store(inner + column * SIZE + places, found.to(inner.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["columns", "first", "head_step", "value_step"])
@@ -130,7 +114,6 @@ def _place(  # type: ignore[no-untyped-def]
 def _unfold(  # type: ignore[no-untyped-def]
     found,
     real,
-    masks,
     unfolded,
     columns,
     row_step,
@@ -141,7 +124,6 @@ def _unfold(  # type: ignore[no-untyped-def]
     SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
     PICKED: tl.constexpr,
-    TWICE: tl.constexpr,
 ):
     column = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -153,36 +135,32 @@ def _unfold(  # type: ignore[no-untyped-def]
     row = number // columns
     query = (head % GROUPS) * columns + number % columns
     source = found + row * row_step + (head // GROUPS) * head_step + query * query_step + places
-    x = tl.load(source, mask=inside, other=0.0).to(tl.float32)
-    _write(unfolded, column, head * SIZE + places, inside, x, masks, SHARED * GROUPS * SIZE, TWICE)
+    x = tl.load(source, mask=inside, other=0.0)
+    target = unfolded + (column * (SHARED * GROUPS) + head) * SIZE + places
+    tl.store(target, x.to(unfolded.dtype.element_ty), mask=inside)
 
 
 class Kernels:
-    """The steps of a pass for a model with so many query heads and key-value heads of a size.
-
-    `masks_N`, bool, asks for [x | m · x] in place of x, [N, 2I] in place of [N, I].
-    """
+    """The steps of a pass for a model with so many query heads and key-value heads of a size."""
 
     def __init__(self, heads: int, shared: int, size: int, epsilon: float):
         self._shared, self._groups, self._size, self._epsilon = shared, heads // shared, size, epsilon
 
-    def norm(self, hidden_NE: torch.Tensor, weight_E: torch.Tensor, masks_N: torch.Tensor | None) -> torch.Tensor:
-        """The RMS norm [N, I] of hidden states, in the type of its weights."""
+    def norm(self, hidden_NE: torch.Tensor, weight_E: torch.Tensor) -> torch.Tensor:
+        """The RMS norm [N, E] of hidden states, in the type of its weights."""
         count, size = hidden_NE.shape
-        normed_NI, masks = _room(hidden_NE, count, size, weight_E.dtype, masks_N)
+        normed_NE = hidden_NE.new_empty(count, size, dtype=weight_E.dtype)
         block = triton.next_power_of_2(size)
         _norm[(count,)](
             hidden_NE,
             weight_E,
-            masks,
-            normed_NI,
+            normed_NE,
             self._epsilon,
             SIZE=size,
             BLOCK=block,
-            TWICE=masks_N is not None,
             num_warps=min(max(block // 256, 1), _MOST_WARPS),
         )
-        return normed_NI
+        return normed_NE
 
     def place(
         self, heads_NO: torch.Tensor, positions_N: torch.Tensor, access: Access, layer: int, first: int
@@ -217,26 +195,23 @@ class Kernels:
         )
         return queries
 
-    def unfold(
-        self, found: torch.Tensor, columns: Columns, dtype: torch.dtype, masks_N: torch.Tensor | None
-    ) -> torch.Tensor:
-        """What attention found, [R, H, G * Q, D], with all heads of a column side by side [N, I].
+    def unfold(self, found: torch.Tensor, columns: Columns, dtype: torch.dtype) -> torch.Tensor:
+        """What attention found, [R, H, G * Q, D], with all heads of a column side by side [N, H * G * D].
 
-        With one column a row and no masks it is a view.
+        With one column a row it is a view.
         """
         split = found.unflatten(2, (self._groups, columns.columns)).permute(0, 3, 1, 2, 4)
-        if masks_N is None and columns.real_N is None and found.dtype == dtype and split.is_contiguous():
+        if columns.real_N is None and found.dtype == dtype and split.is_contiguous():
             return split.flatten(2).flatten(0, 1)
         if found.stride(3) != 1:
             found = found.contiguous()
         count = columns.rows * columns.columns if columns.real_N is None else len(columns.real_N)
         heads = self._shared * self._groups
-        unfolded_NI, masks = _room(found, count, heads * self._size, dtype, masks_N)
+        unfolded = found.new_empty(count, heads * self._size, dtype=dtype)
         _unfold[(count, heads)](
             found,
-            masks if columns.real_N is None else columns.real_N,
-            masks,
-            unfolded_NI,
+            found if columns.real_N is None else columns.real_N,
+            unfolded,
             columns.columns,
             *found.stride()[:3],
             SHARED=self._shared,
@@ -244,41 +219,31 @@ class Kernels:
             SIZE=self._size,
             BLOCK=triton.next_power_of_2(self._size),
             PICKED=columns.real_N is not None,
-            TWICE=masks_N is not None,
             num_warps=1,
         )
-        return unfolded_NI
+        return unfolded
 
-    def silu(self, gate_up_NO: torch.Tensor, masks_N: torch.Tensor | None) -> torch.Tensor:
-        """silu(gate) · up [N, I] of gates and ups side by side [N, 2F]."""
+    def silu(self, gate_up_NO: torch.Tensor) -> torch.Tensor:
+        """silu(gate) · up [N, F] of gates and ups side by side [N, 2F]."""
         count, size = len(gate_up_NO), gate_up_NO.shape[1] // 2
-        inner_NI, masks = _room(gate_up_NO, count, size, gate_up_NO.dtype, masks_N)
+        inner_NF = gate_up_NO.new_empty(count, size)
         block = min(triton.next_power_of_2(size), _SILU_BLOCK)
-        _silu[(count, triton.cdiv(size, block))](
-            gate_up_NO, masks, inner_NI, SIZE=size, BLOCK=block, TWICE=masks_N is not None
-        )
-        return inner_NI
-
-
-def _room(
-    like: torch.Tensor, count: int, size: int, dtype: torch.dtype, masks_N: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """A tensor [N, size], with masks [N, 2 * size]; and the masks as numbers, without them any tensor."""
-    if masks_N is None:
-        return like.new_empty(count, size, dtype=dtype), like
-    return like.new_empty(count, 2 * size, dtype=dtype), masks_N.view(torch.uint8)
+        _silu[(count, triton.cdiv(size, block))](gate_up_NO, inner_NF, SIZE=size, BLOCK=block)
+        return inner_NF
 
 
 @cache
-def usable(device: torch.device) -> bool:
-    """Whether Triton compiles for this device and runs there; where it does not, a warning says why.
+def usable(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether weights are of one of `TYPES` and Triton compiles for this device; if it fails, a warning says why.
 
     It needs a C compiler, and a driver that it knows.
     """
+    if dtype not in TYPES:
+        return False
     try:
-        gate_up_NO = torch.zeros(1, 2, device=device)
+        gate_up_NO = torch.zeros(1, 2, device=device, dtype=dtype)
         with torch.cuda.device_of(gate_up_NO):
-            Kernels(1, 1, 2, 0.0).silu(gate_up_NO, None).tolist()
+            Kernels(1, 1, 2, 0.0).silu(gate_up_NO).tolist()
     except Exception as error:  # noqa: BLE001 - of any kind, also those of a compiler that Triton starts
         reason = str(error).partition("\n")[0] or type(error).__name__
         warnings.warn(f"Triton's kernels are off, PyTorch's run in their place: {reason}", stacklevel=2)
