@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 # No test asks the Hub, where there is a network either. It is read at import, and by the programs that tests start.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# Without a GPU Triton's kernels run in its interpreter, which must be known when `transformers` imports it.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # The same examples in every run; to look for others: `--hypothesis-profile=default --hypothesis-seed=N`.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -68,8 +73,6 @@ def joint_window(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture(scope="session")
 def one_thread() -> Iterator[None]:
     """Tiny models are fastest on one thread: two that share a busy core wait for each other."""
-    import torch
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -105,7 +108,6 @@ def tiny_sizes(tiny_tokenizer: PreTrainedTokenizerFast, one_thread: None) -> dic
 @pytest.fixture(scope="session")
 def tiny_model(tiny_sizes: dict[str, Any]) -> PreTrainedModel:
     """A Qwen2 with random weights, float32."""
-    import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)

@@ -15,6 +15,7 @@ CHECKERS = ("lm_eval", "nltk", "langdetect")
 SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in ("mars-b8", "ar-sft", "draft-ar"))
 CUDA_TESTS = (
     "tests/mars/engine/test_graphs.py",
+    "tests/mars/engine/test_triton_kernels.py",
     "tests/mars/engine/test_engine.py",
     "tests/mars/test_sampling.py",
     "tests/mars/decoding/test_whole_pass.py",

@@ -69,18 +69,18 @@ def attend(
     rows, columns, heads, size = queries_RQHD.shape
     shared = keys_RHKD.shape[1]
     if shared == heads:
-        found = _attention(queries_RQHD.transpose(1, 2), keys_RHKD, values_RHKD, shared_mask)
+        found = attention(queries_RQHD.transpose(1, 2), keys_RHKD, values_RHKD, shared_mask)
         return found.transpose(1, 2).reshape(rows * columns, heads * size)
     groups = heads // shared
     folded = queries_RQHD.view(rows, columns, shared, groups, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
-    found = _attention(folded, keys_RHKD, values_RHKD, shared_mask)
+    found = attention(folded, keys_RHKD, values_RHKD, shared_mask)
     return found.view(rows, shared, groups, columns, size).permute(0, 3, 1, 2, 4).reshape(rows * columns, -1)
 
 
-def _attention(
+def attention(
     queries_RHQD: torch.Tensor, keys_RHKD: torch.Tensor, values_RHKD: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """By whichever way is faster, [R, H, Q, D]."""
+    """Attention [R, H, Q, D] of queries that have a key-value head each, by whichever way is faster."""
     rows, heads, columns, _ = queries_RHQD.shape
     scores = rows * heads * columns * keys_RHKD.shape[2]
     exact = queries_RHQD.dtype in _WIDE and queries_RHQD.is_cpu

@@ -21,7 +21,7 @@ from torch.nn import functional
 from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine.adapter import LINEARS, Adapter, linear_of
-from mars.engine.attention import attend, share_mask
+from mars.engine.attention import attend, attention, share_mask
 from mars.engine.gated import PRODUCTS, Gate, Gated
 from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
@@ -32,6 +32,7 @@ from mars.engine.window import Columns, Window
 if TYPE_CHECKING:
     from mars.engine.compiled import Compiled, Seen
     from mars.engine.fused import Fused
+    from mars.engine.triton_kernels import Kernels
 
 # A model of up to so many weights is worth a second copy of them that is laid out for its products, and a float32 copy
 # of its vocabulary. A larger one is packed in bfloat16, or where the plain copy goes (`compact`).
@@ -49,7 +50,7 @@ class Norm:
     """
 
     def __init__(self, weight_E: torch.Tensor, epsilon: float, wide: torch.dtype):
-        self._weight, self._epsilon = weight_E, epsilon
+        self.weight_E, self._epsilon = weight_E, epsilon
         self.wide_E = weight_E.to(wide)
         # x / sqrt(|x|² / E + ε) = x · √E / hypot(|x|, √(E ε))
         self._scaled_E = self.wide_E * len(weight_E) ** 0.5
@@ -57,10 +58,10 @@ class Norm:
 
     def __call__(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         """The normed states [N, E]."""
-        if self.wide_E.dtype == self._weight.dtype:
-            return torch.rms_norm(hidden_NE, self._weight.shape, self._weight, self._epsilon)
+        if self.wide_E.dtype == self.weight_E.dtype:
+            return torch.rms_norm(hidden_NE, self.weight_E.shape, self.weight_E, self._epsilon)
         lengths_N1 = torch.linalg.vector_norm(hidden_NE, 2, -1, True).hypot_(self._least)
-        return torch.div(hidden_NE, lengths_N1).mul_(self._scaled_E).to(self._weight.dtype)
+        return torch.div(hidden_NE, lengths_N1).mul_(self._scaled_E).to(self.weight_E.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class Network:
     Query, key and value weights become one tensor, gate and up weights another; the parameters of `model` are from then
     on views of them, so that they are held once and the model still works. With an adapter (`adapted`) the columns of
     masks get what it adds; the others get the base's own values, bit for bit. On a CPU bfloat16 is the type of weights
-    and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`.
+    and of what is multiplied with them; hidden states, keys, values and scores are float32 there, of type `dtype`. On a
+    GPU that Triton compiles for, its kernels run (mars/engine/triton_kernels.py).
 
     `steady` gives a column the same logits, bit for bit, whatever columns and rows share its pass: on a CPU only, where
     products are by our own kernels, or were compared (`steady_rows`) with the number of threads that torch has now, and
@@ -156,11 +158,12 @@ class Network:
         self._gated: Gated | None = None
         self._keeps_states = False
         self._heads = [self.heads, 2 * self.key_value_heads]
+        shape = self.heads, self.key_value_heads, self.head_size
+        self._kernels = kernels_on(self.device, model.dtype, shape, self._epsilon)
         self._compiled: Compiled | None = None
         if self.steady:
             from mars.engine.compiled import Compiled  # numba takes half a second to import
 
-            shape = self.heads, self.key_value_heads, self.head_size
             self._compiled = Compiled(*shape, model.dtype, self._epsilon)
         self._steps: Steps | None = None
         if quantised:
@@ -222,6 +225,9 @@ class Network:
         hidden_NE, gate = self._embed(window, access)
         if self._compiled is not None:
             return self._read_compiled(self._compiled, hidden_NE, gate, window, access)
+        if self._kernels is not None:
+            with torch.cuda.device_of(hidden_NE):
+                return self._read_launched(self._kernels, hidden_NE, gate, window, access)
         positions_N = columns.pick(window.positions.flatten())
         cosines_N1D, sines_N1D = access.rotations.index_select(0, positions_N).unbind(1)
         groups = self.heads // self.key_value_heads
@@ -248,6 +254,34 @@ class Network:
             _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
             gate_NF, up_NF = _product(gate, number, 2, layer.gate_up, layer.feed_forward_norm(hidden_NE)).chunk(2, -1)
             _add_product(gate, number, 3, layer.down, hidden_NE, functional.silu(gate_NF).mul_(up_NF))
+        return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
+
+    def _read_launched(
+        self, kernels: Kernels, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access
+    ) -> torch.Tensor:
+        """The same by Triton's kernels."""
+        columns, keep, first = access.columns, window.keep, 0
+        positions_N = columns.pick(window.positions.flatten())
+        groups = self.heads // self.key_value_heads
+        mask = share_mask(access.mask, groups)
+        for number, layer in enumerate(self._layers):
+            normed_NE = kernels.norm(hidden_NE, layer.attention_norm.weight_E)
+            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE)
+            if number == self.layers - 1 and keep < window.columns:
+                first = window.columns - keep
+            queries_RHQD = kernels.place(heads_NO, positions_N, access, number, first)
+            if first:
+                if keep == 0:
+                    break
+                gate = gate and gate.last(columns, keep)
+                columns, hidden_NE = columns.last(keep, hidden_NE)
+                mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
+            found_RHQD = attention(queries_RHQD, *access.read(number), mask)
+            found_NH = kernels.unfold(found_RHQD, columns, self._embedding.dtype)
+            _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
+            normed_NE = kernels.norm(hidden_NE, layer.feed_forward_norm.weight_E)
+            gate_up_NO = _product(gate, number, 2, layer.gate_up, normed_NE)
+            _add_product(gate, number, 3, layer.down, hidden_NE, kernels.silu(gate_up_NO))
         return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
 
     def _read_compiled(
@@ -406,6 +440,17 @@ def fuse(modules: Sequence[nn.Module], name: str) -> torch.Tensor | None:
     for parameter, part in zip(parameters, whole.split([len(parameter) for parameter in parameters]), strict=True):
         parameter.data = part
     return whole
+
+
+def kernels_on(device: torch.device, dtype: torch.dtype, shape: tuple[int, int, int], epsilon: float) -> Kernels | None:
+    """Triton's kernels for heads of this shape; None where the device is no GPU, or they do not run there."""
+    if device.type != "cuda":
+        return None
+    try:
+        from mars.engine import triton_kernels
+    except ImportError:  # none, or a build that does not fit this system
+        return None
+    return triton_kernels.Kernels(*shape, epsilon) if triton_kernels.usable(device, dtype) else None
 
 
 def _last(
