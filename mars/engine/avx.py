@@ -24,9 +24,9 @@ from mars.provenance import instruction_limit
 
 _PAIRS = DEPTH // 2  # of a tile
 _AHEAD = 4 * _PAIRS  # pairs of inputs that are asked for before they are needed
-# Rows whose sums of four, two and one blocks fill the registers: 32, or 16 of half the size.
-_FOUR, _TWO = 6, 14
-_FOUR_WIDENED, _TWO_WIDENED, _ONE_WIDENED = 1, 2, 6
+# Rows whose sums of four, two and one blocks fill the registers: 32 of 16 floats, or 16 of 8.
+_BY_PAIRS = 6, 14, 14
+_WIDENED = 1, 2, 6
 _CAPABLE = "BF16", "FP16", "AMX", "AVX10"  # in what oneDNN calls CPUs that have instructions for bfloat16
 _INCAPABLE = "SSE41", "AVX"  # and those without AVX2
 
@@ -51,42 +51,29 @@ def _shape(kind, rows):  # type: ignore[no-untyped-def]
 
 @overload(_add)
 def _(kind, blocks, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step):  # type: ignore[no-untyped-def]
-    def by_pairs(kind, blocks, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step):  # type: ignore[no-untyped-def]
-        if blocks == 4:
-            add_pairs(kind, 4, _FOUR, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
-        elif blocks == 2:
-            add_pairs(kind, 2, _TWO, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
-        else:
-            add_pairs(kind, 1, _TWO, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
+    four, two, one = _BY_PAIRS if kind == types.uint32 else _WIDENED
 
-    def widened(kind, blocks, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step):  # type: ignore[no-untyped-def]
+    def add(kind, blocks, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step):  # type: ignore[no-untyped-def]
         if blocks == 4:
-            add_pairs(
-                kind, 4, _FOUR_WIDENED, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step
-            )
+            add_pairs(kind, 4, four, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
         elif blocks == 2:
-            add_pairs(
-                kind, 2, _TWO_WIDENED, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step
-            )
+            add_pairs(kind, 2, two, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
         else:
-            add_pairs(
-                kind, 1, _ONE_WIDENED, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step
-            )
+            add_pairs(kind, 1, one, rows, pairs, x, stride, weight, span, totals, ahead, ahead_span, ahead_step)
 
-    return by_pairs if kind == types.uint32 else widened
+    return add
 
 
 @overload(_shape)
 def _(kind, rows):  # type: ignore[no-untyped-def]
-    def by_pairs(kind, rows):  # type: ignore[no-untyped-def]
-        return (4, _FOUR) if rows <= _FOUR else (2, _TWO)
+    four, two, one = _BY_PAIRS if kind == types.uint32 else _WIDENED
 
-    def widened(kind, rows):  # type: ignore[no-untyped-def]
-        if rows <= _FOUR_WIDENED:
-            return 4, _FOUR_WIDENED
-        return (2, _TWO_WIDENED) if rows <= _TWO_WIDENED else (1, _ONE_WIDENED)
+    def shape(kind, rows):  # type: ignore[no-untyped-def]
+        if rows <= four:
+            return 4, four
+        return (2, two) if rows <= two or two == one else (1, one)
 
-    return by_pairs if kind == types.uint32 else widened
+    return shape
 
 
 @njit(**OPTIONS)
