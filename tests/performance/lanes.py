@@ -12,7 +12,8 @@ from pathlib import Path
 
 from mars.checkpoint import Checkpoint
 from mars.decoders import BASELINE, EXACT, USUAL
-from mars.decoding.controller import NOTHING, Account, Choice, Controller, Goodput
+from mars.decoding.controller import Controller
+from mars.decoding.experience import NOTHING, Account, Choice, Goodput
 from mars.decoding.method import Row
 from mars.decoding.trees import Layout
 from mars.serve.async_service import AsyncService, Served

@@ -10,25 +10,21 @@ from itertools import cycle, pairwise
 import pytest
 
 from mars.decoding.autoregressive import Autoregressive
-from mars.decoding.controller import (
-    CAUTION,
+from mars.decoding.controller import CAUTION, PATIENCE, REVIEW, TRIED_BY, Controller
+from mars.decoding.costs import TRIALS
+from mars.decoding.experience import (
     EXACT,
     HOLD,
     LEARNED,
     LOOKUP,
     NOTHING,
-    PATIENCE,
     RETRY,
-    REVIEW,
-    TRIED_BY,
     WINDOWS,
     Account,
     Choice,
-    Controller,
     Experience,
     Goodput,
 )
-from mars.decoding.costs import TRIALS
 from mars.decoding.method import Row
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow

@@ -11,8 +11,9 @@ import pytest
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS, pool
-from mars.decoding.controller import Controller, Experience
+from mars.decoding.controller import Controller
 from mars.decoding.costs import TRIALS
+from mars.decoding.experience import Experience
 from mars.decoding.method import Row
 from mars.decoding.pool import Pool
 from mars.metrics import COUNTED, output_ids

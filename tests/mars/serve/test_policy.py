@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mars.decoding.controller import EXACT, Controller, Goodput
+from mars.decoding.controller import Controller
+from mars.decoding.experience import EXACT, Goodput
 from mars.decoding.method import Row
 from mars.serve import budget
 

@@ -12,7 +12,8 @@ from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, controller
-from mars.decoding.controller import EXACT, WINDOWS, Choice, Controller, Goodput
+from mars.decoding.controller import Controller
+from mars.decoding.experience import EXACT, WINDOWS, Choice, Goodput
 from mars.decoding.method import Row
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
