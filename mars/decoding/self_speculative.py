@@ -155,16 +155,17 @@ class SelfSpeculative(Method):
         plans = [row.plan for row in batch.rows if row.plan is not None]
         device = batch.length_R.device
         widest = max(plan.columns for plan in plans)
+        if widest == 1:
+            return replace(window_of(batch, 0), masks=0)
         extra = widest - 1
-        if batch.static and extra:  # so that there are few shapes
+        if batch.static:  # so that there are few shapes
             extra = -(-widest // STATIC_STEP) * STATIC_STEP - 1
         columns_R = torch.tensor([plan.columns for plan in plans], device=device)
         alone = len(plans) == 1 and not batch.static
         window = window_of(batch, extra, None if alone else extra + 1 - columns_R)
         window = replace(window, extent=batch.extent + widest - 1)
-        if extra:
-            behind_RC = self._behind(plans, extra, device)
-            window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
+        behind_RC = self._behind(plans, extra, device)
+        window.ids_RQ[:, -extra:] = torch.where(behind_RC < 0, window.ids_RQ[:, -extra:], behind_RC)
         if not any(any(plan.masks) for plan in plans):
             return replace(window, masks=0)
         trees = [verification_tree(batch.pending, plan.masks, device) for plan in plans]
@@ -202,7 +203,7 @@ class SelfSpeculative(Method):
         return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
 
     def judge(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
-        if batch.rows[0].plan is not None:
+        if batch.rows[0].plan is not None and logits_RWV.shape[1] > 1:
             return self._judge_tree(batch, logits_RWV)
         layout = layout_of(logits_RWV.shape[1], self.drafts)
         if layout == "none":
