@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 WARM_UP_TOKENS = 8
-LEARNING_TOKENS = 64  # of exact decoding: enough to try each layout
+LEARNING_PROMPT = "What makes a good story?"  # masks fill a text of no pattern as often as what users ask for
+LEARNING_TOKENS = 128  # of exact decoding: enough to try each layout several times
+LEARNING_SECONDS = 8.0  # at most: a large model learns while it answers
 _one_at_a_time = threading.Lock()
 _whole = threading.Event()
 
@@ -165,9 +168,12 @@ def _warm_up(checkpoint: Checkpoint) -> None:
     tokens = {BASELINE: WARM_UP_TOKENS}
     if checkpoint.supports_masks:
         tokens |= {USUAL: WARM_UP_TOKENS, EXACT: LEARNING_TOKENS}
-    prompt = checkpoint.encode("Count from one to twenty.")
+    prompt = checkpoint.encode(LEARNING_PROMPT)
     for name, most in tokens.items():
         fits = min(most, checkpoint.engine.context_length - len(prompt))
         settings = DecodingSettings(block_size=block_size, max_new_tokens=max(fits, 1))
-        for _ in computed(checkpoint.engine.device, DECODERS[name](checkpoint.engine, [prompt], settings)):
-            pass
+        records = DECODERS[name](checkpoint.engine, [prompt], settings)
+        began = time.monotonic()
+        for number, _ in enumerate(computed(checkpoint.engine.device, records)):
+            if number >= WARM_UP_TOKENS and time.monotonic() - began > LEARNING_SECONDS:
+                break

@@ -70,6 +70,7 @@ HURRY = 4  # so many times later while prompts are read: a trial makes their fir
 WORTH_A_TRY = 0.6  # the part of the best goodput that it must promise
 WORTH_ANOTHER = 0.75  # the same of what was tried before
 MARGIN = 0.02  # by which another choice must be better
+DOUBT = 0.05  # by which one token each must be better than copies: those cost nothing where a text repeats nothing
 MOST_UNKNOWN = 0.5  # the highest price of a column before any was timed
 CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, and costs if its price was too low
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
@@ -119,6 +120,7 @@ class Controller:
         self._trying = False
         self._window: Choice | None = None
         self._tried_at: float | None = None  # the threshold of its turn
+        self._prices: dict[bool, float] = {}  # in this pass
         self._turns = Turns(self._seen.speeds)
 
     @property
@@ -133,6 +135,7 @@ class Controller:
 
         Returns: the rows that need `Method.begin`: past their last token there are no drafts.
         """
+        self._prices.clear()
         with self._seen.lock:
             moved = self._watch(waiting, len(rows) + reading, places)
             accounts = {row.number: account for row in rows if (account := self._account(row)) is not None}
@@ -229,8 +232,11 @@ class Controller:
 
     def price(self, *, masked: bool) -> float:
         """The price of one more column, with or without masks: the tokens that all rows would write in its time."""
-        found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
-        return CAUTION * found if found else min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
+        if masked not in self._prices:
+            found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
+            usual = min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
+            self._prices[masked] = CAUTION * found if found else usual
+        return self._prices[masked]
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass; `others` is the number of its rows that are not steered."""
@@ -240,8 +246,10 @@ class Controller:
         trees = self._planned = all(self._accounts[row.number].own.expectation for row in rows)
         found = {choice: self._best(choice, ranked, others) for choice in (BASES if trees else BASES[:1])}
         self._base = NOTHING
-        if trees and (self._of(COPY).new or found[COPY].rate * (1 + MARGIN) > found[NOTHING].rate):
+        if trees and (self._of(COPY).new or found[COPY].rate * (1 + DOUBT) > found[NOTHING].rate):
             self._base = COPY  # unless copies are known to be slower than one token each
+            if not self._of(NOTHING).unsure:  # its passes are the narrowest, whose time must be known
+                del found[NOTHING]
         learned = not self._of(self._base).new
         for choice in EXACT[len(BASES) :] if learned else ():
             if not reach_of(choice.layout, self._drafts) or (choice == LOOKUP and not trees):

@@ -1,11 +1,16 @@
 import gc
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from app.models import placement
-from app.models.placement import Loader, choose, is_out_of_memory, spare_threads
+from app.models.placement import WARM_UP_TOKENS, Loader, choose, is_out_of_memory, spare_threads
+from mars.checkpoint import Checkpoint
+from mars.decoders import EXACT
+from mars.decoding import DECODERS
+from mars.records import ForwardPass
 
 
 def no_choice(device: str) -> int:
@@ -108,3 +113,23 @@ def test_a_loader_says_how_far_it_is_and_passes_on_what_adapters_run_on(
     assert checkpoint.base == ("org/m", True)
     assert said == ["converting, 35 %", ""]
     assert adapted.told("mine") == ""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_large_model_learns_while_it_answers(
+    seconds: float, monkeypatch: pytest.MonkeyPatch, tiny: Checkpoint
+) -> None:
+    """Where a pass takes a second, the lanes would not be ready for minutes."""
+    monkeypatch.setattr(placement, "LEARNING_SECONDS", seconds)
+    monkeypatch.setattr("torch.set_num_threads", lambda threads: None)
+    monkeypatch.setattr("mars.checkpoint.checkpoint.load_checkpoint", lambda *_, **__: tiny)
+    made, decoder = [], DECODERS[EXACT]
+
+    def noted(*arguments: Any) -> Iterator[ForwardPass]:
+        for record in decoder(*arguments):
+            made.append(record)
+            yield record
+
+    monkeypatch.setattr("mars.decoding.DECODERS", dict(DECODERS) | {EXACT: noted})
+    Loader("cpu", threads=1)("tiny")
+    assert (len(made) > WARM_UP_TOKENS + 1) == (seconds > 0)
