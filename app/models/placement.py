@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
 
 WARM_UP_TOKENS = 8
-LEARNING_PROMPT = "What makes a good story?"  # masks fill a text of no pattern as often as what users ask for
+LEARNING_PROMPT = "What makes a good story?"  # as users ask: lists and counting are easier for masks
 LEARNING_TOKENS = 128  # of exact decoding: enough to try each layout several times
 LEARNING_SECONDS = 8.0  # at most: a large model learns while it answers
 _one_at_a_time = threading.Lock()

@@ -10,6 +10,7 @@ import pytest
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
 from mars.decoding.controller import method_of
+from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -45,6 +46,25 @@ def test_a_block_without_a_draft_is_refused(run: Run, reply: list[int], block_si
     with pytest.raises(ValueError, match="self_speculative needs block_size >= 2, got 1: a block of 1 has no draft"):
         run(ScriptedModel([reply]), [[3]], block_size=block_size, extra_proposal=extra)
     assert output_ids(run(ScriptedModel([reply]), [[3]], block_size=1, extra_proposal=True)) == reply
+
+
+def test_a_pass_without_drafts_is_judged_like_a_tree_of_roots(
+    run: Run, reply: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def records() -> list[ForwardPass]:
+        return run(ScriptedModel([reply, reply[2:]], seconds_per_pass=0.5), [[3, 4], [5, 6, 7]], layout="auto")
+
+    found, judge, trees = records(), SelfSpeculative._judge_none, []
+
+    def as_tree(method: SelfSpeculative, batch: Any, logits_RWV: Any) -> Any:
+        if batch.rows[0].plan is None:
+            return judge(method, batch, logits_RWV)
+        trees.append(batch)
+        return method._judge_tree(batch, logits_RWV)
+
+    monkeypatch.setattr(SelfSpeculative, "_judge_none", as_tree)
+    assert records() == found
+    assert trees
 
 
 def test_auto_learns_of_passes_and_settles(run: Run, windows: Read) -> None:
