@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WARM_UP_TOKENS = 8
 LEARNING_PROMPT = "What makes a good story?"  # as users ask: lists and counting are easier for masks
 LEARNING_TOKENS = 128  # of exact decoding: enough to try each layout several times
-LEARNING_SECONDS = 8.0  # at most: a large model learns while it answers
+LEARNING_SECONDS = 8.0  # after which the first passes are enough: a large model learns while it answers
 _one_at_a_time = threading.Lock()
 _whole = threading.Event()
 
