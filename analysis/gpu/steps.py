@@ -16,6 +16,7 @@ SHIPPED, SHIPPED_AR, SHIPPED_DRAFT = (f"assets/checkpoints/{name}" for name in (
 CUDA_TESTS = (
     "tests/mars/engine/test_graphs.py",
     "tests/mars/engine/test_triton_kernels.py",
+    "tests/mars/engine/test_triton_head.py",
     "tests/mars/engine/test_engine.py",
     "tests/mars/test_sampling.py",
     "tests/mars/decoding/test_whole_pass.py",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional
@@ -24,8 +25,14 @@ from torch.nn import functional
 from mars.engine.adapter import HeadWeights
 from mars.engine.linear import Linear, most_probable, own_product
 
+if TYPE_CHECKING:
+    from mars.engine.triton_head import Tables
+
 EPSILON = 1e-6
 _VECTOR = 64
+# Of tokens times hidden features, in each of two tables: 256 MiB in bfloat16. A head that needs more does without.
+_MOST_ENTRIES = 2**27
+_MOST_CANDIDATES = 128  # more are no longer held by one program of the kernel
 
 Choose = Callable[[int, torch.Tensor], torch.Tensor]
 """(number of the mask, its conditional logits [R, V]) -> the chosen tokens [R]."""
@@ -36,6 +43,9 @@ class ConditionalHead:
 
     `steady` gives a mask the same bits whatever other rows share the pass: its products are then by our own kernels, or
     else float32 ones of oneDNN, and those with the candidates are summed one by one.
+
+    On a GPU that Triton compiles for, kernels choose the most probable tokens, if no other is to be chosen
+    (mars/engine/triton_head.py); a steady head has none.
     """
 
     def __init__(
@@ -69,6 +79,12 @@ class ConditionalHead:
         self._bias = bias_V
         self._candidates = min(candidates, len(vocabulary_VE))
         self._shape = (size,)
+        self._tables: Tables | None = None
+        entries = max(len(embedding_VE), len(vocabulary_VE)) * down.shape[1]
+        if not steady and entries <= _MOST_ENTRIES and self._candidates <= _MOST_CANDIDATES:
+            kind = tables_on(embedding_VE.device, self._dtype)
+            if kind is not None:
+                self._tables = kind(self._of_tokens, parts[2], embedding_VE, vocabulary_VE, bias_V)
 
     @torch.inference_mode()
     def rerank_(
@@ -84,20 +100,21 @@ class ConditionalHead:
         the module's text describes. The most probable token is chosen unless `choose` says otherwise.
         """
         logits_RMC, ids_RMC = most_probable(logits_RMV, min(self._candidates, logits_RMV.shape[2]))
-        mass_RM1 = logits_RMC.logsumexp(-1, keepdim=True)
         # One product each for all masks: what does not depend on the tokens chosen.
+        normed_RME = torch.rms_norm(states_RME.to(self._dtype), self._shape, None, EPSILON)
+        inner_RMF = self._up_state(normed_RME.flatten(0, 1)).unflatten(0, normed_RME.shape[:2])
+        if self._tables is not None and choose is None:
+            return self._tables.rerank_(logits_RMV, logits_RMC, ids_RMC, states_RME, inner_RMF, before_R)
+        mass_RM1 = logits_RMC.logsumexp(-1, keepdim=True)
         rows_RMCE = functional.embedding(ids_RMC, self._vocabulary).float()
         own_RMC = self._scored(rows_RMCE, states_RME.float())
         if self._bias is not None:
             own_RMC += self._bias[ids_RMC]
         own_RMC = own_RMC.masked_fill_(logits_RMC == -math.inf, -math.inf)
-        normed_RME = torch.rms_norm(states_RME.to(self._dtype), self._shape, None, EPSILON)
-        inner_RMF = self._up_state(normed_RME.flatten(0, 1)).unflatten(0, normed_RME.shape[:2])
         chosen = []
         for mask in range(logits_RMV.shape[1]):
-            token_RE = functional.embedding(before_R, self._embedding).to(self._dtype)
-            normed_RE = torch.rms_norm(token_RE, self._shape, None, EPSILON)
-            inner_RF = functional.silu(inner_RMF[:, mask] + self._up_token(normed_RE))
+            token_RF = self._of_tokens(functional.embedding(before_R, self._embedding))
+            inner_RF = functional.silu(inner_RMF[:, mask] + token_RF)
             change_RE = self._down(inner_RF.to(self._dtype)).float()
             found_RC = own_RMC[:, mask] + self._scored(rows_RMCE[:, mask], change_RE)
             scores_RC = found_RC.log_softmax(-1).add_(mass_RM1[:, mask])
@@ -110,11 +127,26 @@ class ConditionalHead:
             chosen.append(before_R)
         return torch.stack(chosen, 1)
 
+    def _of_tokens(self, token_RE: torch.Tensor) -> torch.Tensor:
+        """What the first product [R, F] has of tokens' embeddings."""
+        return self._up_token(torch.rms_norm(token_RE.to(self._dtype), self._shape, None, EPSILON))
+
     def _scored(self, rows_CE: torch.Tensor, state_E: torch.Tensor) -> torch.Tensor:
         """The products [..., C] of candidates' rows [..., C, E] with a state [..., E]."""
         if self._steady:
             return (rows_CE * state_E[..., None, :]).sum(-1)
         return torch.matmul(rows_CE, state_E[..., None])[..., 0]
+
+
+def tables_on(device: torch.device, dtype: torch.dtype) -> type[Tables] | None:
+    """The tables for Triton's kernels; None where the device is no GPU, or they do not run there."""
+    if device.type != "cuda":
+        return None
+    try:
+        from mars.engine import triton_head, triton_kernels
+    except ImportError:  # none, or a build that does not fit this system
+        return None
+    return triton_head.Tables if triton_kernels.usable(device, dtype) else None
 
 
 @dataclass(frozen=True, slots=True)
