@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch.nn import functional
 
 from mars.engine.adapter import Adapter, LowRank
+from mars.engine.linear import Linear
+from mars.engine.projection import Projection
 from mars.engine.window import Columns, Window
 
 if TYPE_CHECKING:
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
 # The linear layers that read the same and are computed in one product, in the order of their outputs.
 PRODUCTS = (("q_proj", "k_proj", "v_proj"), ("o_proj",), ("gate_proj", "up_proj"), ("down_proj",))
 
-# A GPU holds B A of at most so many adapted weights, half a gigabyte in bfloat16: to read them takes less time than to
-# start one more product.
+# A GPU holds B A of at most so many adapted weights, half a gigabyte in bfloat16, and for Triton's kernels W above it:
+# to read them takes less time than to start one more product.
 MOST_JOINED = 250_000_000
 
 
@@ -48,6 +51,13 @@ class _Pair:
         self._dtype = dtype
         factors = [b_OS.float() @ a_SI.float()] if joined else [a_SI, b_OS]
         *self._inner, self._last = (factor.to(dtype).t().contiguous() for factor in factors)
+
+    def behind(self, linear: Projection) -> Linear:
+        """[W; B A], where B A is held: the product, and behind it what is added to it."""
+        weight_OI = linear.plain_weight()
+        bias_O = linear.bias
+        whole_OI = torch.cat((weight_OI, self._last.t().to(weight_OI.dtype)))
+        return Linear(whole_OI, None if bias_O is None else functional.pad(bias_O, (0, len(bias_O))))
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
         """Add B (A x) to the sum, in place."""
@@ -79,7 +89,8 @@ class Gated:
     """An adapter in the layout of a `Network` of so many layers.
 
     `outputs` are those of the linear layers of each product of `PRODUCTS`, `dtype` is the type of the hidden states. A
-    `compiled` network adds to the products in the type of the weights instead; a `fused` one does so by itself.
+    `compiled` network adds to the products in the type of the weights instead; a `fused` one does so by itself. With
+    `beside`, the products of each layer, [W; B A] is held for each: the network can compute that in its place.
     """
 
     def __init__(
@@ -92,6 +103,7 @@ class Gated:
         *,
         compiled: bool = False,
         fused: bool = False,
+        beside: Sequence[Sequence[Projection]] = (),
     ):
         self._embeddings = adapter.mask_embeddings
         self._vocab_size = vocab_size
@@ -99,6 +111,7 @@ class Gated:
         joined = _joins(adapter)
         self._compiled = compiled
         self._added: list[list[_Pair | CompiledPair | None]] = []
+        self._both: list[list[Linear | None]] = []
         if fused:
             return
         self._added = [
@@ -108,6 +121,14 @@ class Gated:
             ]
             for pairs in (*adapter.layers, *empty)
         ]
+        if joined and beside:
+            self._both = [
+                [
+                    pair.behind(linear) if isinstance(pair, _Pair) else None
+                    for pair, linear in zip(pairs, linears, strict=True)
+                ]
+                for pairs, linears in zip(self._added, beside, strict=True)
+            ]
 
     def open(
         self, window: Window, columns: Columns, embedding_VE: torch.Tensor, *, static: bool
@@ -126,6 +147,7 @@ class Gated:
             gate: Gate | None = Gate(self._added, masks_N, last)
         else:
             gate = Gate.at(self._added, masks_N)
+        gate = gate and replace(gate, both=self._both)
         if gate is None:
             return embedding_VE.index_select(0, ids_N), None
         numbers_N = columns.pick(mask_numbers(masks_RQ, window.seen).clamp_max_(len(self._embeddings) - 1).flatten())
@@ -139,13 +161,15 @@ class Gate:
     """The masks of one pass. `where` are their columns: a slice where they are the last ones, numbers [M] otherwise.
 
     Where no value on the device may be looked at, it is the number of rows and of masks at the end of each; None, where
-    that is not known, computes all columns, times 0 where `masks_N` is false.
+    that is not known, computes all columns, times 0 where `masks_N` is false. `both` are the products [W; B A] of each
+    layer, where there are such.
     """
 
     added: Sequence[Sequence[_Pair | CompiledPair | None]]
     masks_N: torch.Tensor
     where: slice | torch.Tensor | tuple[int, int] | None
     numbers_M: torch.Tensor | None = None
+    both: Sequence[Sequence[Linear | None]] = ()
 
     @classmethod
     def at(cls, added: Sequence[Sequence[_Pair | CompiledPair | None]], masks_N: torch.Tensor) -> Gate | None:
@@ -160,7 +184,10 @@ class Gate:
     def last(self, columns: Columns, keep: int) -> Gate | None:
         """Those of the last `keep` columns of each row, of all that `columns` says are computed."""
         masks_N = columns.last(keep, self.masks_N[:, None])[1][:, 0]
-        return Gate.at(self.added, masks_N) if self._looks else replace(self, masks_N=masks_N)
+        if not self._looks:
+            return replace(self, masks_N=masks_N)
+        gate = Gate.at(self.added, masks_N)
+        return gate and replace(gate, both=self.both)
 
     @property
     def _looks(self) -> bool:

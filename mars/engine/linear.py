@@ -36,6 +36,7 @@ CANDIDATES = 32
 # Blocks of the vocabulary whose largest logits say which ones are worth a look; see `most_probable`.
 _BLOCK = 64
 
+_COARSE = (torch.bfloat16, torch.float16)
 _PROBED = (1536, 576)
 
 Product = Callable[[torch.Tensor], torch.Tensor]
@@ -93,6 +94,12 @@ class Linear(Projection):
         sum_TO.addmm_(x_TI, self._transposed)
         if self.bias is not None:
             sum_TO.add_(self.bias)
+
+    def wide(self, x_TI: torch.Tensor) -> torch.Tensor:
+        if x_TI.dtype not in _COARSE or x_TI.device.type != "cuda":
+            return super().wide(x_TI)
+        found_TO = torch.mm(x_TI, self.plain_weight().t(), out_dtype=torch.float32)
+        return found_TO if self.bias is None else found_TO.add_(self.bias)
 
     def shed(self) -> None:
         super().shed()
@@ -227,7 +234,7 @@ class Head:
         steady: bool = False,
         steps: Steps | None = None,
     ):
-        coarse = weight_OI.dtype in (torch.bfloat16, torch.float16)
+        coarse = weight_OI.dtype in _COARSE
         on_cpu = weight_OI.device.type == "cpu"
         self._refines = coarse and on_cpu and not copy
         self._wide = coarse and weight_OI.device.type == "cuda"

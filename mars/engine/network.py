@@ -199,9 +199,18 @@ class Network:
         other._mask_token_id = None
         outputs = [[self._outputs[name] for name in names] for names in PRODUCTS]
         moved = adapter.to(self.device, self._embedding.dtype)
-        fused = self._fused is not None
+        products = [
+            (layer.queries_keys_values, layer.attention_out, layer.gate_up, layer.down) for layer in self._layers
+        ]
         other._gated = Gated(
-            moved, self.layers, outputs, self.dtype, self._vocabulary, compiled=self.steady, fused=fused
+            moved,
+            self.layers,
+            outputs,
+            self.dtype,
+            self._vocabulary,
+            compiled=self.steady,
+            fused=self._fused is not None,
+            beside=products if self._kernels is not None else (),
         )
         if self._fused is not None:
             other._fused = self._fused.adapted(moved, outputs)
@@ -264,25 +273,35 @@ class Network:
         positions_N = columns.pick(window.positions.flatten())
         groups = self.heads // self.key_value_heads
         mask = share_mask(access.mask, groups)
+        found_NO: torch.Tensor | None = None
+        masks_N: torch.Tensor | None = None
         for number, layer in enumerate(self._layers):
-            normed_NE = kernels.norm(hidden_NE, layer.attention_norm.weight_E)
-            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE)
+            weight_E = layer.attention_norm.weight_E
+            if found_NO is None:
+                normed_NE = kernels.norm(hidden_NE, weight_E)
+            else:
+                hidden_NE, normed_NE = kernels.add_norm(hidden_NE, found_NO, masks_N, weight_E)
+            heads_NO, masks_N = _both(gate, number, 0, layer.queries_keys_values, normed_NE)
             if number == self.layers - 1 and keep < window.columns:
                 first = window.columns - keep
-            queries_RHQD = kernels.place(heads_NO, positions_N, access, number, first)
+            queries_RHQD = kernels.place(heads_NO, masks_N, positions_N, access, number, first)
             if first:
                 if keep == 0:
-                    break
+                    return self._logits(hidden_NE, columns, keep, access, gate)
                 gate = gate and gate.last(columns, keep)
                 columns, hidden_NE = columns.last(keep, hidden_NE)
                 mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
             found_RHQD = attention(queries_RHQD, *access.read(number), mask)
             found_NH = kernels.unfold(found_RHQD, columns, self._embedding.dtype)
-            _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
-            normed_NE = kernels.norm(hidden_NE, layer.feed_forward_norm.weight_E)
-            gate_up_NO = _product(gate, number, 2, layer.gate_up, normed_NE)
-            _add_product(gate, number, 3, layer.down, hidden_NE, kernels.silu(gate_up_NO))
-        return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
+            found_NO, masks_N = _both(gate, number, 1, layer.attention_out, found_NH, wide=True)
+            hidden_NE, normed_NE = kernels.add_norm(hidden_NE, found_NO, masks_N, layer.feed_forward_norm.weight_E)
+            inner_NF = kernels.silu(*_both(gate, number, 2, layer.gate_up, normed_NE))
+            found_NO, masks_N = _both(gate, number, 3, layer.down, inner_NF, wide=True)
+        if found_NO is None:
+            normed_NE = kernels.norm(hidden_NE, self._norm.weight_E)
+        else:
+            _, normed_NE = kernels.add_norm(hidden_NE, found_NO, masks_N, self._norm.weight_E)
+        return self._logits(normed_NE, columns, keep, access, gate)
 
     def _read_compiled(
         self, compiled: Compiled, hidden_NE: torch.Tensor, gate: Gate | None, window: Window, access: Access
@@ -475,6 +494,19 @@ def _product(
     if gate is not None:
         gate.add(layer, product, found_NO, x_NI)
     return found_NO
+
+
+def _both(
+    gate: Gate | None, layer: int, product: int, linear: Projection, x_NI: torch.Tensor, *, wide: bool = False
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The product, in float32 if `wide`. With masks it is that of [W; B A] where there is one, and the masks."""
+    both = gate.both[layer][product] if gate is not None and gate.both else None
+    linear = linear if both is None else both
+    found_NO = linear.wide(x_NI) if wide else linear(x_NI)
+    if gate is None or both is not None:
+        return found_NO, None if gate is None else gate.masks_N
+    gate.add(layer, product, found_NO, x_NI)
+    return found_NO, None
 
 
 def _add_product(

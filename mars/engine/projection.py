@@ -15,6 +15,7 @@ class Projection(ABC):
     """The product with a linear layer's weights. One that is `packed` has a copy of them in an order of its own."""
 
     packed = True
+    bias: torch.Tensor | None = None
     sums: Callable[[torch.Tensor], torch.Tensor] | None = None
     """The sums [T, O] in float32 that the product rounds, without its bias, where a kernel can give them."""
 
@@ -28,6 +29,10 @@ class Projection(ABC):
     @abstractmethod
     def unpacked(self) -> torch.Tensor:
         """The packed weights as they are multiplied [O, I], in new memory; those in 8 bits are rounded."""
+
+    def wide(self, x_TI: torch.Tensor) -> torch.Tensor:
+        """The product in float32; where the device can, it is not rounded before."""
+        return self(x_TI).float()
 
     def add_to(self, sum_TO: torch.Tensor, x_TI: torch.Tensor) -> None:
         """Add the product to `sum_TO`, in place: the end of a residual branch. The sum may be of a wider type."""

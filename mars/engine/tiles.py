@@ -134,6 +134,7 @@ class Tiled(Projection):
             weight_OI, self.scales_O = rounded(weight_OI)
         self.inputs = weight_OI.shape[1]
         self.tiles = pack(weight_OI)
+        self.bias = bias_O
         self.wide_bias_O = None if bias_O is None else bias_O.float()
 
     def __call__(self, x_TI: torch.Tensor) -> torch.Tensor:
