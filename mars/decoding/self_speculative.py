@@ -212,7 +212,7 @@ class SelfSpeculative(Method):
             return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
         accepted_R = batch.matched(chain.ids_RW, self._drafts(batch, self.drafts)[0])
-        last_R = accepted_R - 1
+        last_R = (accepted_R - 1).clamp_min(0)  # a place without a row has no room
         group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
         return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
 

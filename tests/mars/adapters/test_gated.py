@@ -16,9 +16,12 @@ from transformers import PreTrainedModel
 
 from mars.checkpoint.adapter import load_adapter
 from mars.config import DecodingSettings
-from mars.decoding import DECODERS
+from mars.control import Control
+from mars.decoding import DECODERS, METHODS
 from mars.decoding.controller import Controller
+from mars.decoding.method import Row
 from mars.decoding.pair import Pair
+from mars.decoding.pool import Pool
 from mars.decoding.service import Service
 from mars.engine import gated
 from mars.engine.engine import Clock, Engine, ModelEngine
@@ -324,3 +327,21 @@ def test_a_draft_may_have_an_adapter(
     found = list(DECODERS["speculative"](pair, PROMPTS, settings))
     for row in range(len(PROMPTS)):
         assert output_ids(found, row) == output_ids(expected, row)
+
+
+def test_places_without_a_row_do_no_harm_in_whole_passes(engine_of: Callable[..., ModelEngine]) -> None:
+    """Three rows in a pass of four: the fourth place has no room, and no token before its masks."""
+    engine = engine_of(head=True, graphs=True)
+    settings = DecodingSettings(max_new_tokens=20, block_size=4, layout="quadratic")
+    pool = Pool(engine, 4, 80)
+    control = Control(settings.threshold, settings.score)
+    method = METHODS["self_speculative"](engine, settings)
+    prompts = [[9, 10, 11], [12], [13, 14]]
+    for number, prompt in enumerate(prompts):
+        pool.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=control))
+    found = []
+    while (record := pool.step()) is not None:
+        found.append(record)
+    expected = list(DECODERS["autoregressive"](engine_of(head=True, graphs=False), prompts, settings))
+    for number in range(len(prompts)):
+        assert output_ids(found, number) == output_ids(expected, number)
