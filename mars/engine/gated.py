@@ -129,6 +129,7 @@ class Gated:
                 ]
                 for pairs, linears in zip(self._added, beside, strict=True)
             ]
+            self._added = [[None] * len(pairs) for pairs in self._added]  # B A is not held twice
 
     def open(
         self, window: Window, columns: Columns, embedding_VE: torch.Tensor, *, static: bool
