@@ -74,7 +74,8 @@ def origin(checkpoint: Checkpoint, thresholds: Sequence[float]) -> dict[str, Any
     """The fields of a load test that tell where it came from; called in the process that makes the passes."""
     import torch
 
-    return provenance(shlex.join(["python", "-m", "tests.performance.arrivals", *sys.argv[1:]])) | {
+    command = shlex.join(["python", "-m", "tests.performance.arrivals", *sys.argv[1:]])
+    return provenance(command, str(checkpoint.engine.device)) | {
         "threads": torch.get_num_threads(),
         "dtype": checkpoint.dtype,
         "thresholds": thresholds,
