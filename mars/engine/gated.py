@@ -219,6 +219,43 @@ class Gate:
             pair.add_to(sum_NO, x_NI * self.masks_N[:, None])
 
 
+def adapted_product(
+    gate: Gate | None,
+    layer: int,
+    product: int,
+    linear: Projection,
+    x_NI: torch.Tensor,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """The product [N, O], of type `dtype` if given, at masks with what the adapter adds."""
+    found_NO = linear(x_NI) if dtype is None else linear(x_NI).to(dtype)
+    if gate is not None:
+        gate.add(layer, product, found_NO, x_NI)
+    return found_NO
+
+
+def product_and_masks(
+    gate: Gate | None, layer: int, product: int, linear: Projection, x_NI: torch.Tensor, *, wide: bool = False
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The product, in float32 if `wide`. With masks it is that of [W; B A] where there is one, and the masks."""
+    both = gate.both[layer][product] if gate is not None and gate.both else None
+    linear = linear if both is None else both
+    found_NO = linear.wide(x_NI) if wide else linear(x_NI)
+    if gate is None or both is not None:
+        return found_NO, None if gate is None else gate.masks_N
+    gate.add(layer, product, found_NO, x_NI)
+    return found_NO, None
+
+
+def add_product(
+    gate: Gate | None, layer: int, product: int, linear: Projection, sum_NO: torch.Tensor, x_NI: torch.Tensor
+) -> None:
+    """Add the product to the sum, in place: the end of a residual branch."""
+    linear.add_to(sum_NO, x_NI)
+    if gate is not None:
+        gate.add(layer, product, sum_NO, x_NI)
+
+
 def _joins(adapter: Adapter) -> bool:
     """Whether B A is held, not B and A."""
     pairs = [pair for layer in adapter.layers for pair in layer.values()]

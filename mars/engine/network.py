@@ -22,7 +22,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel, Qwen2ForCausalLM
 
 from mars.engine.adapter import LINEARS, Adapter, linear_of
 from mars.engine.attention import attend, attention, share_mask
-from mars.engine.gated import PRODUCTS, Gate, Gated
+from mars.engine.gated import PRODUCTS, Gate, Gated, adapted_product, add_product, product_and_masks
 from mars.engine.linear import Head, projection
 from mars.engine.memory import Access
 from mars.engine.projection import Projection
@@ -243,7 +243,7 @@ class Network:
         mask = share_mask(access.mask, groups)
         for number, layer in enumerate(self._layers):
             normed_NE = layer.attention_norm(hidden_NE)
-            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE, self.dtype)
+            heads_NO = adapted_product(gate, number, 0, layer.queries_keys_values, normed_NE, self.dtype)
             heads_NHD = heads_NO.view(len(normed_NE), -1, self.head_size)
             _turn(heads_NHD.narrow(1, 0, self.heads + self.key_value_heads), cosines_N1D, sines_N1D)
             queries_NHD, keys_values_NHD = heads_NHD.split_with_sizes(self._heads, 1)
@@ -260,9 +260,11 @@ class Network:
                 mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
             found_TH = attend(queries_RQHD, *access.read(number), mask)
             found_NH = columns.pick(found_TH).to(self._embedding.dtype)
-            _add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
-            gate_NF, up_NF = _product(gate, number, 2, layer.gate_up, layer.feed_forward_norm(hidden_NE)).chunk(2, -1)
-            _add_product(gate, number, 3, layer.down, hidden_NE, functional.silu(gate_NF).mul_(up_NF))
+            add_product(gate, number, 1, layer.attention_out, hidden_NE, found_NH)
+            gate_NF, up_NF = adapted_product(gate, number, 2, layer.gate_up, layer.feed_forward_norm(hidden_NE)).chunk(
+                2, -1
+            )
+            add_product(gate, number, 3, layer.down, hidden_NE, functional.silu(gate_NF).mul_(up_NF))
         return self._logits(self._norm(hidden_NE), columns, keep, access, gate)
 
     def _read_launched(
@@ -281,7 +283,7 @@ class Network:
                 normed_NE = kernels.norm(hidden_NE, weight_E)
             else:
                 hidden_NE, normed_NE = kernels.add_norm(hidden_NE, found_NO, masks_N, weight_E)
-            heads_NO, masks_N = _both(gate, number, 0, layer.queries_keys_values, normed_NE)
+            heads_NO, masks_N = product_and_masks(gate, number, 0, layer.queries_keys_values, normed_NE)
             if number == self.layers - 1 and keep < window.columns:
                 first = window.columns - keep
             queries_RHQD = kernels.place(heads_NO, masks_N, positions_N, access, number, first)
@@ -293,10 +295,10 @@ class Network:
                 mask = share_mask(None if access.mask is None else access.mask[:, :, first:], groups)
             found_RHQD = attention(queries_RHQD, *access.read(number), mask)
             found_NH = kernels.unfold(found_RHQD, columns, self._embedding.dtype)
-            found_NO, masks_N = _both(gate, number, 1, layer.attention_out, found_NH, wide=True)
+            found_NO, masks_N = product_and_masks(gate, number, 1, layer.attention_out, found_NH, wide=True)
             hidden_NE, normed_NE = kernels.add_norm(hidden_NE, found_NO, masks_N, layer.feed_forward_norm.weight_E)
-            inner_NF = kernels.silu(*_both(gate, number, 2, layer.gate_up, normed_NE))
-            found_NO, masks_N = _both(gate, number, 3, layer.down, inner_NF, wide=True)
+            inner_NF = kernels.silu(*product_and_masks(gate, number, 2, layer.gate_up, normed_NE))
+            found_NO, masks_N = product_and_masks(gate, number, 3, layer.down, inner_NF, wide=True)
         if found_NO is None:
             normed_NE = kernels.norm(hidden_NE, self._norm.weight_E)
         else:
@@ -313,7 +315,7 @@ class Network:
             return self._read_fused(self._fused, compiled, hidden_NE, gate, seen, window, access)
         for number, layer in enumerate(self._layers):
             normed_NE = compiled.norm(hidden_NE, added_NE, layer.attention_norm.wide_E)
-            heads_NO = _product(gate, number, 0, layer.queries_keys_values, normed_NE)
+            heads_NO = adapted_product(gate, number, 0, layer.queries_keys_values, normed_NE)
             queries_NO = compiled.place(heads_NO, seen, number)
             if number == self.layers - 1 and keep < window.columns:
                 if keep == 0:
@@ -321,10 +323,10 @@ class Network:
                 gate = gate and gate.last(columns, keep)
                 columns, hidden_NE, queries_NO, seen = _last(keep, columns, hidden_NE, queries_NO, seen)
             found_NO = compiled.attend(queries_NO, seen, number)
-            added_NE = _product(gate, number, 1, layer.attention_out, found_NO)
+            added_NE = adapted_product(gate, number, 1, layer.attention_out, found_NO)
             normed_NE = compiled.norm(hidden_NE, added_NE, layer.feed_forward_norm.wide_E)
-            inner_NF = compiled.silu(_product(gate, number, 2, layer.gate_up, normed_NE))
-            added_NE = _product(gate, number, 3, layer.down, inner_NF)
+            inner_NF = compiled.silu(adapted_product(gate, number, 2, layer.gate_up, normed_NE))
+            added_NE = adapted_product(gate, number, 3, layer.down, inner_NF)
         return self._logits(compiled.norm(hidden_NE, added_NE, self._norm.wide_E), columns, keep, access, gate)
 
     def _read_fused(
@@ -479,43 +481,6 @@ def _last(
     columns, chosen_M1 = columns.last(keep, torch.arange(len(hidden_NE))[:, None])
     chosen_M = chosen_M1[:, 0]
     return columns, hidden_NE[chosen_M], queries_NO[chosen_M], seen.at(chosen_M)
-
-
-def _product(
-    gate: Gate | None,
-    layer: int,
-    product: int,
-    linear: Projection,
-    x_NI: torch.Tensor,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    """The product [N, O], of type `dtype` if given, at masks with what the adapter adds."""
-    found_NO = linear(x_NI) if dtype is None else linear(x_NI).to(dtype)
-    if gate is not None:
-        gate.add(layer, product, found_NO, x_NI)
-    return found_NO
-
-
-def _both(
-    gate: Gate | None, layer: int, product: int, linear: Projection, x_NI: torch.Tensor, *, wide: bool = False
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The product, in float32 if `wide`. With masks it is that of [W; B A] where there is one, and the masks."""
-    both = gate.both[layer][product] if gate is not None and gate.both else None
-    linear = linear if both is None else both
-    found_NO = linear.wide(x_NI) if wide else linear(x_NI)
-    if gate is None or both is not None:
-        return found_NO, None if gate is None else gate.masks_N
-    gate.add(layer, product, found_NO, x_NI)
-    return found_NO, None
-
-
-def _add_product(
-    gate: Gate | None, layer: int, product: int, linear: Projection, sum_NO: torch.Tensor, x_NI: torch.Tensor
-) -> None:
-    """Add the product to the sum, in place: the end of a residual branch."""
-    linear.add_to(sum_NO, x_NI)
-    if gate is not None:
-        gate.add(layer, product, sum_NO, x_NI)
 
 
 def _turn(heads_NHD: torch.Tensor, cosines_N1D: torch.Tensor, sines_N1D: torch.Tensor) -> None:
