@@ -19,6 +19,7 @@ from mars.schema import page_json
 BASELINE = "autoregressive"
 USUAL = "sliding_window"
 EXACT = "self_speculative"
+RELAXED = "relaxed"
 
 SAMPLING = ("temperature", "top_p", "seed")
 WINDOW = ("threshold", "block_size", "score", "extra_proposal")
@@ -57,6 +58,7 @@ class DecoderInfo:
 
     `needs` is the model: any causal one, one trained to fill masks, or one trained by block diffusion; `draft` asks for
     a second, smaller one. `exact`: greedy, its text is that of autoregressive decoding of the same weights.
+    `verifies`: its threshold decides about drafts, and without one it is exact.
     `continues`: with the setting `continuation` it goes on with the model's masks, which the threshold accepts; without
     it the threshold, block size and score decide nothing that the model itself writes.
 
@@ -75,6 +77,7 @@ class DecoderInfo:
     needs: Needs = "causal"
     draft: bool = False
     exact: bool = False
+    verifies: bool = False
     continues: bool = False
     function: str
     alone: str = ""
@@ -98,7 +101,7 @@ class DecoderInfo:
     @property
     def has_one_token_mode(self) -> bool:
         """Whether without a threshold it writes one token a pass, the text of autoregressive decoding."""
-        return self.always_thresholded and self.needs != "diffusion"
+        return self.always_thresholded and self.needs != "diffusion" and not self.verifies
 
     def deciding(self, *, continuation: bool) -> tuple[str, ...]:
         """The settings that decide what the model itself writes, in the order of `settings`."""
@@ -163,6 +166,18 @@ _ENTRIES = (
         needs="masks",
         exact=True,
         function="mars.decoding.controller:method_of",
+        phases=("prefill", "verify"),
+    ),
+    DecoderInfo(
+        name=RELAXED,
+        title="MARS, relaxed",
+        lane="MARS relaxed",
+        line="As MARS exact, but a draft also stays if it is at least τ times as probable as the best token.",
+        family="masks",
+        settings=("threshold", "block_size", "extra_proposal", "layout", *SAMPLING),
+        needs="masks",
+        verifies=True,
+        function="mars.decoding.relaxed:method_of",
         phases=("prefill", "verify"),
     ),
     DecoderInfo(
@@ -271,5 +286,9 @@ def as_json() -> str:
 
 def _told(decoder: DecoderInfo) -> dict[str, Any]:
     """Without what only Python needs; `continued` is its family with the setting `continuation`."""
-    told = {name: value for name, value in asdict(decoder).items() if name not in ("function", "alone", "continues")}
+    told = {
+        name: value
+        for name, value in asdict(decoder).items()
+        if name not in ("function", "alone", "continues", "verifies")
+    }
     return told | {"continued": decoder.family_with(continuation=True)}

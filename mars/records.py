@@ -19,12 +19,12 @@ Reads = Literal["clean", "mask", "draft", "copy", "random", "absent"]
 """The input of a column: as `Source`, or the place of a draft that was not there."""
 Reason = Literal[
     "first",  # it read only real tokens: the autoregressive token, always accepted
-    "right",  # accepted: all drafts that it read were what the model itself says
+    "right",  # accepted: all drafts that it read were verified
     "met",  # accepted or filled: its score meets the threshold
     "rule",  # the decoder's own rule decided, against what the threshold says of its score
     "below",  # refused: its score does not meet the threshold
     "behind",  # behind a refused one
-    "wrong draft",  # refused: it read a draft that was not what the model says
+    "wrong draft",  # refused: it read a draft that verification refused
     "ended",  # behind the end of the sequence
     "kept",  # a draft, which the next pass verifies
     "unsure",  # not sure enough to be a draft

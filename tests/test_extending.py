@@ -74,7 +74,7 @@ def test_the_command_line_helps_with_it_and_runs_it(
     with pytest.raises(SystemExit):
         main(["--help"])
     helped = " ".join(capsys.readouterr().out.split())
-    assert "for a MARS checkpoint: sliding_window, self_speculative, block_cached, joint_window;" in helped
+    assert "for a MARS checkpoint: sliding_window, self_speculative, relaxed, block_cached, joint_window;" in helped
     given = [
         "--checkpoint",
         str(tiny_folder),

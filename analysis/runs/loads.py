@@ -118,8 +118,9 @@ class LoadTest(Strict):
     """All lanes under all traces, with provenance.
 
     `saturation` is the most requests a second that AR can answer, `tpot_alone` its seconds a token for a single
-    request, `seconds` the length of each trace, `thresholds` those of the policy `knob`. Lanes answer over HTTP in real
-    time, one after the other; or `in_turn`, passes of all lanes by turns, each lane on a simulated clock of its own.
+    request, `seconds` the length of each trace, `thresholds` those of the policy `knob`, `bounds` those of its relaxed
+    verification. Lanes answer over HTTP in real time, one after the other; or `in_turn`, passes of all lanes by turns,
+    each lane on a simulated clock of its own.
     """
 
     schema: Literal[1]
@@ -145,7 +146,8 @@ class LoadTest(Strict):
     results: Annotated[tuple[Outcome, ...], Field(min_length=1)]
     comparisons: Annotated[tuple[Comparison, ...], Field(exclude_if=lambda found: not found)] = ()
     in_turn: Annotated[bool, Field(exclude_if=lambda in_turn: not in_turn)] = False
-    """Both are left out of files that have neither, so that older ones keep the names that their contents give."""
+    bounds: Annotated[tuple[float, ...], Field(exclude_if=lambda found: not found)] = ()
+    """These are left out of files that have none, so that older ones keep the names that their contents give."""
 
     @property
     def id(self) -> str:

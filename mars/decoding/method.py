@@ -152,7 +152,8 @@ class Row:
         """
         if not self.control.trace:
             return None
-        score, stop_ids, threshold = self.method.score, engine.stop_token_ids, batch.thresholds[place]
+        score, stop_ids = self.method.score, engine.stop_token_ids
+        threshold = None if self.method.verifies else batch.thresholds[place]
         reasons = list(reasons_of(proposals, accepted, threshold, score=score, kept=kept, stop_ids=stop_ids))
         if text is not None:
             reasons[:accepted] = ["kept"] * accepted
@@ -229,7 +230,8 @@ class Method(ABC):
     """A decoder, pass by pass. Subclasses are frozen dataclasses: rows with equal methods share a batch.
 
     `chosen_by` makes the policy that chooses the method in each pass, for a pool without one; None if it is fixed.
-    `phase` is the phase of its records. If no threshold decides, `uses_threshold` is false and records carry None.
+    `phase` is the phase of its records. If no threshold decides, `uses_threshold` is false and records carry None;
+    `verifies` says that it decides about drafts, not about the proposals of masks.
     `caches_accepted` says that the pass that accepts tokens has read all but the last of them, as drafts.
     `capturable` says that, in static shapes, `window` and `judge` depend on nothing but the tensors of the batch and on
     whether all its thresholds are None: then a CUDA graph can hold the whole pass.
@@ -237,6 +239,7 @@ class Method(ABC):
 
     phase: ClassVar[Phase] = "decode"
     uses_threshold: ClassVar[bool] = False
+    verifies: ClassVar[bool] = False
     caches_accepted: ClassVar[bool] = False
     capturable: ClassVar[bool] = False
 

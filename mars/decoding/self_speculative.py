@@ -35,6 +35,7 @@ from torch.nn import functional
 
 from mars.acceptance import Read, read_some
 from mars.config import DecodingSettings
+from mars.decoders import EXACT
 from mars.decoding.base import trained_mask
 from mars.decoding.method import (
     DRAFT,
@@ -74,8 +75,8 @@ SURE = 0.5
 
 STATIC_STEP = 8  # where passes have static shapes, trees have a multiple of so many columns, or one
 
-# The gain of each engine's drafts in all runs of layout auto, by K.
-_EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[int, Expectation]] = weakref.WeakKeyDictionary()
+# How often each engine's drafts are right, in all runs of layout auto, by decoder and K.
+_EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[tuple[str, int], Expectation]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +212,7 @@ class SelfSpeculative(Method):
         if layout in LINEAR:
             return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
-        accepted_R = batch.matched(chain.ids_RW, self._drafts(batch, self.drafts)[0])
+        chain, accepted_R = self.verified(batch, chain, self._drafts(batch, self.drafts)[0], logits_RWV)
         last_R = (accepted_R - 1).clamp_min(0)  # a place without a row has no room
         group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
         return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
@@ -227,7 +228,7 @@ class SelfSpeculative(Method):
         else:
             chain = self._read_chains(batch, logits_RWV, plans)
         drafts_RD = drafts_of(plans, most, device)
-        accepted_R = batch.matched(chain.ids_RW, drafts_RD)
+        chain, accepted_R = self.verified(batch, chain, drafts_RD, logits_RWV, roots_R)
         last_R = accepted_R - 1
         # Of each row's groups, as many as the row with most drafts has: the first column and how many masks.
         groups = [
@@ -263,18 +264,20 @@ class SelfSpeculative(Method):
 
     def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> AcceptResult:
         drafts_RD, drafts_R = self._drafts(batch, reach)
+        root_R: torch.Tensor | None = None
         if len(batch.rows) == 1 and not batch.static:
             found = self.read_chain(batch, logits_RWV, reach)
             sure_RW = self._probabilities(found, logits_RWV) >= self.sure
         else:
             columns_W = torch.arange(logits_RWV.shape[1], device=logits_RWV.device)
             # Proposals are counted from the root, which stands further right in rows with fewer drafts.
-            shift_R1 = (logits_RWV.shape[1] - 1 - reach - drafts_R)[:, None]
+            root_R = logits_RWV.shape[1] - 1 - reach - drafts_R
+            shift_R1 = root_R[:, None]
             read = self.read_chain(batch, logits_RWV, reach, (columns_W - shift_R1).clamp_min(0))
             index_RW = (columns_W + shift_R1).clamp_max(columns_W[-1])
             found = read.taken(index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
-        accepted_R = batch.matched(found.ids_RW, drafts_RD)
+        found, accepted_R = self.verified(batch, found, drafts_RD, logits_RWV, root_R)
         return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
@@ -283,6 +286,20 @@ class SelfSpeculative(Method):
         none_RK = torch.full_like(found.ids_RW, self.mask_token_id).expand(-1, self.drafts)
         left_RW = torch.cat((found.ids_RW, none_RK), 1)
         return AcceptResult(found, torch.ones_like(batch.length_R), left_RW, torch.zeros_like(batch.length_R))
+
+    def verified(
+        self,
+        batch: Batch,
+        chain: Read,
+        drafts_RD: torch.Tensor,
+        logits_RWV: torch.Tensor,
+        root_R: torch.Tensor | None = None,
+    ) -> tuple[Read, torch.Tensor]:
+        """The proposals at the root and at each draft, from the root on, and the length [R] of the accepted prefix.
+
+        `root_R` is the column of each row's root among those of `logits_RWV`, 0 unless given.
+        """
+        return chain, batch.matched(chain.ids_RW, drafts_RD)
 
     def _probabilities(self, found: Read, logits_RWV: torch.Tensor) -> torch.Tensor:
         """Of the proposals, [R, W]."""
@@ -336,8 +353,8 @@ class SelfSpeculative(Method):
         return row.layout or self.layout or "linear"
 
 
-def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
-    """The method that these settings ask for; `auto` needs a controller (mars/decoding/controller.py).
+def uncontrolled(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) -> SelfSpeculative:
+    """The method that these settings ask for, for the `decoder` of this name; `auto` needs a controller.
 
     K is `block_size` - 1, or `block_size` with `extra_proposal`.
 
@@ -346,16 +363,14 @@ def uncontrolled(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     """
     drafts = settings.masks
     if drafts < 1:
-        raise ValueError(
-            f"self_speculative needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft"
-        )
+        raise ValueError(f"{decoder} needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft")
     expectation = None
     if settings.layout in TREES:
         expectation = Expectation(drafts)
     elif settings.layout == "auto" and not engine.static_shapes:
-        expectation = _EXPECTATIONS.setdefault(engine, {}).setdefault(drafts, Expectation(drafts))
+        expectation = _EXPECTATIONS.setdefault(engine, {}).setdefault((decoder, drafts), Expectation(drafts))
     return SelfSpeculative(
-        mask_token_id=trained_mask(engine, "self_speculative"),
+        mask_token_id=trained_mask(engine, decoder),
         drafts=drafts,
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,

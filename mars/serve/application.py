@@ -23,7 +23,7 @@ from mars.decoding.controller import Controller, controller_of
 from mars.garbage import gc_frozen
 from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.budget import within
+from mars.serve.budget import allowed
 from mars.serve.guard import Keys
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
@@ -51,7 +51,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         new_tokens=options.max_new_tokens_limit,
     )
     metrics = Metrics()
-    controller = _controller(options, checkpoint)
+    controller, loose = _policy(options, checkpoint)
     service = AsyncService(
         checkpoint,
         metrics,
@@ -67,6 +67,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         decoder=options.decoder,
         threshold=options.threshold,
         block_size=options.block_size,
+        loose=loose,
     )
     served.info(None)  # which refuses a decoder that this model cannot have
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
@@ -86,21 +87,21 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("--policy knob needs --accuracy-budget POINTS, which no other policy takes")
 
 
-def _controller(options: argparse.Namespace, checkpoint: Checkpoint) -> Controller:
-    """The controller of the policy.
+def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Controller, str | None]:
+    """The controller of the policy, and the decoder of requests that leave all to it, unless it is that of others.
 
     Raises:
         ValueError: the cached runs allow no threshold within the budget.
     """
     if options.policy != "knob":
-        return controller_of(checkpoint.engine)
+        return controller_of(checkpoint.engine), None
     if not checkpoint.supports_masks:
         raise ValueError(
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
         )
     block_size = options.block_size or checkpoint.usual_block_size
-    thresholds = within(options.accuracy_budget, options.checkpoint, block_size, options.runs)
-    return controller_of(checkpoint.engine, thresholds)
+    found = allowed(options.accuracy_budget, options.checkpoint, block_size, options.runs)
+    return controller_of(checkpoint.engine, *found), decoders.RELAXED if found.bounds else None
 
 
 class Replica:

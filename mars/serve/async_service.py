@@ -211,7 +211,8 @@ class AsyncService:
 class Served:
     """A checkpoint under the name that requests use, the service that decodes with it, and defaults for requests.
 
-    `decoder` None is exact decoding where masks were trained, else autoregressive.
+    `decoder` None is exact decoding where masks were trained, else autoregressive; `loose` is the decoder of requests
+    that leave it to the policy, if another.
     """
 
     name: str
@@ -220,6 +221,7 @@ class Served:
     decoder: str | None = None
     threshold: float | None = DEFAULT_THRESHOLD
     block_size: int | None = None
+    loose: str | None = None
 
     @property
     def decoders(self) -> list[str]:
@@ -227,13 +229,14 @@ class Served:
         kinds = self.checkpoint.kinds
         return [info.name for info in decoders.TABLE.values() if not info.alone and info.needs in kinds]
 
-    def info(self, wanted: str | None) -> DecoderInfo:
-        """The decoder of a request.
+    def info(self, wanted: str | None, *, free: bool = False) -> DecoderInfo:
+        """The decoder of a request; `free` says that it leaves it to the policy.
 
         Raises:
             ValueError: it is none of `decoders`.
         """
-        usual = self.decoder or (decoders.EXACT if self.checkpoint.supports_masks else decoders.BASELINE)
+        trained = decoders.EXACT if self.checkpoint.supports_masks else decoders.BASELINE
+        usual = (self.loose if free else None) or self.decoder or trained
         name = usual if wanted is None else wanted
         if name not in self.decoders:
             raise ValueError(f"decoder must be one of {', '.join(self.decoders)} with this model, got {name[:64]!r}")

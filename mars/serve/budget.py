@@ -1,18 +1,18 @@
 """The thresholds that keep within a budget of accuracy, by the cached runs of the same weights.
 
-Runs of sliding windows at several thresholds are compared with one-token mode on the same problems, from the highest
-threshold down, until one may lose more than the budget; the thresholds before it are allowed. "May lose" is the upper
-end of a one-sided 95 % interval of the paired difference (Agresti and Min, Statistics in Medicine 24, 2005). A fixed
-order that ends at the first failure needs no further correction.
+Runs of sliding windows, or of relaxed verification, at several thresholds are compared with AR's text on the same
+problems, from the highest threshold down, until one may lose more than the budget; the thresholds before it are
+allowed. "May lose" is the upper end of a one-sided 95 % interval of the paired difference (Agresti and Min, Statistics
+in Medicine 24, 2005). A fixed order that ends at the first failure needs no further correction.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mars import decoders
 from mars.checkpoint.sources import locate, weights_digest
@@ -22,8 +22,33 @@ ONE_SIDED = 1.645
 _SAME = ("batch_size", "tasks", "problems", "seed", "dtype", "device")
 
 
-def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> tuple[float, ...]:
-    """The thresholds, descending, whose loss against one-token mode is surely at most `points`, in percentage points.
+class Allowed(NamedTuple):
+    """The thresholds of sliding windows and of relaxed verification, descending, that keep within a budget."""
+
+    thresholds: tuple[float, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
+def allowed(points: float, source: str, block_size: int, runs: Path = RUNS) -> Allowed:
+    """What a budget of so many percentage points allows; one of the two may be empty.
+
+    Raises:
+        ValueError: both are, or the runs cannot be read; one sentence, that of sliding windows.
+    """
+    try:
+        bounds = within(points, source, block_size, runs, decoders.RELAXED)
+    except ValueError:
+        return Allowed(within(points, source, block_size, runs))
+    try:
+        return Allowed(within(points, source, block_size, runs), bounds)
+    except ValueError:
+        return Allowed(bounds=bounds)
+
+
+def within(
+    points: float, source: str, block_size: int, runs: Path = RUNS, decoder: str = decoders.USUAL
+) -> tuple[float, ...]:
+    """The thresholds, descending, whose loss against AR's text is surely at most `points`, in percentage points.
 
     Raises:
         ValueError: one sentence: there are no such runs of these weights with this block size, they cannot be read, or
@@ -33,11 +58,11 @@ def within(points: float, source: str, block_size: int, runs: Path = RUNS) -> tu
         raise ValueError(f"--accuracy-budget must be above 0 and at most 100 points, got {points:g}")
     entries = _entries(runs)
     weights = weights_digest(sorted(locate(source)[0].glob("*.safetensors")))
-    found = _comparable(entries, weights, block_size)
+    found = _comparable(_plain(entries, weights, block_size, decoder))
     if found is None:
         raise ValueError(
-            f"{runs} has no runs of {source} with sliding windows of {block_size} tokens at several thresholds and in "
-            "one-token mode, so that no accuracy budget can be kept: measure them with python -m analysis sweep, or "
+            f"{runs} has no runs of {source} by {decoder} with blocks of {block_size} tokens at several thresholds and "
+            "without one, so that no accuracy budget can be kept: measure them with python -m analysis sweep, or "
             "use --policy exact"
         )
     right = {threshold: _right(runs / f"{run}.parquet") for threshold, run in found.items()}
@@ -79,24 +104,24 @@ def _entries(runs: Path) -> list[dict[str, Any]]:
         raise ValueError(f"the cached runs in {runs} cannot be read ({type(error).__name__})") from error
 
 
-def _comparable(entries: list[dict[str, Any]], weights: str, block_size: int) -> dict[float | None, str] | None:
-    """Run ids by threshold: of runs alike in all else, the set with one-token mode and most thresholds and problems."""
+def _comparable(entries: Iterable[dict[str, Any]]) -> dict[float | None, str] | None:
+    """Run ids by threshold: of runs alike in all else, the set with one without and most thresholds and problems."""
     sets: dict[str, dict[float | None, str]] = {}
     sizes: dict[str, tuple[int, int]] = {}
-    for entry in _plain(entries, weights, block_size):
-        alike = json.dumps([entry[name] for name in _SAME])
+    for entry in entries:
+        alike = json.dumps([*(entry[name] for name in _SAME), entry["settings"].get("layout")])
         sets.setdefault(alike, {})[entry["settings"]["threshold"]] = entry["id"]
         sizes[alike] = (len(sets[alike]), entry["problems"] * len(entry["tasks"]))
     whole = [alike for alike, found in sets.items() if None in found and len(found) > 1]
     return sets[max(whole, key=sizes.__getitem__)] if whole else None
 
 
-def _plain(entries: list[dict[str, Any]], weights: str, block_size: int) -> Iterator[dict[str, Any]]:
-    """Judged runs of these weights with windows like those of the server."""
+def _plain(entries: list[dict[str, Any]], weights: str, block_size: int, decoder: str) -> Iterator[dict[str, Any]]:
+    """Judged runs of these weights by this decoder, with blocks like those of the server."""
     for entry in entries:
         settings = entry.get("settings", {})
         if (
-            entry.get("decoder") == decoders.USUAL
+            entry.get("decoder") == decoder
             and entry.get("model", {}).get("fingerprint") == weights
             and entry.get("judged", True)
             and settings.get("block_size") == block_size

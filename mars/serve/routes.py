@@ -216,12 +216,12 @@ class Endpoint:
     ) -> RunningRequest:
         """Start decoding; every error is raised before an answer begins."""
         length = self._length(served, params, len(prompt))
+        free = not params.model_fields_set.intersection(("decoder", *_OWN))
         try:
-            info = served.info(params.decoder)
+            info = served.info(params.decoder, free=free)
         except ValueError as error:
             raise ApiError(400, str(error), param="decoder") from None
         try:
-            free = not params.model_fields_set.intersection(("decoder", *_OWN))
             records = served.service.submit(info.name, prompt, _settings(params, served, length), free=free)
         except ValueError as error:
             raise ApiError(400, str(error)) from None

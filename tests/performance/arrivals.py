@@ -117,20 +117,20 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     from mars.serve.guard import Limits
     from mars.serve.metrics import Metrics
     from mars.serve.routes import build
-    from tests.performance.lanes import lanes, thresholds_for
+    from tests.performance.lanes import allowed_for, lanes
 
     if options.threads:
         torch.set_num_threads(options.threads)
     with gc_frozen():
         checkpoint = load_checkpoint(options.checkpoint)
     metrics = Metrics()
-    thresholds = thresholds_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
+    within = allowed_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
     sizes = {"places": options.places, "queue": options.queue_size, "context": options.context}
-    models = lanes(checkpoint, metrics, thresholds=thresholds, **sizes)
+    models = lanes(checkpoint, metrics, within=within, **sizes)
     app = build(models, Limits(connections=10_000), None, metrics)
     listening = bind("127.0.0.1", 0)
     threading.Thread(target=end_without, args=(told,), daemon=True).start()
-    told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin(checkpoint, thresholds)))
+    told.send((f"http://127.0.0.1:{listening.getsockname()[1]}", list(models.names), origin(checkpoint, within)))
     # No connection that waits is closed under a client that is about to use it.
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_keep_alive=3600)
     uvicorn.Server(config).run(sockets=[listening])

@@ -28,7 +28,7 @@ from mars.decoding.simulated_lane import Request, SimulatedLane
 from mars.garbage import gc_frozen
 from mars.serve.answers import Writer
 from tests.performance.asking import Asked
-from tests.performance.lanes import POLICIES, THRESHOLD, thresholds_for, ways
+from tests.performance.lanes import POLICIES, THRESHOLD, allowed_for, ways
 from tests.performance.questions import Judge, Question, warming
 from tests.performance.report import DRAIN, FULL, Found, facts, limits_of, named, origin, outcomes, verdict, write
 from tests.performance.traces import Answers, Trace, dealt, length, named_loads, seconds_for
@@ -151,8 +151,8 @@ def measure(questions: Sequence[Question], options: argparse.Namespace) -> dict[
         torch.set_num_threads(options.threads)
     with gc_frozen():
         checkpoint = load_checkpoint(options.checkpoint)
-    thresholds = thresholds_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
-    known = ways(thresholds)
+    within = allowed_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
+    known = ways(within)
     names = [name for name in known if name in (options.lanes or known)]
     sizes = {"places": options.places, "queue": options.queue_size, "context": options.context}
     asked = {name: way for name, way in known.items() if name in ("ar", *names)}
@@ -175,7 +175,7 @@ def measure(questions: Sequence[Question], options: argparse.Namespace) -> dict[
         results += outcomes(lanes, name, seconds * length(rate), loads[name], limits)
     comparisons = verdict(lanes, loads, limits, options)
     found = facts(full["ar"], seconds, usual, limits, results, comparisons)
-    return origin(checkpoint, thresholds) | found | {"in_turn": True}
+    return origin(checkpoint, within) | found | {"in_turn": True}
 
 
 def _played(

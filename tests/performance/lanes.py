@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from mars.checkpoint import Checkpoint
-from mars.decoders import BASELINE, EXACT, USUAL
+from mars.decoders import BASELINE, EXACT, RELAXED, USUAL
 from mars.decoding.controller import Controller
 from mars.decoding.experience import NOTHING, Account, Choice, Goodput
 from mars.decoding.method import Row
 from mars.decoding.trees import Layout
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.budget import within
+from mars.serve.budget import Allowed, allowed
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels
 
@@ -55,19 +55,20 @@ class Fixed(Controller):
         return replace(found, spending={row.number for row in rows})
 
 
-def ways(thresholds: Sequence[float]) -> dict[str, tuple[str, Controller | None]]:
+def ways(within: Allowed) -> dict[str, tuple[str, Controller | None]]:
     """The decoder of each lane, and its controller if that is not the one that the decoder asks for.
 
-    AR, each fixed layout, the table, τ, the policy `exact`, and `knob` where there are thresholds for it.
+    AR, each fixed layout, the table, τ, the policy `exact`, and `knob` where anything is within its budget.
     """
     found: dict[str, tuple[str, Controller | None]] = {"ar": (BASELINE, None)}
     found |= {name: (EXACT, Fixed(table)) for name, table in FIXED.items()}
     found |= {"tau": (USUAL, None), "exact": (EXACT, None)}
-    return found | ({"knob": (EXACT, Controller(thresholds))} if thresholds else {})
+    knob = RELAXED if within.bounds else EXACT, Controller(within.thresholds, bounds=within.bounds)
+    return found | ({"knob": knob} if any(within) else {})
 
 
 def lanes(
-    checkpoint: Checkpoint, metrics: Metrics, *, places: int, queue: int, context: int, thresholds: Sequence[float]
+    checkpoint: Checkpoint, metrics: Metrics, *, places: int, queue: int, context: int, within: Allowed
 ) -> LoadedModels:
     """All lanes, for one server."""
 
@@ -75,13 +76,13 @@ def lanes(
         service = AsyncService(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
         return Served(name=name, checkpoint=checkpoint, service=service, decoder=decoder, threshold=THRESHOLD)
 
-    return LoadedModels({name: served(name, *way) for name, way in ways(thresholds).items()})
+    return LoadedModels({name: served(name, *way) for name, way in ways(within).items()})
 
 
-def thresholds_for(source: str, checkpoint: Checkpoint, budget: float | None, runs: Path) -> tuple[float, ...]:
-    """Those of the policy `knob`; none without a budget.
+def allowed_for(source: str, checkpoint: Checkpoint, budget: float | None, runs: Path) -> Allowed:
+    """What the policy `knob` may do; nothing without a budget.
 
     Raises:
-        ValueError: the cached runs allow none.
+        ValueError: the cached runs allow nothing.
     """
-    return () if budget is None else within(budget, source, checkpoint.block_size or 8, runs)
+    return Allowed() if budget is None else allowed(budget, source, checkpoint.block_size or 8, runs)

@@ -15,6 +15,7 @@ from analysis.stats.intervals import Interval
 from analysis.stats.pairs import PairedDifference
 from mars.checkpoint import Checkpoint
 from mars.provenance import provenance
+from mars.serve.budget import Allowed
 from tests.performance.asking import Asked
 from tests.performance.lanes import FIXED_LANES
 from tests.performance.questions import Judge
@@ -70,7 +71,7 @@ def facts(
     }
 
 
-def origin(checkpoint: Checkpoint, thresholds: Sequence[float]) -> dict[str, Any]:
+def origin(checkpoint: Checkpoint, within: Allowed) -> dict[str, Any]:
     """The fields of a load test that tell where it came from; called in the process that makes the passes."""
     import torch
 
@@ -78,7 +79,8 @@ def origin(checkpoint: Checkpoint, thresholds: Sequence[float]) -> dict[str, Any
     return provenance(command, str(checkpoint.engine.device)) | {
         "threads": torch.get_num_threads(),
         "dtype": checkpoint.dtype,
-        "thresholds": thresholds,
+        "thresholds": within.thresholds,
+        "bounds": within.bounds,
         "model": checkpoint.name,
     }
 

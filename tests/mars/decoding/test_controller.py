@@ -28,6 +28,7 @@ from mars.decoding.experience import (
     Known,
 )
 from mars.decoding.method import Row
+from mars.decoding.relaxed import Relaxed
 from mars.decoding.self_speculative import SelfSpeculative
 from mars.decoding.sliding_window import SlidingWindow
 from mars.decoding.trees import PRICE
@@ -444,6 +445,48 @@ def test_windows_that_pay_have_the_threshold_that_is_in_force() -> None:
     passes.run(5 * FIRST_TURNS * TURN, places=12)
     assert {name_of(one) for one in passes.rows} == {"window"}
     assert {one.control.threshold for one in passes.rows} == {0.99}
+
+
+def test_relaxed_verification_takes_turns_with_exact_decoding_under_load() -> None:
+    """What the bound in force gains is measured like a window, whatever layout it has; exact rows stay exact."""
+    controller = Controller(bounds=(0.5, 0.3))
+    passes = Passes(controller, waits_for_memory)
+    own = Relaxed(**vars(AUTO))
+    loose, bound = passes.join(6, method=own), passes.join(2, method=own, free=False)
+    for one in bound:
+        one.control.threshold = 0.9
+    passes.run(2 * TRIED, places=8)
+    assert controller.threshold is None
+    assert {one.control.threshold for one in loose} == {None}, "without load all are exact"
+    in_force = []
+    for _ in range(2 * PATIENCE + 2 * FIRST_TURNS * TURN + 40 * TURN):
+        # Near misses that stay are worth a third.
+        gains = {name: 1 + (gain - 1) * (1.33 if loose[0].control.threshold else 1.0) for name, gain in GAINS.items()}
+        passes.gains.update(gains)
+        passes.run(1, waiting=1, places=8)
+        in_force.append(loose[0].control.threshold)
+        assert {type(one.method) for one in passes.rows} == {Relaxed}
+    assert controller.threshold == 0.3
+    later = in_force[-20 * TURN :]
+    assert later.count(0.3) > 0.8 * len(later), "it writes more"
+    assert None in in_force[2 * PATIENCE :], "exact decoding had its turns"
+    assert {one.control.threshold for one in bound} == {0.9}
+    passes.rows = passes.rows[:4]
+    passes.run(3 * PATIENCE, waiting=0, places=8)
+    assert {one.control.threshold for one in passes.rows} == {None}
+
+
+def test_windows_and_bounds_fall_together() -> None:
+    controller = Controller((0.99, 0.9), bounds=(0.5, 0.4, 0.3))
+    passes = Passes(controller, waits_for_memory)
+    passes.join(8, method=Relaxed(**vars(AUTO)))
+    found = set()
+    for _ in range(4 * PATIENCE + 40 * TURN):
+        names = passes.run(1, waiting=1, places=8)[0]
+        found.add(("window" in " ".join(names), passes.rows[0].control.threshold))
+    assert controller.threshold == 0.9, "the last of them"
+    assert (True, 0.9) in found
+    assert {None, 0.3} <= {threshold for window, threshold in found if not window} <= {None, 0.5, 0.4, 0.3}
 
 
 def test_choices_make_methods() -> None:

@@ -264,7 +264,8 @@ def test_static_shapes_keep_the_windows_of_a_method_alike(decoder: str, layout: 
     for number in range(3):
         # Where columns are free, drafts are verified that are left out elsewhere: other passes, one text.
         assert output_ids(found[True], number) == output_ids(found[False], number)
-        if (decoder, layout) != ("self_speculative", "linear") and decoder != "prompt_lookup":
+        fewer = decoder == "prompt_lookup" or (layout == "linear" and decoder in ("self_speculative", "relaxed"))
+        if not fewer:
             assert parts(found[True], number) == parts(found[False], number)
 
 

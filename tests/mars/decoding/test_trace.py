@@ -39,6 +39,9 @@ CASES: dict[str, dict[str, Any]] = {
     "self_speculative, lookup": {"layout": "lookup", "block_size": 6},
     "self_speculative, auto": {"layout": "auto"},
     "self_speculative, no cache": {"layout": "quadratic", "use_cache": False},
+    "relaxed, linear": {"layout": "linear", "threshold": 0.05},
+    "relaxed, quadratic": {"layout": "quadratic", "threshold": 0.05},
+    "relaxed, lookup": {"layout": "lookup", "threshold": 0.05, "block_size": 6},
     "jacobi": {},
     "prompt_lookup": {},
     "block_diffusion": {"threshold": 0.8},
@@ -142,7 +145,10 @@ def test_columns_are_what_the_engine_was_given(case: str) -> None:
         # Each proposal is the prediction of its column, and read what it says.
         for proposal, column in zip(row.proposals, trace.columns, strict=True):
             predicted = logits[0, column - len(trace.ids)].argmax()
-            assert proposal.token_id == int(predicted) or (proposal.source == "draft" and trace.block)
+            taken = (
+                case.startswith("relaxed") and proposal.token_id in trace.ids
+            )  # a draft in the place of the best one
+            assert proposal.token_id == int(predicted) or (proposal.source == "draft" and trace.block) or taken
             assert trace.reads[column] == proposal.source
 
 
@@ -244,6 +250,7 @@ EXPECTED: dict[str, set[str]] = {
     "sliding_window": {"first", "met", "below", "behind", "ended"},
     "block_cached": {"first", "met", "below", "behind", "ended"},
     "self_speculative": {"first", "right", "wrong draft", "kept", "unsure", "ended"},
+    "relaxed": {"first", "right", "wrong draft", "kept", "unsure", "ended"},
     "jacobi": {"first", "right", "kept", "ended"},
     "prompt_lookup": {"first", "right", "wrong draft", "ended"},
     "block_diffusion": {"met", "surest", "filled", "open", "ended"},

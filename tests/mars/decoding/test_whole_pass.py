@@ -34,6 +34,8 @@ CAPTURABLE = {
     "self_speculative": {"layout": "linear"},
     "self_speculative quadratic": {"layout": "quadratic"},
     "self_speculative auto": {"layout": "auto"},
+    "relaxed": {"layout": "linear", "threshold": 0.3},
+    "relaxed quadratic": {"layout": "quadratic", "threshold": 0.3},
 }
 
 

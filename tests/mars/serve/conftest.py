@@ -106,11 +106,12 @@ def serve(checkpoint: Checkpoint) -> Iterator[Callable[..., Running]]:
         checkpoint: Checkpoint = checkpoint,
         limits: Limits = USUAL,
         keys: list[str] | None = None,
+        loose: str | None = None,
         **options: Any,
     ) -> Running:
         metrics, steps = Metrics(), Steps()
         service = AsyncService(checkpoint, metrics, turn=steps.turn, **options)
-        served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service)
+        served = Served(name=checkpoint.name, checkpoint=checkpoint, service=service, loose=loose)
         metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
         app = build(LoadedModels({served.name: served}), limits, Keys(keys) if keys else None, metrics)
         config = uvicorn.Config(app, http=protocol(limits), ws="none", log_level="error", access_log=False)

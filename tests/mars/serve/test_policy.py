@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,24 @@ def test_the_loss_is_an_upper_limit_of_paired_answers() -> None:
         budget.loss_at_most(base, {1: True})
 
 
+def test_relaxed_verification_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    """Runs of windows that become runs of `relaxed`: their thresholds are then its bounds, and may be all there are."""
+    index = json.loads((RUNS / "index.json").read_text())
+    windows = budget.within(10, CHECKPOINT, 8, RUNS)
+    for others in (True, False):
+        relaxed = [run | {"decoder": "relaxed"} for run in index["runs"] if run.get("decoder") == "sliding_window"]
+        found = [*(index["runs"] if others else ()), *relaxed]
+        (tmp_path / "index.json").write_text(json.dumps({"runs": found}))
+        for run in relaxed:
+            file = tmp_path / f"{run['id']}.parquet"
+            if not file.exists() and (RUNS / file.name).exists():
+                file.symlink_to(RUNS / file.name)
+        assert budget.allowed(10, CHECKPOINT, 8, tmp_path) == (windows if others else (), windows)
+    assert budget.allowed(10, CHECKPOINT, 8, RUNS).thresholds == windows
+    with pytest.raises(ValueError, match="may lose"):
+        budget.allowed(1, CHECKPOINT, 8, RUNS)
+
+
 def ask_all(server: Any, times: int, **options: Any) -> list[str]:
     def ask(text: str) -> str:
         body = {"messages": [{"role": "user", "content": text}], "max_tokens": 40, **options}
@@ -109,6 +128,15 @@ def test_the_knob_turns_under_load_and_only_for_those_who_leave_it_open(served: 
     ask_all(server, 3)
     assert controller.threshold == 0.5
     assert ask_all(server, 1, decoder="self_speculative") == exact, "asked for"
+
+
+def test_the_knob_relaxes_verification_only_of_those_who_leave_it_open(serve: Callable[..., Any]) -> None:
+    controller = Controller(bounds=(0.5,))
+    server = serve(places=1, queue=64, controller=controller, loose="relaxed")
+    exact = ask_all(server, 1, decoder="autoregressive")
+    ask_all(server, 3)
+    assert controller.threshold == 0.5
+    assert ask_all(server, 1, decoder="self_speculative") == ask_all(server, 1, block_size=4) == exact, "asked for"
 
 
 @pytest.mark.parametrize(
