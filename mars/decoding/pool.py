@@ -7,6 +7,10 @@ but that one row's.
 Prompts are read in two ways. Those of one run are read together, and their rows start to write together. With `beside`,
 for requests that come and go, each prompt is read in small chunks between the passes of the rows that write, and its
 row starts as soon as it is read. If another prompt with the same beginning is cached, that part is copied.
+
+Where CUDA graphs may stand in for passes, a prompt that is read alone is read in a spare row of the cache and copied to
+its place: a graph belongs to the row that it was captured for, and so one serves all places. With `beside` all prompts
+are read there, one at a time, in the order of their numbers and in large chunks: a GPU waits for launches, not columns.
 """
 
 from __future__ import annotations
@@ -24,13 +28,13 @@ from mars.control import Control
 from mars.decoding.base import Decoder, Prompts, check
 from mars.decoding.method import Batch, Method, Policy, Row
 from mars.decoding.sequences import Sequences
-from mars.decoding.whole_pass import row_tensors, whole_passes
+from mars.decoding.whole_pass import row_tensors, runner_of, whole_passes
 from mars.engine import Engine
 from mars.engine.window import Window, merge
 from mars.records import ForwardPass, Phase, RowPass
 
 PREFILL_CHUNK = 512
-BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes
+BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes, but not on a GPU
 FEWEST_BESIDE = 8  # of each prompt, so that many prompts that are read at once come to an end
 KEPT = 4  # beginnings of prompts that stay in the cache after their rows have left
 SHORTEST_SHARED = 8  # to copy fewer tokens than that saves nothing; the template of a chat alone begins with some 24
@@ -108,7 +112,10 @@ class Pool:
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
         self._engine = engine
         kept = KEPT if beside and use_cache else 0
-        self._cache = engine.open(places + kept, capacity, use_cache=use_cache)
+        spare = engine.static_shapes and use_cache and (beside or places > 1)
+        self._cache = engine.open(places + kept + spare, capacity, use_cache=use_cache)
+        self._staging = places + kept if spare and runner_of(self._cache) is not None else None
+        self._staged: Row | None = None  # whose prompt the spare row has, as far as it is read
         self._beginnings = Beginnings(range(places, places + kept))
         tensors = row_tensors(self._cache, places, capacity + 1, stop_ids)
         self._sequences = Sequences(places, tensors)
@@ -198,13 +205,19 @@ class Pool:
             row.unread -= length
 
     def _prefill(self, reading: Sequence[int]) -> ForwardPass:
-        """Put the next chunk of these rows' prompts into the cache, aligned on their right ends."""
+        """Put the next chunk of these rows' prompts, aligned on their right ends, or of one alone into the cache."""
+        staging = self._staging if self._beside or len(reading) == 1 else None
+        if staging is not None:
+            reading = [min(reading, key=lambda place: self._sequences.rows[place].number)]
         rows = [self._sequences.rows[place] for place in reading]
         counts = self._chunk([row.unread for row in rows])
         self.shares = {row.number: count for row, count in zip(rows, counts, strict=True) if count}
         with self._engine.clock() as clock:
-            window = self._reading(reading, rows, counts)
-            self._cache.forward(window)
+            if staging is None:
+                window = self._reading(reading, rows, counts)
+                self._cache.forward(window)
+            else:
+                window = self._read_staged(staging, reading[0], rows[0], counts[0])
         pairs = zip(reading, rows, strict=True)
         records = [row.only_read(window, place - reading[0]) for place, row in pairs if row.number in self.shares]
         for place, row, count in zip(reading, rows, counts, strict=True):
@@ -219,7 +232,7 @@ class Pool:
         if not self._beside:
             left = max(max(unread) - PREFILL_CHUNK, 0)
             return [count - min(count, left) for count in unread]
-        writing = len(self._sequences.rows) - len(unread)
+        writing = len(self._sequences.rows) - len(unread) if self._staging is None else 0
         beside = BESIDE_CHUNK + self._drafted  # so prompts are read as fast as beside rows that spend nothing
         most = max(beside // len(unread), FEWEST_BESIDE) if writing else PREFILL_CHUNK
         return [min(count, most) for count in unread]
@@ -239,6 +252,25 @@ class Pool:
         ids_RQ = tokens_RK.gather(1, slots_RQ)
         window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=max(ends), keep=0, masks=0)
         return replace(merge([(here, window)]), first=first)
+
+    def _read_staged(self, staging: int, place: int, row: Row, count: int) -> Window:
+        """Read so many tokens of a prompt in the spare row; its place gets all that is read so far. The window."""
+        read = len(row.prompt) - 1 - row.unread
+        if self._staged is not row and read:
+            self._cache.copy(place, staging, read)
+        self._staged = row
+        start, end = read + 1, read + 1 + count
+        window = Window(
+            ids_RQ=self._sequences.tokens_RK[place : place + 1, start:end],
+            slots_RQ=torch.arange(start, end, device=self._engine.device)[None],
+            extent=end,
+            keep=0,
+            first=staging,
+            masks=0,
+        )
+        self._cache.forward(window)
+        self._cache.copy(staging, place, read + count)
+        return window
 
     def _decode(self) -> ForwardPass:
         """The next tokens of every row whose prompt is read."""

@@ -91,9 +91,14 @@ class WholePasses:
             self._live_R.copy_(torch.tensor(flags))
 
 
+def runner_of(cache: Rows) -> Runner | None:
+    """The runner of the graphs of these rows; None where their passes have no static shapes."""
+    return cache.runner if isinstance(cache, CachedRows) else None
+
+
 def row_tensors(cache: Rows, places: int, slots: int, stop_ids: torch.Tensor) -> RowTensors:
     """Tensors for the rows of a cache; where graphs can hold whole passes, they stay with these."""
-    runner = cache.runner if isinstance(cache, CachedRows) else None
+    runner = runner_of(cache)
     if runner is None:
         return RowTensors.of(places, slots, stop_ids)
     if runner.beside is None:

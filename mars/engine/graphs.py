@@ -1,9 +1,10 @@
 """Passes of a few fixed shapes, each captured once in a CUDA graph and replayed from then on.
 
-A pass is rounded up to a bucket: more rows, which are all padding, and a further extent, which the mask hides. A graph
-holds the model alone, from the embedding to the logits, or a whole pass of a decoder, from the window to the accepted
-tokens (mars/decoding/whole_pass.py). Without a GPU, or before a graph is captured, the same pass runs eagerly on the
-same static tensors: all but the capture itself can be tested on a CPU.
+A pass is rounded up to a bucket: more rows, which are all padding, and a further extent, which the mask hides. A pass
+that reads a prompt and predicts nothing gets more columns, too, which are padding: it may have any width. A graph holds
+the model alone, from the embedding to the logits, or a whole pass of a decoder, from the window to the accepted tokens
+(mars/decoding/whole_pass.py). Without a GPU, or before a graph is captured, the same pass runs eagerly on the same
+static tensors: all but the capture itself can be tested on a CPU.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import torch
 from mars.engine.memory import Memory, Model
 from mars.engine.window import Window
 
-# Wider windows compute more than they launch; there are too many widths of them, too.
+# Wider windows compute more than they launch; of those that predict there are too many widths, too.
 _MOST_COLUMNS = 256
+_LEAST_READ, _MOST_READ = 16, 512  # the same for windows that predict nothing, whose columns are rounded up
+_MOST_POSITIONS = 8192  # rows times columns of those
 _MOST_GRAPHS = 256
 WARM_UPS = 3
 """Passes of a bucket before its graph is captured."""
@@ -35,7 +38,8 @@ T = TypeVar("T")
 class Bucket:
     """All that the graph of a model is made for.
 
-    `placed` and `tree` say whether the windows bring positions and a mask of attention, `masks` is theirs.
+    `placed` and `tree` say whether the windows bring positions and a mask of attention, `masks` is theirs. `first` is
+    the cached row that the first row is.
     """
 
     rows: int
@@ -45,24 +49,34 @@ class Bucket:
     placed: bool
     tree: bool
     masks: int | None
+    first: int = 0
 
 
 def bucket_of(window: Window, *, rows: int, slots: int) -> Bucket | None:
     """The bucket of a window on a memory of so many rows and slots; None where a graph would not pay.
 
-    Rows are rounded up to a power of two, the extent by `rounded_extent`; neither beyond the memory. Prompts (`keep` 0)
-    and windows that do not begin at row 0 get none.
+    Rows are rounded up to a power of two, the extent by `rounded_extent`; neither beyond the memory. Windows that
+    predict nothing (`keep` 0) have their columns rounded up to a power of two. They alone may begin at a later row
+    than 0, and have only that row then.
     """
-    if window.keep == 0 or window.first > 0 or window.columns > _MOST_COLUMNS:
+    held, columns = rounded_rows(window.rows, rows), window.columns
+    if window.keep == 0:
+        held = held if window.first == 0 else window.rows
+        columns = max(1 << (columns - 1).bit_length(), _LEAST_READ)
+        too_large = columns > _MOST_READ or held * columns > _MOST_POSITIONS or (window.first > 0 and held > 1)
+    else:
+        too_large = columns > _MOST_COLUMNS or window.first > 0
+    if too_large:
         return None
     return Bucket(
-        rows=rounded_rows(window.rows, rows),
-        columns=window.columns,
+        rows=held,
+        columns=columns,
         keep=window.keep,
         extent=min(rounded_extent(window.extent), slots),
         placed=window.positions_RQ is not None,
         tree=window.sees_RQQ is not None,
         masks=window.masks,
+        first=window.first,
     )
 
 
@@ -97,21 +111,26 @@ class Stage:
             slots_RQ=self._slots_RQ,
             extent=self._bucket.extent,
             keep=self._bucket.keep,
+            first=self._bucket.first,
             positions_RQ=self._positions_RQ if self._bucket.placed else None,
             sees_RQQ=self._sees_RQQ if self._bucket.tree else None,
             masks=self._bucket.masks,
         )
 
     def set(self, window: Window) -> None:
-        """Take over a window of this bucket; rows that it lacks become padding."""
-        rows = window.rows
-        self._ids_RQ[:rows].copy_(window.ids_RQ)
-        self._slots_RQ[:rows].copy_(window.slots_RQ)
+        """Take over a window of this bucket; rows that it lacks become padding, and columns on the left.
+
+        Padding is what has slot 0: what else its places hold, from a window before, does not matter.
+        """
+        rows, left = window.rows, self._bucket.columns - window.columns
+        self._ids_RQ[:rows, left:].copy_(window.ids_RQ)
+        self._slots_RQ[:rows, left:].copy_(window.slots_RQ)
+        self._slots_RQ[:rows, :left].zero_()
         self._slots_RQ[rows:].zero_()
         if window.positions_RQ is not None:
-            self._positions_RQ[:rows].copy_(window.positions_RQ)
+            self._positions_RQ[:rows, left:].copy_(window.positions_RQ)
         if window.sees_RQQ is not None:
-            self._sees_RQQ[:rows].copy_(window.sees_RQQ)
+            self._sees_RQQ[:rows, left:, left:].copy_(window.sees_RQQ)
 
 
 class Runner:
@@ -142,7 +161,7 @@ class Runner:
             self._stages[bucket] = Stage(bucket, window.ids_RQ.device)
         stage = self._stages[bucket]
         stage.set(window)
-        self.memory.note(window.rows, window.extent)
+        self.memory.note(window.first + window.rows, window.extent)
         return self.run(bucket, lambda: self.memory.forward(stage.window(), static=True))[: window.rows]
 
     def run(self, key: Hashable, body: Callable[[], T]) -> T:

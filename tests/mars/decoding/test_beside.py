@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+import torch
+from transformers import PreTrainedModel
 
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
@@ -13,7 +16,9 @@ from mars.control import Control
 from mars.decoding import DECODERS, METHODS, pool
 from mars.decoding.method import Row
 from mars.decoding.pool import Beginnings, Pool
-from mars.engine import Engine
+from mars.decoding.whole_pass import runner_of
+from mars.engine import Engine, ModelEngine
+from mars.engine.graphs import Bucket
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from mars.scripted import ReadingModel
@@ -137,6 +142,139 @@ def test_on_a_model_the_texts_are_those_of_each_prompt_alone(
     assert read_of(records, 0) >= 1
     for number, prompt in enumerate(prompts):
         assert output_ids(records, number) == output_ids(DECODERS[decoder](engine, [prompt], SETTINGS))
+
+
+# Prompts of several chunks, some of which begin alike; the last two are short.
+SYSTEM = [9 + number * 7 % 200 for number in range(60)]
+PROMPTS = [[*SYSTEM, *range(20, 60)], [*range(8, 90)], [*SYSTEM[:50], *range(100, 140)], [11, 12], [13]]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "PREFILL_CHUNK", 20)
+
+
+def engine_of(model: PreTrainedModel, device: str = "cpu", *, static: bool = True) -> ModelEngine:
+    """On a CPU in double precision, so that rounding changes no token."""
+    own = copy.deepcopy(model).to(device)
+    return ModelEngine(
+        own.double() if device == "cpu" else own, stop_token_ids=frozenset(), mask_token_id=3, graphs=static
+    )
+
+
+def buckets(found: Pool) -> list[Bucket]:
+    """The shapes in which this pool has read prompts."""
+    runner = runner_of(found._cache)
+    return [] if runner is None else [bucket for bucket in runner._stages if bucket.keep == 0]
+
+
+def texts(records: Sequence[ForwardPass]) -> list[Sequence[int]]:
+    return [output_ids(records, number) for number in range(len(PROMPTS))]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_in_static_shapes_prompts_are_read_one_by_one_and_all_in_one_row(tiny_model: PreTrainedModel) -> None:
+    engine = engine_of(tiny_model)
+    found = running(engine)
+    for number in (0, 1):
+        join(found, engine, number, PROMPTS[number])
+    records = drain(found)
+    read = [(record.rows[0].row, record.query_tokens) for record in records if record.phase == "prefill"]
+    assert read == [(0, 20)] * 4 + [(0, 19)] + [(1, 20)] * 4 + [(1, 1)]
+    phases = [record.phase for record in records[:15]]
+    assert phases == ["prefill"] * 5 + ["decode", "prefill"] * 5
+    assert {(bucket.first, bucket.rows, bucket.columns) for bucket in buckets(found)} == {(8, 1, 32), (8, 1, 16)}
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("decoder", ["autoregressive", "sliding_window", "self_speculative"])
+def test_prompts_read_in_static_shapes_give_the_same_texts(tiny_model: PreTrainedModel, decoder: str) -> None:
+    """They come while others are read, or write; two begin like the first; there are fewer places than rows."""
+    found = []
+    for static in (False, True, True):
+        engine = engine_of(tiny_model, static=static)
+        beside = running(engine, places=3)
+        records: list[ForwardPass] = []
+        for number, prompt in enumerate(PROMPTS):
+            join(beside, engine, number, prompt, decoder)
+            records += [record for record in (beside.step() for _ in range(4)) if record]
+        records += drain(beside)
+        assert bool(buckets(beside)) == static
+        found.append(texts(records))
+    assert found[0] == found[1] == found[2]
+    alone = DECODERS[decoder](engine_of(tiny_model, static=False), [PROMPTS[2]], SETTINGS)
+    assert found[0][2] == output_ids(list(alone))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_beginning_that_is_cached_is_read_on_in_the_spare_row(tiny_model: PreTrainedModel) -> None:
+    engine = engine_of(tiny_model)
+    found = running(engine)
+    join(found, engine, 0, PROMPTS[0])
+    records = drain(found)
+    join(found, engine, 2, PROMPTS[2])
+    records += drain(found)
+    assert sum(record.query_tokens for record in records if record.phase == "prefill") == 99 + (89 - 50)
+    for number in (0, 2):
+        expected = DECODERS["autoregressive"](engine_of(tiny_model, static=False), [PROMPTS[number]], SETTINGS)
+        assert output_ids(records, number) == output_ids(list(expected))
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("leaving", [0, 1, 2])
+def test_a_row_that_is_cancelled_while_it_is_read_leaves_the_others_alone(
+    tiny_model: PreTrainedModel, leaving: int
+) -> None:
+    """Others move into its place; the numbers of rows here are not in the order in which the rows came."""
+    found = []
+    for static in (False, True):
+        engine = engine_of(tiny_model, static=static)
+        beside = running(engine)
+        rows = [join(beside, engine, number, PROMPTS[number]) for number in (3, 1, 2, 0)]
+        records = [record for record in (beside.step() for _ in range(4)) if record]
+        next(row for row in rows if row.number == leaving).control.stop()
+        records += drain(beside)
+        found.append([output_ids(records, row.number) for row in rows if row.number != leaving])
+    assert found[0] == found[1]
+    assert all(len(text) == 30 for text in found[1])
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_single_prompt_of_a_run_is_read_in_the_spare_row_as_well(tiny_model: PreTrainedModel) -> None:
+    """More prompts than places: one by one they follow rows that have ended."""
+    found = []
+    for static in (False, True):
+        engine = engine_of(tiny_model, static=static)
+        together = Pool(engine, 2, CAPACITY)
+        for number, prompt in enumerate(PROMPTS):
+            settings = DecodingSettings(max_new_tokens=10 + 5 * number)
+            method = METHODS["autoregressive"](engine, settings)
+            together.join(Row(number=number, prompt=prompt, method=method, settings=settings, control=Control(None)))
+        found.append(texts(drain(together)))
+        assert {bucket.first for bucket in buckets(together)} == ({0, 2} if static else set())
+    assert found[0] == found[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.usefixtures("small_chunks")
+def test_graphs_of_prompts_write_the_same(tiny_model: PreTrainedModel) -> None:
+    found = []
+    for static in (False, True):
+        engine = engine_of(tiny_model, "cuda", static=static)
+        for _ in range(2):
+            beside = running(engine, places=3)
+            for number, prompt in enumerate(PROMPTS):
+                join(beside, engine, number, prompt)
+            found.append(texts(drain(beside)))
+        if static:
+            runner = runner_of(beside._cache)
+            assert runner is not None
+            captured = [key for key in runner._replays if isinstance(key, Bucket) and key.keep == 0]
+            assert captured
+            assert {key.first for key in captured} == {3 + pool.KEPT}
+        del beside
+    assert all(each == found[0] for each in found)
 
 
 def test_the_least_used_beginning_goes_first() -> None:

@@ -17,12 +17,15 @@ from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
+from mars.decoding.pool import PREFILL_CHUNK
 from mars.engine import ModelEngine
+from mars.engine import graphs as of_graphs
 from mars.engine.graphs import Bucket, Runner, Runners, bucket_of, rounded_extent
 from mars.engine.memory import Memory
 from mars.engine.network import Network
 from mars.engine.window import Window
 from mars.metrics import output_ids
+from tests.mars.capture import as_in_captures
 
 SEEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)[None]
 TEXT = [[random.Random(row).randrange(4, 300) for _ in range(150)] for row in range(3)]
@@ -58,6 +61,11 @@ PASSES = [
     window([80, 80, 80], 4, 4),
     tree([60, 90]),
     window([40], 1, 1),
+    window([64, 62], 20, 0),
+    replace(window([84], 30, 0), first=1),
+    replace(window([114], 5, 0), first=1),
+    replace(tree([120, 121, 119]), keep=0),
+    window([119, 119, 123], 4, 2),
 ]
 
 
@@ -81,8 +89,28 @@ def test_the_bucket_of_a_window() -> None:
 
 def test_windows_that_get_no_bucket() -> None:
     asked = window([7], 4, 1)
-    for other in (replace(asked, keep=0), replace(asked, first=1), window([-200], 300, 1)):
-        assert bucket_of(other, rows=8, slots=400) is None
+    several = replace(window([7, 6], 4, 0), first=1)
+    for other in (replace(asked, first=1), window([-200], 300, 1), several, read(1, 513), read(17, 512), read(33, 256)):
+        assert bucket_of(other, rows=64, slots=400) is None
+
+
+def read(rows: int, columns: int) -> Window:
+    """Rows that read so many tokens and predict none."""
+    slots = torch.arange(1, columns + 1).expand(rows, -1)
+    return Window(ids_RQ=slots, slots_RQ=slots, extent=columns + 1, keep=0, masks=0)
+
+
+def test_the_columns_of_prompts_are_rounded_up_to_a_few() -> None:
+    asked = [1, 16, 17, 32, 100, 257, PREFILL_CHUNK]
+    found = [bucket_of(read(3, columns), rows=8, slots=700) for columns in asked]
+    assert [bucket.columns for bucket in found if bucket] == [16, 16, 32, 32, 128, 512, 512]
+    assert {bucket.rows for bucket in found if bucket} == {4}
+    assert bucket_of(read(16, 512), rows=16, slots=700)
+
+
+def test_a_prompt_may_be_read_in_any_row() -> None:
+    bucket = bucket_of(replace(read(1, 20), first=5), rows=8, slots=700)
+    assert bucket == Bucket(rows=1, columns=32, keep=0, extent=257, placed=False, tree=False, masks=0, first=5)
 
 
 def test_extents_are_rounded_up_to_a_few() -> None:
@@ -114,6 +142,16 @@ def test_a_memory_is_used_again_and_is_empty(network: Network) -> None:
     runners.give_back(first)
     assert runners.take(2, 130) is not first
     assert runners.take(1, 120) is not first
+
+
+def test_what_was_read_in_a_later_row_is_cleared_as_well(network: Network) -> None:
+    runners = Runners(network, capture=False)
+    runner = runners.take(3, 100)
+    with torch.inference_mode():
+        runner.forward(replace(window([0], 20, 0), first=2))
+    assert runner.memory._tensor[:, 2].any()
+    runners.give_back(runner)
+    assert not runners.take(3, 100).memory._tensor.any()
 
 
 def test_an_engine_takes_back_the_memory_of_rows_that_are_gone(tiny_model: PreTrainedModel) -> None:
@@ -194,11 +232,87 @@ def test_passes_are_warming_until_their_graph_is_captured(network: Network, capt
         runner.forward(window([6], 4, 1))
         found.append(memory.warming)
     assert found == [True, True, True, True, False, False]
-    runner.forward(window([0], 6, 0))
-    assert not memory.warming, "prompts have no graph to wait for"
+    runner.forward(replace(window([0, 0], 6, 0), first=1))
+    assert not memory.warming, "several rows of prompts behind others have no graph to wait for"
     plain = Runner(memory, capture=False)
     plain.forward(window([20], 4, 1))
     assert not memory.warming
+
+
+@torch.inference_mode()
+def test_shapes_beyond_the_most_graphs_are_read_without(
+    network: Network, captures: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_graphs, "_MOST_GRAPHS", 1)
+    plain, runner = Memory(network, 2, 160), Runner(Memory(network, 2, 160), capture=True)
+    for at in range(6):
+        runner.forward(window([at], 10, 0))
+    for at in range(6):
+        prompt = replace(window([at], 20, 0), first=1)
+        runner.forward(prompt)
+        plain.forward(prompt)
+    assert len(captures) == 1
+    torch.testing.assert_close(runner.memory._tensor[:, 1, :, 1:], plain._tensor[:, 1, :, 1:])
+
+
+@torch.inference_mode()
+def test_the_columns_of_wider_windows_before_write_nothing(network: Network) -> None:
+    """Another text was read in the row since: a column that is left over would write its old token there."""
+    plain, runner = Memory(network, 1, 160), Runner(Memory(network, 1, 160), capture=False)
+    wide, other = window([0], 30, 0), window([0], 40, 0)
+    other = replace(other, ids_RQ=other.ids_RQ + 1)
+    for each in (wide, other, window([40], 17, 0)):
+        runner.forward(each)
+        plain.forward(each)
+    torch.testing.assert_close(runner.memory._tensor[:, :, :, 1:], plain._tensor[:, :, :, 1:])
+
+
+@torch.inference_mode()
+def test_what_a_replay_writes_in_a_later_row_is_cleared(network: Network, captures: list[bool]) -> None:
+    runner = Runner(Memory(network, 3, 160), capture=True)
+    prompt = replace(window([0], 20, 0), first=2)
+    for _ in range(5):
+        runner.forward(prompt)
+    assert captures
+    runner.memory.clear()
+    runner.forward(prompt)
+    runner.memory._tensor[:, 2, :, 1:21] = 1  # as a graph would
+    runner.memory.clear()
+    assert not runner.memory._tensor.any()
+
+
+@torch.inference_mode()
+def test_a_pass_that_reads_a_prompt_looks_at_no_value(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = as_in_captures(monkeypatch)
+    runner = Runner(Memory(network, 3, 160), capture=False)
+    for at in range(5):
+        runner.forward(window([at, at - 2], 6, 0))
+        runner.forward(replace(window([at], 20 + at, 0), first=2))
+        runner.forward(replace(window([at], 20, 0), first=2, masks=0))
+    assert {bucket.first for bucket in captured} == {0, 2}
+    assert len(set(captured)) == 3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@torch.inference_mode()
+def test_replayed_prompts_leave_what_plain_ones_leave(tiny_model: PreTrainedModel) -> None:
+    """With fewer rows and columns than the graph has, and in a row behind others."""
+    network = Network(copy.deepcopy(tiny_model).cuda())
+    plain, runner = Memory(network, 3, 160), Runner(Memory(network, 3, 160), capture=True)
+    for at in range(8):
+        first = window([at * 8] if at % 2 else [at * 8, at * 8 - 3], 8 + at, 0, "cuda")
+        behind = replace(window([at * 16], 16 - at % 3, 0, "cuda"), first=2)
+        for each in (first, behind, window([at * 8 + 8 + at], 3, 1, "cuda")):
+            torch.testing.assert_close(runner.forward(each), plain.forward(each), atol=1e-4, rtol=1e-4)
+    found, expected = (memory._tensor[:, :, :, 1:] for memory in (runner.memory, plain))
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert sorted((key.keep, key.first, key.rows) for key in runner._replays) == [
+        (0, 0, 1),
+        (0, 0, 2),
+        (0, 2, 1),
+        (1, 0, 1),
+    ]
 
 
 @pytest.mark.gpu
