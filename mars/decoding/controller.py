@@ -51,7 +51,7 @@ from mars.decoding.experience import (
     Goodput,
     Known,
 )
-from mars.decoding.method import Row
+from mars.decoding.method import Method, Row
 from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
 from mars.decoding.trees import (
     EXPECTED,
@@ -141,6 +141,20 @@ class Controller:
     def _now(self, steps: Sequence[float]) -> float | None:
         """The one of these that is in force."""
         return steps[min(self._step, len(steps)) - 1] if steps and self._step else None
+
+    def ways(self, own: Method, threshold: float | None) -> list[tuple[Method, float | None]]:
+        """The methods, each with one of its thresholds, that rows of this method may be given; itself if it is fixed.
+
+        Trees are left out, which have no static shapes.
+        """
+        if not isinstance(own, SelfSpeculative) or own.layout is not None:
+            return [(own, threshold)]
+        spent = [choice for choice in EXACT if choice.layout not in TREES]
+        bounds = self._bounds[-1:] if own.uses_threshold else ()
+        found = [(choice, bound) for choice in spent for bound in (None, *bounds)]
+        found += [(choice, lowest) for choice in WINDOWS for lowest in self._thresholds[-1:]]
+        able = [(choice, one) for choice, one in found if choice == NOTHING or reach_of(choice.layout, own.drafts)]
+        return [(choice.method(own, self.price), one) for choice, one in able]
 
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the method for the next pass of those of `rows`, which write, whose own is exact decoding, layout auto.

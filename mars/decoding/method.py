@@ -391,6 +391,9 @@ class Policy(Protocol):
     def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
         """Set the methods of rows that are to write; returns those to `begin` with."""
 
+    def ways(self, own: Method, threshold: float | None) -> list[tuple[Method, float | None]]:
+        """The methods, each with one of its thresholds, that rows of this one may be given; itself if fixed."""
+
     def restart(self) -> None:
         """Forget what the load was: the pool was empty before the next row."""
 

@@ -28,7 +28,7 @@ from mars.control import Control
 from mars.decoding.base import Decoder, Prompts, check
 from mars.decoding.method import Batch, Method, Policy, Row
 from mars.decoding.sequences import Sequences
-from mars.decoding.whole_pass import row_tensors, runner_of, whole_passes
+from mars.decoding.whole_pass import prepare_prompts, row_tensors, runner_of, whole_passes
 from mars.engine import Engine
 from mars.engine.window import Window, merge
 from mars.records import ForwardPass, Phase, RowPass
@@ -36,6 +36,7 @@ from mars.records import ForwardPass, Phase, RowPass
 PREFILL_CHUNK = 512
 BESIDE_CHUNK = 64  # columns that hold up the rows that write: a few times what their own pass takes, but not on a GPU
 FEWEST_BESIDE = 8  # of each prompt, so that many prompts that are read at once come to an end
+PREPARED = 1024  # tokens of a row up to which graphs are captured before it comes; those of longer texts follow
 KEPT = 4  # beginnings of prompts that stay in the cache after their rows have left
 SHORTEST_SHARED = 8  # to copy fewer tokens than that saves nothing; the template of a chat alone begins with some 24
 
@@ -110,7 +111,7 @@ class Pool:
         controller: Policy | None = None,
     ):
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
-        self._engine = engine
+        self._engine, self._capacity = engine, capacity
         kept = KEPT if beside and use_cache else 0
         spare = engine.static_shapes and use_cache and (beside or places > 1)
         self._cache = engine.open(places + kept + spare, capacity, use_cache=use_cache)
@@ -139,12 +140,28 @@ class Pool:
     def join(self, row: Row) -> None:
         """Take in a row before the next pass, or as soon as there is a place."""
         row.template_ids = self._engine.template_ids
-        if self._controller is None and row.method.chosen_by is not None:
-            self._controller = row.method.chosen_by(self._engine)
+        self._consult(row.method)
         others = chain(self._sequences.rows, self._waiting)
         if self._controller is not None and all(other.control.stopped for other in others):
             self._controller.restart()
         self._waiting.append(row)
+
+    def prepare(self, method: Method, threshold: float | None) -> None:
+        """Capture the graphs of all passes that rows of this method may have, before one comes; else do nothing."""
+        runner = runner_of(self._cache)
+        if self._whole_passes is None or runner is None or not runner.captures or self.rows:
+            return
+        self._consult(method)
+        ways = [(method, threshold)] if self._controller is None else self._controller.ways(method, threshold)
+        tokens = min(self._capacity, PREPARED)
+        self._whole_passes.prepare(ways, tokens)
+        if self._staging is not None:
+            prepare_prompts(self._cache, self._staging, tokens, self._engine.device)
+
+    def _consult(self, method: Method) -> None:
+        """Take the controller that the method asks for, if there is none."""
+        if self._controller is None and method.chosen_by is not None:
+            self._controller = method.chosen_by(self._engine)
 
     def step(self) -> ForwardPass | None:
         """One pass: a chunk of new prompts, or the next tokens of the other rows; with both, they alternate.

@@ -74,6 +74,11 @@ class Sequences:
             drop(places, self.rows, cache, self.tokens_RK, self.counts_4R.T, *self._sampling.tensors)
             self._limits.clear()
 
+    def clear(self) -> None:
+        """Free all places. Nothing moves, and the cache keeps what it has."""
+        self.rows.clear()
+        self._limits.clear()
+
     def batch(self, places: Sequence[int], *, static: bool = False, first: int | None = None) -> Batch:
         """These rows, which share a method, for one pass; with `first`, with the tensors of so many first places."""
         rows = [self.rows[place] for place in places]

@@ -174,6 +174,16 @@ class Service:
         self._changed = threading.Condition()
         self._stepping = False
 
+    def prepare(self, decoder: str, settings: DecodingSettings) -> None:
+        """Capture the CUDA graphs of this decoder's passes before prompts come; without graphs, do nothing.
+
+        Raises:
+            ValueError: the decoder is unknown or cannot share passes.
+        """
+        method = self._method(decoder, settings)
+        if self._engine.static_shapes:
+            compute(self._engine.device, lambda: self._joined(()).prepare(method, settings.threshold))
+
     def submit(
         self,
         decoder: str,

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from mars.acceptance import HostAcceptResult, packed, unpacked
-from mars.decoding.method import Batch
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding.method import Batch, Method, Row
 from mars.decoding.sequences import RowTensors, Sequences, draws, pending_of
 from mars.engine.engine import CachedRows, Rows
-from mars.engine.graphs import Runner, rounded_extent, rounded_rows
+from mars.engine.graphs import WARM_UPS, Runner, reaches_to, read_widths, rounded_extent, rounded_rows
 from mars.engine.window import Window
 
 
@@ -62,6 +64,26 @@ class WholePasses:
         table = found.table_RN[: places[-1] + 1].tolist()
         result = unpacked([table[place] for place in places], found.alternatives)
         return replace(found.batch, rows=rows, thresholds=values), found.window, result
+
+    def prepare(self, ways: Sequence[tuple[Method, float | None]], capacity: int) -> None:
+        """Make the passes of these methods, each with a threshold or none, until their graphs are captured.
+
+        That takes a few tenths of a second for each shape: requests that come later need not wait for it. There must be
+        no rows, of which each may have `capacity` tokens, and there are none afterwards.
+        """
+        most = self._sequences.places
+        counts = sorted({min(rounded_rows(places, self._memory.rows), most) for places in range(1, most + 1)})
+        for method, threshold in ways:
+            settings, control = DecodingSettings(), Control(threshold, method.score)
+            for reach in reaches_to(capacity + 1, self._memory.slots):
+                prompt = (0,) * max(reach - 1 - method.lookahead, 1)
+                row = Row(number=-1, prompt=prompt, method=method, settings=settings, control=control)
+                for count in counts * (WARM_UPS + 1):
+                    for place in range(count):
+                        self._sequences.join(row)
+                        method.begin(row, self._sequences.tokens_RK[place])
+                    self.take(range(count))
+                    self._sequences.clear()
 
     def _pass(self, places: Sequence[int], count: int, extent: int) -> _Pass:
         """What a graph holds: the pass of the first `count` places. Rows that do not take part are padding."""
@@ -112,3 +134,17 @@ def whole_passes(cache: Rows, sequences: Sequences, tensors: RowTensors) -> Whol
     if not isinstance(cache, CachedRows) or cache.runner is None:
         return None
     return WholePasses(cache, cache.runner, sequences, tensors)
+
+
+def prepare_prompts(cache: Rows, row: int, capacity: int, device: torch.device) -> None:
+    """Read prompts of any length up to `capacity` in this row of the cache, until their graphs are captured."""
+    for width in read_widths():
+        for reach in reaches_to(capacity + 1, capacity + 1):
+            end = max(reach, width + 1)
+            if end > capacity + 1:
+                continue
+            slots_RQ = torch.arange(end - width, end, device=device)[None]
+            ids_RQ = torch.zeros_like(slots_RQ)
+            window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=end, keep=0, first=row, masks=0)
+            for _ in range(WARM_UPS + 1):
+                cache.forward(window)

@@ -95,6 +95,22 @@ def rounded_extent(extent: int, least: int = _KEY_STEP) -> int:
     return 1 + -(-keys // step) * step
 
 
+def reaches_to(end: int, slots: int) -> Iterator[int]:
+    """The smallest extent of each bucket (`rounded_extent`) up to `end`, on a memory of so many slots."""
+    reach = 2
+    while reach <= end:
+        yield reach
+        reach = 1 + min(rounded_extent(reach), slots)
+
+
+def read_widths() -> Iterator[int]:
+    """The columns of the graphs of prompts."""
+    width = _LEAST_READ
+    while width <= _MOST_READ:
+        yield width
+        width *= 2
+
+
 class Stage:
     """The tensors that a bucket's passes read, at addresses that do not change."""
 
@@ -149,6 +165,11 @@ class Runner:
         self._uses: dict[Hashable, int] = {}
         self._replays: dict[Hashable, Callable[[], Any]] = {}
         self._pool = torch.cuda.graph_pool_handle() if capture else None
+
+    @property
+    def captures(self) -> bool:
+        """Whether graphs are captured: on a GPU, as long as none has failed."""
+        return self._capture
 
     def forward(self, window: Window) -> torch.Tensor:
         """Logits [R, keep, V]; the next pass overwrites them."""

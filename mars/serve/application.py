@@ -18,7 +18,7 @@ from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import load_source
 from mars.cluster import connect, gpus_for
-from mars.config import check_threshold
+from mars.config import DecodingSettings, check_threshold
 from mars.decoding.controller import Controller, controller_of
 from mars.garbage import gc_frozen
 from mars.serve import Limits
@@ -69,7 +69,12 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         block_size=options.block_size,
         loose=loose,
     )
-    served.info(None)  # which refuses a decoder that this model cannot have
+    usual = DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size)
+    for name in {
+        served.info(None).name,
+        served.info(None, free=True).name,
+    }:  # the first refuses one that it cannot have
+        service.prepare(name, usual)
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     metrics.watch_threshold(served.name, lambda: controller.threshold)
     return build(LoadedModels({served.name: served}), limits, keys, metrics), limits

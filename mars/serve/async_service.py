@@ -115,6 +115,10 @@ class AsyncService:
         """Whether passes can be made."""
         return not self._closed and (self._thread is None or self._thread.is_alive())
 
+    def prepare(self, decoder: str, settings: DecodingSettings) -> None:
+        """Make ready for requests of this decoder, before the first comes (`Service.prepare`)."""
+        self._service.prepare(decoder, settings)
+
     def check_room(self) -> None:
         """Raise ApiError if no more passes can be made, or if the queue is full: it then says when to try again."""
         if not self.alive:

@@ -83,7 +83,9 @@ class Lanes(Judge):
         return found
 
     def warm(self, names: Sequence[str]) -> None:
-        """Ask these lanes some questions one by one, some in pairs, and all by many at once."""
+        """Ask these lanes some questions one by one, some in pairs, and all by many at once; graphs come before."""
+        for name in names:
+            self._services[name].prepare(self._decoders[name], self._settings)
         for group in warming(self._places, len(self._prompts)):
             self.race(names, [(0.0, number) for number in group])
 

@@ -9,6 +9,7 @@ import pytest
 
 from analysis.runs.loads import InTime, read_loads
 from mars.checkpoint import load_checkpoint
+from mars.serve.budget import Allowed
 from tests.performance.arrivals import main
 from tests.performance.in_turn import Lanes
 from tests.performance.lanes import ways
@@ -22,7 +23,7 @@ LIMITS = InTime(ttft=30.0, tpot=10.0)
 
 def made(*, places: int = 2, queue: int = 8, context: int = 512) -> Lanes:
     ticks = count()
-    asked = {name: way for name, way in ways(()).items() if name in NAMES}
+    asked = {name: way for name, way in ways(Allowed()).items() if name in NAMES}
     sizes = {"places": places, "queue": queue, "context": context}
     checkpoint = load_checkpoint(CHECKPOINT)
     return Lanes(checkpoint, questions_of(3, 1, None), asked, tokens=12, watch=lambda: next(ticks) * PASS, **sizes)

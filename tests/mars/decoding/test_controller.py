@@ -489,6 +489,21 @@ def test_windows_and_bounds_fall_together() -> None:
     assert {None, 0.3} <= {threshold for window, threshold in found if not window} <= {None, 0.5, 0.4, 0.3}
 
 
+def test_it_tells_the_methods_that_rows_may_be_given() -> None:
+    relaxed = Relaxed(**vars(AUTO))
+    layouts = {"none", "narrow", "linear", "quadratic"}
+    exact = Controller().ways(AUTO, 0.95)
+    assert {method.layout for method, _ in exact} == layouts
+    assert {threshold for _, threshold in exact} == {None}
+    loose = Controller((0.9, 0.8), bounds=(0.5, 0.3)).ways(relaxed, 0.95)
+    assert {(method.layout, one) for method, one in loose if isinstance(method, Relaxed)} == {
+        (layout, threshold) for layout in layouts for threshold in (None, 0.3)
+    }
+    assert [one for method, one in loose if isinstance(method, SlidingWindow)] == [0.8, 0.8]
+    fixed = replace(AUTO, layout="linear")
+    assert Controller((0.9,)).ways(fixed, 0.95) == [(fixed, 0.95)]
+
+
 def test_choices_make_methods() -> None:
     assert Choice("narrow").method(AUTO) == SelfSpeculative(mask_token_id=31, drafts=DRAFTS, sure=0.5, layout="narrow")
     assert [one.method(AUTO) for one in WINDOWS] == [SlidingWindow(mask_token_id=31, masks=masks) for masks in (3, 7)]

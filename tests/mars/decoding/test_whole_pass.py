@@ -16,10 +16,13 @@ from transformers import PreTrainedModel
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS, pool
+from mars.decoding.controller import Controller
 from mars.decoding.method import Row
 from mars.decoding.pool import Pool
+from mars.decoding.service import Service
 from mars.decoding.whole_pass import WholePasses
 from mars.engine import ModelEngine
+from mars.engine.graphs import WARM_UPS, Runner
 from mars.metrics import output_ids
 from mars.records import ForwardPass
 from tests.mars.capture import as_in_captures
@@ -152,6 +155,40 @@ def test_a_pass_that_is_traced_or_takes_a_nucleus_is_made_in_single_steps(
     assert made
     assert not any(made)
     assert records[-1].rows[0].trace is not None
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "self_speculative", "relaxed"])
+def test_after_preparing_no_shape_is_new(engine: ModelEngine, decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of passes that write, whatever the controller chooses, nor of prompts; texts are as without it."""
+    monkeypatch.setattr(Runner, "captures", True)
+    settings = DecodingSettings(block_size=4, max_new_tokens=20)
+    prompts = [[8 + number, *range(9, 9 + 5 * number)] for number in range(9)]
+
+    def served(*, prepare: bool) -> tuple[Pool, set[Any], list[list[int]]]:
+        controller = Controller((0.9,), bounds=(0.5,), together=True) if decoder == "relaxed" else None
+        service = Service(engine, 3, CAPACITY, beside=True, controller=controller)
+        if prepare:
+            service.prepare(decoder, settings)
+        pool = service._joined(())
+        before = set(pool._cache.runner._uses) if prepare else set()
+        assert pool.rows == 0
+        streams = [service.submit(decoder, prompt, settings, Control(0.9)) for prompt in prompts]
+        while service.advance() is not None:
+            pass
+        return pool, before, [output_ids(list(stream)) for stream in streams]
+
+    pool, before, texts = served(prepare=True)
+    runner = pool._cache.runner
+    assert set(runner._uses) == before
+    assert min(runner._uses.values()) > WARM_UPS
+    assert texts == served(prepare=False)[2]
+
+
+def test_without_graphs_there_is_nothing_to_prepare(engine: ModelEngine) -> None:
+    running = Pool(engine, 3, CAPACITY)
+    method = METHODS["autoregressive"](engine, DecodingSettings())
+    running.prepare(method, None)
+    assert not running._cache.runner._uses, "on a CPU none is captured"
 
 
 @pytest.mark.gpu
