@@ -177,6 +177,15 @@ _ALL = (
         machine="an NVIDIA H200",
     ),
     Recipe(
+        name="gpu-relaxed",
+        makes="relaxed verification of the pretrained model on all prompts, on a GPU",
+        command=f"python -m analysis ifeval --device cuda --checkpoint {ADAPTER} --dtype bfloat16 --max-new-tokens 128 "
+        "--batch-size 64 --decoders autoregressive,relaxed@none/quadratic,relaxed@0.5/quadratic,relaxed@0.3/quadratic,"
+        "relaxed@0.2/quadratic,relaxed@0.1/quadratic,sliding_window@0.5 --runs {runs}",
+        hours=0.02,
+        machine="an NVIDIA H200",
+    ),
+    Recipe(
         name="gpu-load",
         makes="the pretrained model under load on a GPU, with both policies, answers judged as in IFEval",
         command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
