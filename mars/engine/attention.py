@@ -52,10 +52,14 @@ def stepped(extent: int) -> int:
 
 
 def share_mask(mask: torch.Tensor | None, groups: int) -> torch.Tensor | None:
-    """The mask [R, 1, G * Q, K] for `attend`, of [R, 1, Q, K]; None stays None."""
+    """The mask [R, 1, G * Q, K] for `attend`, of [R, 1, Q, K]; None stays None.
+
+    With one query `flatten` would leave a view of a part of the mask. A kernel for GPUs takes such a view to be
+    aligned, whatever its address (CUDA error: misaligned address).
+    """
     if mask is None or groups == 1:
         return mask
-    return mask.expand(-1, groups, -1, -1).flatten(1, 2)[:, None]
+    return mask.expand(-1, groups, -1, -1).flatten(1, 2)[:, None].contiguous()
 
 
 def attend(

@@ -98,6 +98,9 @@ def test_heads_of_a_group_share_a_mask() -> None:
     assert shared is not None
     assert shared.tolist() == torch.cat((mask, mask), 2).tolist()
     assert share_mask(None, 2) is None
+    part = share_mask(mask[:1, :, 1:2], 2)
+    assert part is not None
+    assert part.is_contiguous(), "of one query, too: kernels for GPUs take a view to be aligned"
 
 
 @pytest.mark.parametrize(("pending", "drafts", "masks"), [(1, 0, 0), (1, 3, 0), (2, 0, 2), (1, 1, 1), (3, 2, 4)])
