@@ -229,7 +229,7 @@ class Controller:
         with self._seen.lock:
             pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
             if self._step:
-                self._turns.passed(sum(row.gained for row in rows), seconds)
+                self._turns.passed(sum(row.gained for row in rows) * self._usual(len(rows)), seconds)
             if not pairs or self._window is not None:
                 return
             spent = [(row, account) for row, account in pairs if account.spends not in BASES]
@@ -262,6 +262,10 @@ class Controller:
             usual, with_masks = (self._seen.times.seconds(columns, one) for one in (was, kind))
             if usual and with_masks:
                 known.timed(usual, with_masks)
+
+    def _usual(self, rows: int) -> float:
+        """The weight of a token in a turn: a row's share of the seconds in which so many rows write one token each."""
+        return (self._seen.times.seconds(rows, "plain") or 1.0) / max(rows, 1)
 
     def price(self, *, masked: bool) -> float:
         """The price of one more column, with or without masks: the tokens that all rows would write in its time."""

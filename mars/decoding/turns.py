@@ -33,7 +33,7 @@ class Speed:
     turns: int = 0
     last: int = 0
 
-    def add(self, passes: Sequence[tuple[int, float]], turn: int) -> None:
+    def add(self, passes: Sequence[tuple[float, float]], turn: int) -> None:
         """Add a turn: the tokens and seconds of its passes."""
         usual = median(seconds for _, seconds in passes)
         counted = [(tokens, seconds) for tokens, seconds in passes if seconds <= INTERRUPTED * usual]
@@ -59,7 +59,7 @@ class Turns(Generic[C]):
     speeds: dict[C, Speed] = field(default_factory=dict)
     _now: C | None = None
     _passes: int = 0
-    _found: list[tuple[int, float]] = field(default_factory=list)
+    _found: list[tuple[float, float]] = field(default_factory=list)
 
     def take(self, choices: Sequence[C]) -> C:
         """The choice for the next pass, one of these: the same until its turn ends, or until it is not among them."""
@@ -70,8 +70,11 @@ class Turns(Generic[C]):
         self._now = chosen = self._next(choices)
         return chosen
 
-    def passed(self, tokens: int, seconds: float | None) -> None:
-        """Count a pass of this turn; `seconds` are None if they say nothing of later passes."""
+    def passed(self, tokens: float, seconds: float | None) -> None:
+        """Count a pass of this turn; its `tokens` may be weighed, so that turns of many rows and of few are comparable.
+
+        `seconds` are None if they say nothing of later passes.
+        """
         if self._now is None:
             return
         self._passes += 1

@@ -44,6 +44,7 @@ from tests.mars.decoding.passes import (
     fixed,
     jumps,
     name_of,
+    row,
     waits_for_memory,
 )
 
@@ -474,6 +475,24 @@ def test_relaxed_verification_takes_turns_with_exact_decoding_under_load() -> No
     passes.rows = passes.rows[:4]
     passes.run(3 * PATIENCE, waiting=0, places=8)
     assert {one.control.threshold for one in passes.rows} == {None}
+
+
+def test_turns_with_more_rows_are_not_better_for_it() -> None:
+    """As many more rows write while decoding is exact as relaxed verification gains, and more."""
+    controller = Controller(bounds=(0.3,))
+    passes = Passes(controller, waits_for_memory, gains=dict.fromkeys(GAINS, 1.0))
+    own = Relaxed(**vars(AUTO))
+    passes.join(4, method=own)
+    rows, in_force = list(passes.rows), []
+    for _ in range(40 * TURN):
+        relaxed = rows[0].control.threshold is not None
+        passes.gains.update(dict.fromkeys(GAINS, 1.3 if relaxed else 1.0) | {"none": 1.0})
+        passes.rows = rows if relaxed else [*rows, *(row(10 + number, own, free=True) for number in range(4))]
+        passes.factors |= {10 + number: 1.0 for number in range(4)}
+        passes.run(1, waiting=1, places=8)
+        in_force.append(rows[0].control.threshold)
+    later = in_force[-20 * TURN :]
+    assert later.count(0.3) > 0.7 * len(later)
 
 
 def test_windows_and_bounds_fall_together() -> None:
