@@ -27,7 +27,7 @@ _GPU_BENCHED = (
 _GPU_REAL_BENCH = (
     f"--device cuda --checkpoint {ADAPTER} --dtype bfloat16 --no-generate "
     "--questions assets/benchmarks/spec_bench/question.jsonl --max-new-tokens 64 --decoders self_speculative/linear,"
-    "self_speculative/quadratic,"
+    "self_speculative/quadratic,sliding_window@0.5,relaxed@0.3/quadratic"
 )
 _REAL_BENCH = (
     f"--checkpoint {ADAPTER} --decoders sliding_window --batch-sizes 1,4 --problems 1 --max-new-tokens 64 --json"
@@ -162,16 +162,16 @@ _ALL = (
     ),
     Recipe(
         name="gpu-bench-135m",
-        makes="exact decoding, τ = 0.95 and AR of the pretrained model with 16 rows on a GPU, on the clock",
-        command=f"python -m analysis bench {_GPU_REAL_BENCH}sliding_window@0.95,sliding_window@0.5 --batch-sizes 16 "
-        "--limit 2 --json | tail -n 1 > {runs}/bench-135m-h200.json",
+        makes="exact and relaxed decoding, τ and AR of the pretrained model with 16 rows on a GPU, on the clock",
+        command=f"python -m analysis bench {_GPU_REAL_BENCH} --batch-sizes 16 --limit 2 --json "
+        "| tail -n 1 > {runs}/bench-135m-h200.json",
         hours=0.02,
         machine="an NVIDIA H200",
     ),
     Recipe(
         name="gpu-bench-135m-1",
         makes="the same with one row",
-        command=f"python -m analysis bench {_GPU_REAL_BENCH}sliding_window@0.5 --batch-sizes 1 --limit 1 --json "
+        command=f"python -m analysis bench {_GPU_REAL_BENCH} --batch-sizes 1 --limit 1 --json "
         "| tail -n 1 > {runs}/bench-135m-1-h200.json",
         hours=0.02,
         machine="an NVIDIA H200",
@@ -189,8 +189,8 @@ _ALL = (
         name="gpu-load",
         makes="the pretrained model under load on a GPU, with both policies, answers judged as in IFEval",
         command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 100 --ttft 0.5 --tpot 0.004 --queue-size 2 --lanes ar exact knob --rates 0.3 1.3 --no-bursts "
-        "--minutes 3.4 --save {runs}",
+        "--questions 100 --ttft 0.5 --tpot 0.004 --queue-size 2 --lanes ar exact knob --rates 0.3 1.3 1.8 --no-bursts "
+        "--minutes 3.6 --save {runs}",
         hours=0.1,
         machine="an NVIDIA H200",
     ),
