@@ -20,6 +20,7 @@ from mars.schema import StrictDict, as_json
 HUNDREDTHS = 100
 _FILLED = "Another τ is not shown here: later passes would have read other tokens."
 _VERIFIED = "No τ decides here: drafts are accepted when they are what the model itself says."
+_NEAR = "Another τ is not shown here: how near a refused draft was to the best token is not recorded."
 _ONE_TOKEN = "No τ decides here: every pass proposes one token, and it is accepted."
 
 Steps = list[tuple[int, int]]
@@ -66,7 +67,7 @@ def thresholdless(lane: RunLane) -> str:
         return _FILLED
     rows = [record.rows[0] for record in lane.records if record.phase in COUNTED]
     if any(row.threshold is not None for row in rows):
-        return ""
+        return _NEAR if info is not None and info.verifies else ""
     return _VERIFIED if any(len(row.proposals) > 1 for row in rows) else _ONE_TOKEN
 
 

@@ -113,6 +113,8 @@ def test_a_pass_of_one_token_mode_and_drafts_that_were_right_stay() -> None:
         ([("verify", None, 1, (1, 0.5))], "self_speculative", "drafts are accepted when"),
         ([("decode", None, 1, (1,))], "sliding_window", "every pass proposes one token"),
         ([("denoise", 0.5, 2, (1, 0.9))], "block_diffusion", "Another τ is not shown here"),
+        ([("verify", 0.5, 2, (1, 0.9))], "relaxed", "how near a refused draft was"),
+        ([("verify", None, 2, (1, 0.9))], "relaxed", "drafts are accepted when"),
     ],
 )
 def test_a_lane_without_a_threshold_says_why_there_is_none_to_try(rows: Rows, decoder: str, words: str) -> None:
