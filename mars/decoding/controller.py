@@ -19,12 +19,12 @@ column pays for its price, so copies need no trial. Passes that read prompts in 
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
 stays for `HOLD` passes. The texts are the same whatever is chosen.
 
-Only with `thresholds` or `bounds`, the policy `knob`, may rows be decoded with a threshold, if their request leaves
-that open: while requests wait for a place, it falls along these, and rises again, step by step. While one is in force,
-two widths of windows, verification that is relaxed by a bound (mars/decoding/relaxed.py) and exact decoding, whatever
-these two spend, take turns of some passes, and what writes most has most of them (`Turns`). A window has its first
-turns with the lowest threshold: what writes less than exact decoding with that does so with all others, which are then
-not tried. A pool that was empty begins with exact decoding.
+Only with `thresholds`, the policy `knob`, may rows be decoded with a threshold, if their request leaves that open:
+while requests wait for a place, it falls along the thresholds, and rises again, step by step. While one is in force,
+exact decoding and what the thresholds are for, relaxed verification (mars/decoding/relaxed.py) or two widths of
+windows, take turns of some passes, and what writes most has most of them (`Turns`). Relaxed or exact, rows spend what
+pays. A window has its first turns with the lowest threshold: what writes less than exact decoding with that does so
+with all others, which are then not tried. A pool that was empty begins with exact decoding.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, 
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
 
 
-_EXACTLY = None, None  # exact decoding's place among windows and thresholds; relaxed, it has the lowest bound
+_EXACTLY = None, None  # exact decoding's place among windows and thresholds; relaxed, it has the lowest threshold
 _EXPERIENCES: weakref.WeakKeyDictionary[Engine, Experience] = weakref.WeakKeyDictionary()
 
 
@@ -91,17 +91,17 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     return replace(uncontrolled(engine, settings), chosen_by=controller_of if settings.layout == "auto" else None)
 
 
-def controller_of(engine: Engine, thresholds: Sequence[float] = (), bounds: Sequence[float] = ()) -> Controller:
+def controller_of(engine: Engine, thresholds: Sequence[float] = (), *, relaxed: bool = False) -> Controller:
     """A controller for a pool of this engine; it shares what all pools of the engine have learned."""
     experience = _EXPERIENCES.setdefault(engine, Experience())
-    return Controller(thresholds, experience, bounds=bounds, together=engine.static_shapes)
+    return Controller(thresholds, experience, relaxed=relaxed, together=engine.static_shapes)
 
 
 class Controller:
     """Decides for the rows of one pool.
 
-    `thresholds` of windows and `bounds` of relaxed verification descend; without any the policy is `exact`. Bounds are
-    for rows whose own decoder is `relaxed`.
+    `thresholds` descend; without any the policy is `exact`. They are those of windows or, with `relaxed`, of rows whose
+    own decoder is `relaxed`.
 
     With `together` all rows spend or none: where passes have static shapes, a row is as wide as the widest.
     """
@@ -111,13 +111,14 @@ class Controller:
         thresholds: Sequence[float] = (),
         experience: Experience | None = None,
         *,
-        bounds: Sequence[float] = (),
+        relaxed: bool = False,
         together: bool = False,
     ) -> None:
         self.choice = NOTHING
         self._seen = experience or Experience()
         self._together = together
-        self._thresholds, self._bounds = tuple(thresholds), tuple(bounds)
+        self._steps: tuple[float | None, ...] = (None, *thresholds)
+        self._relaxed = relaxed
         self._step = 0
         self._pressure = 0
         self._drafts = 0
@@ -135,12 +136,8 @@ class Controller:
 
     @property
     def threshold(self) -> float | None:
-        """The threshold of windows that is in force for rows that leave it open, else the bound; None while exact."""
-        return self._now(self._thresholds or self._bounds)
-
-    def _now(self, steps: Sequence[float]) -> float | None:
-        """The one of these that is in force."""
-        return steps[min(self._step, len(steps)) - 1] if steps and self._step else None
+        """The threshold in force for rows that leave it open; None while they are decoded exactly."""
+        return self._steps[self._step]
 
     def ways(self, own: Method, threshold: float | None) -> list[tuple[Method, float | None]]:
         """The methods, each with one of its thresholds, that rows of this method may be given; itself if it is fixed.
@@ -150,9 +147,9 @@ class Controller:
         if not isinstance(own, SelfSpeculative) or own.layout is not None:
             return [(own, threshold)]
         spent = [choice for choice in EXACT if choice.layout not in TREES]
-        bounds = self._bounds[-1:] if own.uses_threshold else ()
-        found = [(choice, bound) for choice in spent for bound in (None, *bounds)]
-        found += [(choice, lowest) for choice in WINDOWS for lowest in self._thresholds[-1:]]
+        lowest = self._steps[-1]
+        found = [(choice, one) for choice in spent for one in dict.fromkeys((None, lowest if self._relaxed else None))]
+        found += [(choice, lowest) for choice in WINDOWS if lowest is not None and not self._relaxed]
         able = [(choice, one) for choice, one in found if choice == NOTHING or reach_of(choice.layout, own.drafts)]
         return [(choice.method(own, self.price), one) for choice, one in able]
 
@@ -197,24 +194,23 @@ class Controller:
     def _take_turns(self, loose: Collection[int]) -> Choice | None:
         """The window of these rows if it is its turn; None if it is exact decoding's, or no threshold is in force."""
         self._tried_at = None
-        if not self._step:
+        if self.threshold is None:
             self._turns.end()
             return None
-        relaxed = (None, self._bounds[-1]) if self._bounds else _EXACTLY
-        choices: list[tuple[Choice | None, float | None]] = list(dict.fromkeys((_EXACTLY, relaxed)))
-        if self._thresholds:
-            self._add_windows(choices, min(self._accounts[number].own.drafts for number in loose))
-        window, taken = chosen = self._turns.take(choices)
-        self._tried_at = self._now(self._bounds) if chosen == relaxed else taken
+        lowest = self._steps[-1]
+        choices: list[tuple[Choice | None, float | None]] = [_EXACTLY]
+        if self._relaxed:
+            choices.append((None, lowest))
+        else:
+            drafts = min(self._accounts[number].own.drafts for number in loose)
+            for easiest in ((window, lowest) for window in WINDOWS if reach_of(window.layout, drafts)):
+                if not self._turns.compared(easiest, [_EXACTLY]):
+                    choices.append(easiest)
+                elif self._turns.promises(easiest, _EXACTLY):
+                    choices.append((easiest[0], self.threshold))
+        window, taken = self._turns.take(choices)
+        self._tried_at = self.threshold if self._relaxed and taken is not None else taken
         return window
-
-    def _add_windows(self, choices: list[tuple[Choice | None, float | None]], drafts: int) -> None:
-        """Add the windows that may write as much as exact decoding."""
-        for easiest in ((window, self._thresholds[-1]) for window in WINDOWS if reach_of(window.layout, drafts)):
-            if not self._turns.compared(easiest, [_EXACTLY]):
-                choices.append(easiest)
-            elif self._turns.promises(easiest, _EXACTLY):
-                choices.append((easiest[0], self._now(self._thresholds)))
 
     def restart(self) -> None:
         """Begin with exact decoding: the load that moved the threshold has ended."""
@@ -228,7 +224,7 @@ class Controller:
         """
         with self._seen.lock:
             pairs = [(row, account) for row in rows if (account := self._accounts.get(row.number))]
-            if self._step:
+            if self.threshold is not None:
                 self._turns.passed(sum(row.gained for row in rows) * self._usual(len(rows)), seconds)
             if not pairs or self._window is not None:
                 return
@@ -424,7 +420,7 @@ class Controller:
         sign = 1 if waiting else -1 if taken <= places / 2 else 0
         if sign:  # a short queue is empty now and then under any load: such a pass says nothing
             self._pressure = self._pressure + sign if sign * self._pressure > 0 else sign
-        step = min(max(self._step + sign, 0), max(len(self._thresholds), len(self._bounds)))
+        step = min(max(self._step + sign, 0), len(self._steps) - 1)
         if abs(self._pressure) < PATIENCE or step == self._step:
             return False
         self._step, self._pressure = step, 0

@@ -69,12 +69,9 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         block_size=options.block_size,
         loose=loose,
     )
-    usual = DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size)
-    for name in {
-        served.info(None).name,
-        served.info(None, free=True).name,
-    }:  # the first refuses one that it cannot have
-        service.prepare(name, usual)
+    names = {served.info(None).name, served.info(None, free=True).name}  # it refuses a decoder that this model lacks
+    for name in names:
+        service.prepare(name, DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size))
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     metrics.watch_threshold(served.name, lambda: controller.threshold)
     return build(LoadedModels({served.name: served}), limits, keys, metrics), limits
@@ -106,7 +103,8 @@ def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Contro
         )
     block_size = options.block_size or checkpoint.usual_block_size
     found = allowed(options.accuracy_budget, options.checkpoint, block_size, options.runs)
-    return controller_of(checkpoint.engine, *found), decoders.RELAXED if found.bounds else None
+    controller = controller_of(checkpoint.engine, found.thresholds, relaxed=found.relaxed)
+    return controller, decoders.RELAXED if found.relaxed else None
 
 
 class Replica:

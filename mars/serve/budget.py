@@ -23,26 +23,22 @@ _SAME = ("batch_size", "tasks", "problems", "seed", "dtype", "device")
 
 
 class Allowed(NamedTuple):
-    """The thresholds of sliding windows and of relaxed verification, descending, that keep within a budget."""
+    """The thresholds, descending, that keep within a budget: of sliding windows, or else of relaxed verification."""
 
     thresholds: tuple[float, ...] = ()
-    bounds: tuple[float, ...] = ()
+    relaxed: bool = False
 
 
 def allowed(points: float, source: str, block_size: int, runs: Path = RUNS) -> Allowed:
-    """What a budget of so many percentage points allows; one of the two may be empty.
+    """What a budget of so many percentage points allows: windows only where relaxed verification was not measured.
 
     Raises:
-        ValueError: both are, or the runs cannot be read; one sentence, that of sliding windows.
+        ValueError: neither is allowed, or the runs cannot be read; one sentence, that of sliding windows.
     """
     try:
-        bounds = within(points, source, block_size, runs, decoders.RELAXED)
+        return Allowed(within(points, source, block_size, runs, decoders.RELAXED), relaxed=True)
     except ValueError:
         return Allowed(within(points, source, block_size, runs))
-    try:
-        return Allowed(within(points, source, block_size, runs), bounds)
-    except ValueError:
-        return Allowed(bounds=bounds)
 
 
 def within(

@@ -63,8 +63,8 @@ def ways(within: Allowed) -> dict[str, tuple[str, Controller | None]]:
     found: dict[str, tuple[str, Controller | None]] = {"ar": (BASELINE, None)}
     found |= {name: (EXACT, Fixed(table)) for name, table in FIXED.items()}
     found |= {"tau": (USUAL, None), "exact": (EXACT, None)}
-    knob = RELAXED if within.bounds else EXACT, Controller(within.thresholds, bounds=within.bounds)
-    return found | ({"knob": knob} if any(within) else {})
+    knob = RELAXED if within.relaxed else EXACT, Controller(within.thresholds, relaxed=within.relaxed)
+    return found | ({"knob": knob} if within.thresholds else {})
 
 
 def lanes(

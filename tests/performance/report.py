@@ -79,8 +79,8 @@ def origin(checkpoint: Checkpoint, within: Allowed) -> dict[str, Any]:
     return provenance(command, str(checkpoint.engine.device)) | {
         "threads": torch.get_num_threads(),
         "dtype": checkpoint.dtype,
-        "thresholds": within.thresholds,
-        "bounds": within.bounds,
+        "thresholds": () if within.relaxed else within.thresholds,
+        "bounds": within.thresholds if within.relaxed else (),
         "model": checkpoint.name,
     }
 

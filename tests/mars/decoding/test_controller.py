@@ -450,7 +450,7 @@ def test_windows_that_pay_have_the_threshold_that_is_in_force() -> None:
 
 def test_relaxed_verification_takes_turns_with_exact_decoding_under_load() -> None:
     """What the bound in force gains is measured like a window, whatever layout it has; exact rows stay exact."""
-    controller = Controller(bounds=(0.5, 0.3))
+    controller = Controller((0.5, 0.3), relaxed=True)
     passes = Passes(controller, waits_for_memory)
     own = Relaxed(**vars(AUTO))
     loose, bound = passes.join(6, method=own), passes.join(2, method=own, free=False)
@@ -479,7 +479,7 @@ def test_relaxed_verification_takes_turns_with_exact_decoding_under_load() -> No
 
 def test_turns_with_more_rows_are_not_better_for_it() -> None:
     """As many more rows write while decoding is exact as relaxed verification gains, and more."""
-    controller = Controller(bounds=(0.3,))
+    controller = Controller((0.3,), relaxed=True)
     passes = Passes(controller, waits_for_memory, gains=dict.fromkeys(GAINS, 1.0))
     own = Relaxed(**vars(AUTO))
     passes.join(4, method=own)
@@ -495,30 +495,16 @@ def test_turns_with_more_rows_are_not_better_for_it() -> None:
     assert later.count(0.3) > 0.7 * len(later)
 
 
-def test_windows_and_bounds_fall_together() -> None:
-    controller = Controller((0.99, 0.9), bounds=(0.5, 0.4, 0.3))
-    passes = Passes(controller, waits_for_memory)
-    passes.join(8, method=Relaxed(**vars(AUTO)))
-    found = set()
-    for _ in range(4 * PATIENCE + 40 * TURN):
-        names = passes.run(1, waiting=1, places=8)[0]
-        found.add(("window" in " ".join(names), passes.rows[0].control.threshold))
-    assert controller.threshold == 0.9, "the last of them"
-    assert (True, 0.9) in found
-    assert {None, 0.3} <= {threshold for window, threshold in found if not window} <= {None, 0.5, 0.4, 0.3}
-
-
 def test_it_tells_the_methods_that_rows_may_be_given() -> None:
     relaxed = Relaxed(**vars(AUTO))
     layouts = {"none", "narrow", "linear", "quadratic"}
     exact = Controller().ways(AUTO, 0.95)
     assert {method.layout for method, _ in exact} == layouts
     assert {threshold for _, threshold in exact} == {None}
-    loose = Controller((0.9, 0.8), bounds=(0.5, 0.3)).ways(relaxed, 0.95)
-    assert {(method.layout, one) for method, one in loose if isinstance(method, Relaxed)} == {
-        (layout, threshold) for layout in layouts for threshold in (None, 0.3)
-    }
-    assert [one for method, one in loose if isinstance(method, SlidingWindow)] == [0.8, 0.8]
+    loose = Controller((0.5, 0.3), relaxed=True).ways(relaxed, 0.95)
+    assert {(method.layout, one) for method, one in loose} == {(name, one) for name in layouts for one in (None, 0.3)}
+    windows = Controller((0.9, 0.8)).ways(AUTO, 0.95)
+    assert [one for method, one in windows if isinstance(method, SlidingWindow)] == [0.8, 0.8]
     fixed = replace(AUTO, layout="linear")
     assert Controller((0.9,)).ways(fixed, 0.95) == [(fixed, 0.95)]
 

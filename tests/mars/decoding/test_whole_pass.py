@@ -165,7 +165,7 @@ def test_after_preparing_no_shape_is_new(engine: ModelEngine, decoder: str, monk
     prompts = [[8 + number, *range(9, 9 + 5 * number)] for number in range(9)]
 
     def served(*, prepare: bool) -> tuple[Pool, set[Any], list[list[int]]]:
-        controller = Controller((0.9,), bounds=(0.5,), together=True) if decoder == "relaxed" else None
+        controller = Controller((0.5,), relaxed=True, together=True) if decoder == "relaxed" else None
         service = Service(engine, 3, CAPACITY, beside=True, controller=controller)
         if prepare:
             service.prepare(decoder, settings)
