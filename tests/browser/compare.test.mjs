@@ -38,6 +38,8 @@ test("an accepted token says why, and the last one what ended the pass", () => {
   assert.equal(why("accepted", 1), end);
   assert.match(why("ended", 0), /^End of the turn\. /);
   assert.equal(reasonOf({ lane: CARDS.exact, message: PASSES.verified, place: 1 }), "It read drafts, and all of them were what the model itself says: exact.");
+  const relaxed = { ...PASSES.verified, threshold: 0.3 };
+  assert.equal(reasonOf({ lane: CARDS.masks, message: relaxed, place: 1 }), "It read drafts, and all of them passed the check.");
 });
 
 test("acceptance lengths are bars and words", () => {

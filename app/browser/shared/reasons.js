@@ -12,13 +12,19 @@ function reaching(score, met) {
 
 const SENTENCES = {
   first: () => "It read only real tokens: the autoregressive token, always accepted.",
-  right: () => "It read drafts, and the model itself accepts all of them.",
+  right: ({ threshold = null }) =>
+    threshold === null
+      ? "It read drafts, and all of them were what the model itself says: exact."
+      : "It read drafts, and all of them passed the check.",
   met: ({ score, fills }) => `${fills ? "Filled in this pass:" : "It read masks; accepted because"} ${reaching(score, true)}.`,
   rule: ({ score, accepted }) =>
     `${accepted ? "Accepted" : "Refused"} by this decoder's own rule, although ${reaching(score, !accepted)}.`,
   below: ({ score }) => `Refused: ${reaching(score, false)}.`,
   behind: () => "Behind a refused proposal: acceptance goes from left to right.",
-  "wrong draft": () => "Refused: it read a draft that the model itself does not accept.",
+  "wrong draft": ({ threshold = null }) =>
+    threshold === null
+      ? "Refused: it read a draft that is not what the model itself says."
+      : "Refused: it read a draft that did not pass the check.",
   ended: () => "Behind the end of the turn.",
   kept: () => "Kept as a draft: the next pass reads it and verifies it.",
   unsure: () => "Not kept as a draft: it is not sure enough.",
