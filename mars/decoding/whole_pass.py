@@ -68,7 +68,7 @@ class WholePasses:
     def prepare(self, ways: Sequence[tuple[Method, float | None]], capacity: int) -> None:
         """Make the passes of these methods, each with a threshold or none, until their graphs are captured.
 
-        That takes a few tenths of a second for each shape: requests that come later need not wait for it. There must be
+        That takes three slow passes for each shape: requests that come later need not wait for them. There must be
         no rows, of which each may have `capacity` tokens, and there are none afterwards.
         """
         most = self._sequences.places
