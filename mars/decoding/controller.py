@@ -148,7 +148,8 @@ class Controller:
             return [(own, threshold)]
         spent = [choice for choice in EXACT if choice.layout not in TREES]
         lowest = self._steps[-1]
-        found = [(choice, one) for choice in spent for one in dict.fromkeys((None, lowest if self._relaxed else None))]
+        relaxing = (lowest if self._relaxed else threshold) if own.uses_threshold else None
+        found = [(choice, one) for choice in spent for one in dict.fromkeys((None, relaxing))]
         found += [(choice, lowest) for choice in WINDOWS if lowest is not None and not self._relaxed]
         able = [(choice, one) for choice, one in found if choice == NOTHING or reach_of(choice.layout, own.drafts)]
         return [(choice.method(own, self.price), one) for choice, one in able]

@@ -69,7 +69,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         block_size=options.block_size,
         loose=loose,
     )
-    names = {served.info(None).name, served.info(None, free=True).name}  # it refuses a decoder that this model lacks
+    names = {served.info(None).name, served.info(None, free=True).name}  # `info` refuses one that this model lacks
     for name in names:
         service.prepare(name, DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size))
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)

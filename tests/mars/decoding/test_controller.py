@@ -503,6 +503,8 @@ def test_it_tells_the_methods_that_rows_may_be_given() -> None:
     assert {threshold for _, threshold in exact} == {None}
     loose = Controller((0.5, 0.3), relaxed=True).ways(relaxed, 0.95)
     assert {(method.layout, one) for method, one in loose} == {(name, one) for name in layouts for one in (None, 0.3)}
+    asked = Controller().ways(relaxed, 0.95)
+    assert {(method.layout, one) for method, one in asked} == {(name, one) for name in layouts for one in (None, 0.95)}
     windows = Controller((0.9, 0.8)).ways(AUTO, 0.95)
     assert [one for method, one in windows if isinstance(method, SlidingWindow)] == [0.8, 0.8]
     fixed = replace(AUTO, layout="linear")

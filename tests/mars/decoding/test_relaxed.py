@@ -14,7 +14,8 @@ from transformers import PreTrainedModel
 
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding import DECODERS
+from mars.decoders import TABLE
+from mars.decoding import DECODERS, METHODS
 from mars.engine import ModelEngine
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -138,6 +139,13 @@ def test_a_trace_says_that_drafts_were_verified_not_that_masks_met_a_threshold()
     reasons = {reason for record in records for row in record.rows if row.trace for reason in row.trace.reasons}
     assert {"first", "right", "kept"} <= reasons
     assert not {"met", "below", "behind", "rule"} & reasons
+
+
+def test_the_table_and_the_methods_agree_on_whose_threshold_is_for_drafts() -> None:
+    settings = DecodingSettings(block_size=3)
+    methods = {name: METHODS[name](Undecided(), settings) for name in METHODS}
+    assert {name for name, method in methods.items() if method.verifies} == {"relaxed"}
+    assert {info.name for info in TABLE.values() if info.verifies} == {"relaxed"}
 
 
 def test_a_block_without_a_draft_is_refused() -> None:
