@@ -14,8 +14,8 @@ import torch
 from numba import njit
 
 from mars.engine.attention import KEY_STEP
-from mars.engine.instructions import add_values, lanes_of, largest_sum, multiply_add, scores_of_keys, sum_of
 from mars.engine.kernels import KINDS, MOST, OPTIONS, PLACE, WIDE, at, exp, load, store
+from mars.engine.vectors import add_values, lanes_of, largest_sum, multiply_add, scores_of_keys, sum_of
 
 _BLOCK = KEY_STEP  # keys that stay in the first cache while several heads read them
 _TOGETHER = 24  # heads of columns

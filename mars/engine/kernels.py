@@ -29,7 +29,8 @@ from numba import carray, config, njit, types
 from numba.core.caching import IndexDataCacheFile
 from numba.extending import overload
 
-from mars.engine.instructions import emitted, multiply_add, sum_of_products
+from mars.engine.instructions import emitted
+from mars.engine.vectors import multiply_add, sum_of_products
 
 _UNUSED = 30 * 24 * 3600  # seconds after which a folder of another version is removed
 
@@ -99,7 +100,7 @@ WIDENED = np.uint64(0)  # pairs of bfloat16, made float32 before they are multip
 ROUNDED = np.float64(0)  # float32 that are rounded to bfloat16: what is multiplied with weights of that kind
 KINDS = {torch.float32: WIDE, torch.bfloat16: COARSE}
 # Without fastmath: LLVM optimises a function anew wherever another one calls it, and must not find other sums there. So
-# sums have an order that is written down (mars/engine/instructions.py).
+# sums have an order that is written down (mars/engine/vectors.py).
 OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 MOST = np.float32(87)  # exponents
 _LEAST = np.float32(np.finfo(np.float32).tiny)

@@ -11,15 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
 import pytest
 from filelock import Timeout
-from numba import config, njit
+from numba import config
 from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
 from mars.engine import amx, avx, compiled, fused, heads, kernels, tile_layout, tiles
-from mars.engine.instructions import largest_sum, sum_of, sum_of_products
 from mars.engine.kernels import cache_folder
 
 
@@ -141,41 +139,3 @@ def test_no_function_may_be_optimised_into_other_sums(module: ModuleType) -> Non
     functions = {name: each for name, each in vars(module).items() if isinstance(each, CPUDispatcher)}
     assert len(functions) > 1
     assert not [name for name, each in functions.items() if each.targetoptions.get("fastmath")]
-
-
-@pytest.mark.parametrize("count", [0, 5, 16, 40, 576])
-def test_sums_are_those_of_sixteen_lanes_and_what_is_left_over(count: int) -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, count)).astype(np.float32)
-    lanes = x[: count // 16 * 16].reshape(-1, 16).sum(0)
-    while len(lanes) > 1:
-        lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
-    expected = lanes[0]
-    for left in x[count // 16 * 16 :]:
-        expected += left
-    assert _sum(x, count) == expected
-    assert _products(x, y, count) == pytest.approx(x.astype(np.float64) @ y, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("count", [0, 16, 64, 576])
-def test_the_largest_sum_of_two_numbers(count: int) -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, 576)).astype(np.float32)
-    y[3::5] = -1e30
-    assert _largest(x, y, count) == max((x + y)[:count], default=np.float32(-3e38))
-
-
-@njit
-def _largest(x, y, count):  # type: ignore[no-untyped-def]
-    found = largest_sum(x.ctypes.data, y.ctypes.data, count)
-    return found + np.float32(0) * (len(x) + len(y))
-
-
-@njit
-def _sum(x, count):  # type: ignore[no-untyped-def]
-    found = sum_of(x.ctypes.data, count)
-    return found + np.float32(0) * len(x)
-
-
-@njit
-def _products(x, y, count):  # type: ignore[no-untyped-def]
-    found = sum_of_products(x.ctypes.data, y.ctypes.data, count, kernels.WIDE)
-    return found + np.float32(0) * (len(x) + len(y))
