@@ -447,6 +447,30 @@ _ALL = (
         hours=0.2,
     ),
     Recipe(
+        name="real-load-few",
+        makes="the pretrained model with three places, where a column is worth more, against fixed layouts",
+        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
+        "--questions 100 --places 3 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar narrow lookup exact knob "
+        "--rates 0.3 0.9 1.3 1.8 --no-bursts --minutes 36 --save {runs}",
+        hours=0.6,
+    ),
+    Recipe(
+        name="real-load-two",
+        makes="the policy that lowers τ with two places, beyond saturation",
+        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
+        "--questions 100 --places 2 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar exact knob --rates 1.3 1.8 "
+        "--no-bursts --minutes 36 --save {runs}",
+        hours=0.6,
+    ),
+    Recipe(
+        name="real-load-two-accuracy",
+        makes="what that policy changes in accuracy, on more prompts",
+        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
+        "--questions 280 --seed 2 --places 2 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar knob --rates 1.3 "
+        "--no-bursts --turns 1 --minutes 14 --save {runs}",
+        hours=0.3,
+    ),
+    Recipe(
         name="real-load",
         makes="requests that arrive at random at a server of the pretrained model (docs/serving.md)",
         command=f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 "
