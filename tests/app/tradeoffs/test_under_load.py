@@ -161,6 +161,7 @@ def test_load_tests_of_one_day_have_different_labels(tmp_path: Path, make_runner
         write_load(tmp_path, test)
     labels = [one["label"] for one in ask(tmp_path, make_runner)["runs"]["options"]]
     assert sorted(label.split(", ")[2] for label in labels) == ["1,500 requests a lane", "15 requests a lane"]
+    assert {label.split(", ")[3] for label in labels} == {f"{made().places} places"}
 
 
 def test_any_load_test_can_be_chosen(tmp_path: Path, make_runner: Callable[..., Runner]) -> None:
