@@ -68,6 +68,8 @@ _LLAMA_CPP = (
     f"--llama-cpp {BASE}"
 )
 _LOAD = "python -m tests.performance.arrivals --checkpoint"
+_SPEC_LOAD = f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048"
+_IFEVAL_LOAD = f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,10 @@ def _measured(command: str) -> tuple[str, ...]:
             place = words.index(option)
             words = words[:place] + words[place + 2 :]
     return tuple(word for word in words if word != "--json")
+
+
+def _load(name: str, makes: str, hours: float, command: str) -> Recipe:
+    return Recipe(name=name, makes=makes, command=f"{command} --save {{runs}}", hours=hours)
 
 
 def _sweep(name: str, makes: str, hours: float, **rest: Any) -> Recipe:
@@ -188,9 +194,8 @@ _ALL = (
     Recipe(
         name="gpu-load",
         makes="the pretrained model under load on a GPU, with both policies, answers judged as in IFEval",
-        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 100 --ttft 0.5 --tpot 0.004 --queue-size 2 --lanes ar exact knob --rates 0.3 1.3 1.8 --no-bursts "
-        "--minutes 3.6 --save {runs}",
+        command=f"{_IFEVAL_LOAD} --questions 100 --ttft 0.5 --tpot 0.004 --queue-size 2 --lanes ar exact knob "
+        "--rates 0.3 1.3 1.8 --no-bursts --minutes 3.6 --save {runs}",
         hours=0.1,
         machine="an NVIDIA H200",
     ),
@@ -415,83 +420,74 @@ _ALL = (
         hours=0.3,
         machine=_CORES,
     ),
-    Recipe(
-        name="real-load-in-turn",
-        makes="requests that arrive at random, answered by AR, copies, lookup and the policy, passes by turns",
-        command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
-        "--ttft 2 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --minutes 26 "
-        "--save {runs}",
-        hours=0.5,
+    _load(
+        "real-load-in-turn",
+        "requests that arrive at random, answered by AR, copies, lookup and the policy, passes by turns",
+        0.5,
+        f"{_SPEC_LOAD} --ttft 2 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts "
+        "--minutes 26",
     ),
-    Recipe(
-        name="real-load-beyond",
-        makes="the same at saturation and beyond, without lookup, on four times as many requests",
-        command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
-        "--ttft 2 --queue-size 2 --lanes ar copy exact --rates 1.1 1.3 --no-bursts --minutes 28 --save {runs}",
-        hours=0.5,
+    _load(
+        "real-load-beyond",
+        "the same at saturation and beyond, without lookup, on four times as many requests",
+        0.5,
+        f"{_SPEC_LOAD} --ttft 2 --queue-size 2 --lanes ar copy exact --rates 1.1 1.3 --no-bursts --minutes 28",
     ),
-    Recipe(
-        name="real-load-40ms",
-        makes="the same at five loads where 40 ms a token are in time",
-        command=f"{_LOAD} {ADAPTER} --in-turn --prompts {_SPEC_BENCH} --tokens 128 --questions 80 --context 2048 "
-        "--ttft 2 --tpot 0.04 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts "
-        "--minutes 38 --save {runs}",
-        hours=0.7,
+    _load(
+        "real-load-40ms",
+        "the same at five loads where 40 ms a token are in time",
+        0.7,
+        f"{_SPEC_LOAD} --ttft 2 --tpot 0.04 --queue-size 2 --lanes ar copy lookup exact --rates 0.3 0.6 0.9 1.1 1.3 "
+        "--no-bursts --minutes 38",
     ),
-    Recipe(
-        name="real-load-knob",
-        makes="the pretrained model far beyond saturation, with the policy that lowers τ, answers judged as in IFEval",
-        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 100 --ttft 2 --tpot 0.06 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 --no-bursts "
-        "--minutes 13 --save {runs}",
-        hours=0.2,
+    _load(
+        "real-load-knob",
+        "the pretrained model far beyond saturation, with the policy that lowers τ, answers judged as in IFEval",
+        0.2,
+        f"{_IFEVAL_LOAD} --questions 100 --ttft 2 --tpot 0.06 --queue-size 2 --lanes ar exact knob --rates 1.3 1.6 "
+        "--no-bursts --minutes 13",
     ),
-    Recipe(
-        name="real-load-few",
-        makes="the pretrained model with three places, where a column is worth more, against fixed layouts",
-        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 100 --places 3 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar narrow lookup exact knob "
-        "--rates 0.3 0.9 1.3 1.8 --no-bursts --minutes 36 --save {runs}",
-        hours=0.6,
+    _load(
+        "real-load-few",
+        "the pretrained model with three places, where a column is worth more, against fixed layouts",
+        0.6,
+        f"{_IFEVAL_LOAD} --questions 100 --places 3 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar narrow lookup "
+        "exact knob --rates 0.3 0.9 1.3 1.8 --no-bursts --minutes 36",
     ),
-    Recipe(
-        name="real-load-two",
-        makes="the policy that lowers τ with two places, beyond saturation",
-        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 100 --places 2 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar exact knob --rates 1.3 1.8 "
-        "--no-bursts --minutes 36 --save {runs}",
-        hours=0.6,
+    _load(
+        "real-load-two",
+        "the policy that lowers τ with two places, beyond saturation",
+        0.6,
+        f"{_IFEVAL_LOAD} --questions 100 --places 2 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar exact knob "
+        "--rates 1.3 1.8 --no-bursts --minutes 36",
     ),
-    Recipe(
-        name="real-load-two-accuracy",
-        makes="what that policy changes in accuracy, on more prompts",
-        command=f"{_LOAD} {ADAPTER} --in-turn --accuracy-budget 4 --instructions {_INSTRUCTIONS} --tokens 128 "
-        "--questions 280 --seed 2 --places 2 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar knob --rates 1.3 "
-        "--no-bursts --turns 1 --minutes 14 --save {runs}",
-        hours=0.3,
+    _load(
+        "real-load-two-accuracy",
+        "what that policy changes in accuracy, on more prompts",
+        0.3,
+        f"{_IFEVAL_LOAD} --questions 280 --seed 2 --places 2 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar knob "
+        "--rates 1.3 --no-bursts --turns 1 --minutes 14",
     ),
-    Recipe(
-        name="real-load",
-        makes="requests that arrive at random at a server of the pretrained model (docs/serving.md)",
-        command=f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 "
-        "--queue-size 2 --lanes ar copy exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --turns 2 --minutes 30 "
-        "--save {runs}",
-        hours=0.5,
+    _load(
+        "real-load",
+        "requests that arrive at random at a server of the pretrained model (docs/serving.md)",
+        0.5,
+        f"{_LOAD} {ADAPTER} --prompts {_SPEC_BENCH} --tokens 256 --questions 48 --context 2048 --ttft 2 --queue-size "
+        "2 --lanes ar copy exact --rates 0.3 0.6 0.9 1.1 1.3 --no-bursts --turns 2 --minutes 30",
     ),
-    Recipe(
-        name="load",
-        makes="the same of the shipped model by turns, with the policy that lowers τ under load",
-        command=f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 "
-        "--questions 400 --queue-size 3 --lanes ar narrow exact knob --rates 0.3 0.9 1.1 1.3 1.6 --no-bursts "
-        "--minutes 10 --save {runs}",
-        hours=0.2,
+    _load(
+        "load",
+        "the same of the shipped model by turns, with the policy that lowers τ under load",
+        0.2,
+        f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 --questions 400 "
+        "--queue-size 3 --lanes ar narrow exact knob --rates 0.3 0.9 1.1 1.3 1.6 --no-bursts --minutes 10",
     ),
-    Recipe(
-        name="load-beyond",
-        makes="the same far beyond saturation, both policies and AR only, on many more requests",
-        command=f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 "
-        "--questions 1600 --queue-size 3 --lanes ar exact knob --rates 1.6 2 --no-bursts --minutes 12 --save {runs}",
-        hours=0.2,
+    _load(
+        "load-beyond",
+        "the same far beyond saturation, both policies and AR only, on many more requests",
+        0.2,
+        f"{_LOAD} assets/checkpoints/mars-b8 --in-turn --accuracy-budget 5 --ttft 0.5 --tpot 0.02 --questions 1600 "
+        "--queue-size 3 --lanes ar exact knob --rates 1.6 2 --no-bursts --minutes 12",
     ),
     Recipe(
         name="gpu",

@@ -83,7 +83,8 @@ def chosen(loads: tuple[LoadTest, ...], view: View) -> LoadTest | None:
 def _label(test: LoadTest) -> str:
     """A name that no other load test has, not even one of the same model on the same day."""
     requests = sum(one.requests for one in test.results if one.lane == test.results[0].lane)
-    return f"{test.model}, {test.date[:10]}, {requests:,} requests a lane, {test.places} places, {test.hardware}"
+    places = f"{test.places} place{'' if test.places == 1 else 's'}"
+    return f"{test.model}, {test.date[:10]}, {requests:,} requests a lane, {places}, {test.hardware}"
 
 
 def numbers(loads: tuple[LoadTest, ...], view: View) -> str:
