@@ -90,7 +90,8 @@ class MethodSettings(Strict):
     `temperature` 0 takes the most probable token; above 0 tokens are drawn, from the smallest set whose mass reaches
     `top_p`, with noise that depends only on `seed`, the position and the token (`mars.sampling`). `layout` is where the
     exact decoder puts its masks: after the last draft (linear), after every prefix of the drafts (quadratic), after the
-    likely ones (tree; with drafts copied from the text as well, lookup), or what the load suggests (auto).
+    likely ones (tree; lookup also has copies of the text and frequent phrases as drafts), or what the load suggests
+    (auto).
     `cache_block_size` is how many tokens are written before a decoder that delays it commits them to the cache.
     `draft_tokens` is how many drafts or guesses a pass verifies at most. `continuation` goes on after the verified
     prefix with the target's own masks, accepted by `threshold`.
@@ -166,8 +167,8 @@ class MethodSettings(Strict):
         "auto",
         title="Layout",
         about="where the masks stand: after the last draft (linear), after every prefix of the drafts (quadratic), "
-        "after the likely ones (tree; lookup also drafts what followed the same words before), or whatever is fastest "
-        "at the moment, one-token passes included (auto, the default)",
+        "after the likely ones (tree; lookup also drafts what followed the same words before, or often does), or "
+        "whatever is fastest at the moment, one-token passes included (auto, the default)",
         control="choice",
         choices=LAYOUTS,
         note="{} layout",

@@ -48,7 +48,8 @@ class Proposal(Strict):
     """A token that the model proposes at one position of the window.
 
     `score` is the acceptance score (probability, margin or entropy). `source` says what the position read: a real
-    prefix token, a mask, a draft token, a draft that was copied from further up in the text, or Jacobi noise.
+    prefix token, a mask, a draft token, a draft that was copied from further up in the text or from phrases that the
+    model often writes (mars/phrases.py), or Jacobi noise.
     `alternatives` are the top-k (token id, probability) pairs.
     """
 

@@ -26,7 +26,7 @@ Graph = Mapping[str, set[str]]
 LAYERS: dict[str, list[dict[str, str]]] = {
     "mars": [
         {
-            "records": "records schema config control metrics decoders options sampling acceptance chat text "
+            "records": "records schema config control metrics decoders options sampling acceptance chat text phrases "
             "provenance garbage",
             "tasks": "tasks",
             "cluster": "cluster",

@@ -1,10 +1,11 @@
 """An adapter's folder, its base, and the model that the two make when merged.
 
-A folder is in PEFT's LoRA format, with two files beside it:
+A folder is in PEFT's LoRA format, with these files beside it:
 
     adapter_config.json, adapter_model.safetensors    the pairs A, B of each linear layer, any subset of them
     masks.safetensors                                 mask_embeddings [K, E]; with a head, head.up and head.down
     mars.json                                         the training record, which says what base it was trained on
+    phrases.npz                                       what the base often writes (mars/phrases.py); optional
 
 One of stage `sft` was trained without masks, to compare with: it is merged and has no masks.safetensors.
 
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import math
 import re
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -30,9 +33,11 @@ from mars.checkpoint.errors import CheckpointError, Progress, failing
 from mars.checkpoint.sources import ADAPTER_CONFIG, RECORD_FILE, adapter_base, locate
 from mars.checkpoint.weights import AGAIN, read_json
 from mars.engine.adapter import LINEARS, Adapter, HeadWeights, LowRank, linear_of
+from mars.phrases import LONGEST, Next, Phrases
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 MASKS_FILE = "masks.safetensors"
+PHRASES_FILE = "phrases.npz"
 MODES = {"adapter": ("gated", "merged"), "sft": ("merged",)}
 """By stage."""
 _KEY = re.compile(r"(?:.*\.)?layers\.(\d+)\.(self_attn|mlp)\.(\w+)\.lora_([AB])(?:\.default)?\.weight")
@@ -70,7 +75,14 @@ def load_adapter(folder: str | Path) -> Adapter:
         raise CheckpointError(f"{folder / RECORD_FILE}: {rule}, got {found}")
     layers = _layers(folder / WEIGHTS_FILE, _scale(folder / ADAPTER_CONFIG))
     masks, head = (torch.zeros(0, 0), None) if plain else _masks(folder / MASKS_FILE)
-    adapter = Adapter(name=folder.resolve().name, layers=layers, mask_embeddings=masks, head=head, record=record)
+    adapter = Adapter(
+        name=folder.resolve().name,
+        layers=layers,
+        mask_embeddings=masks,
+        head=head,
+        record=record,
+        phrases=read_phrases(folder / PHRASES_FILE) if (folder / PHRASES_FILE).is_file() else None,
+    )
     if adapter.candidates < 1:
         raise CheckpointError(f"{folder / RECORD_FILE}: candidates must be >= 1, got {adapter.candidates}")
     return adapter
@@ -136,6 +148,36 @@ def _masks(path: Path) -> tuple[torch.Tensor, HeadWeights | None]:
             f"{shapes[1]}"
         )
     return masks, HeadWeights(up, down)
+
+
+def write_phrases(phrases: Phrases, path: Path) -> None:
+    """Write `runs` [P, 4], shorter ones filled up with -1 from the left, and `token_ids`, `shares` and `seen` [P]."""
+    items = sorted(phrases.behind.items())
+    runs = [(-1,) * (LONGEST - len(run)) + run for run, _ in items]
+    np.savez_compressed(
+        path,
+        runs=np.array(runs, np.int32).reshape(-1, LONGEST),
+        token_ids=np.array([found.token_id for _, found in items], np.int32),
+        shares=np.array([found.share for _, found in items], np.float16),
+        seen=np.array([found.seen for _, found in items], np.int32),
+    )
+
+
+def read_phrases(path: Path) -> Phrases:
+    """The phrases of a file.
+
+    Raises:
+        CheckpointError: one sentence that names the file.
+    """
+    with failing(f"{path} is broken", AGAIN, OSError, ValueError, zipfile.BadZipFile), np.load(path) as columns:
+        found = {name: columns[name] for name in columns.files}
+    count = len(found.get("token_ids", ()))
+    wanted = {"runs": (count, LONGEST), "token_ids": (count,), "shares": (count,), "seen": (count,)}
+    if {name: column.shape for name, column in found.items()} != wanted:
+        raise CheckpointError(f"{path} must hold runs [P, {LONGEST}], token_ids, shares and seen [P]: count them again")
+    runs, token_ids, shares, seen = (found[name].tolist() for name in wanted)
+    following = map(Next, token_ids, shares, seen)
+    return Phrases({tuple(run[run.count(-1) :]): then for run, then in zip(runs, following, strict=True)})
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -67,6 +67,7 @@ from mars.decoding.trees import (
 )
 from mars.engine import Engine
 from mars.engine.window import Window, verification_tree
+from mars.phrases import Phrases
 from mars.records import Phase, Source
 
 # How probable a linear draft must be. A miss costs the drafts of the next pass, an unused draft the time of its column:
@@ -99,6 +100,7 @@ class SelfSpeculative(Method):
     layout: Layout | None
     expectation: Expectation | None = field(default=None, compare=False)
     price: Callable[..., float] | None = field(default=None, compare=False)
+    phrases: Phrases | None = field(default=None, compare=False)
 
     @property
     def capturable(self) -> bool:  # type: ignore[override]  # plans are made on the host
@@ -149,7 +151,7 @@ class SelfSpeculative(Method):
         masks = layout not in MASKLESS
         price = PRICE if self.price is None else self.price(masked=masks)
         copies = None if layout == "tree" else row.read_copies()
-        return expected.plan(proposals, price, row.room, copies, masks=masks)
+        return expected.plan(proposals, price, row.room, copies, masks=masks, phrases=self.phrases)
 
     def _tree(self, batch: Batch) -> Window:
         """Each row's tree, aligned on the right."""
@@ -375,6 +377,7 @@ def uncontrolled(engine: Engine, settings: DecodingSettings, decoder: str = EXAC
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
         expectation=expectation,
+        phrases=engine.phrases,
         score=settings.score,
         alternatives=settings.alternatives,
     )

@@ -33,6 +33,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
+from mars.phrases import Next, Phrases
 from mars.records import Source
 
 Layout = Literal["none", "copy", "narrow", "linear", "tree", "lookup", "quadratic"]
@@ -72,7 +73,11 @@ _FORGET = 1 / 2000
 _FIRST = 0.6  # the share of first masks that are right, and of later ones after them, before any was seen
 _STEP = 1 / 30  # of the running mean
 _SCORES = len(_EDGES) + 1
-_KINDS = 2 * _SCORES + len(_COPIED)  # proposals by score, those that a copy agrees with, other copies by length
+_SHARES = (0.4, 0.6, 0.8)  # of phrases, which are counted apart from these shares on
+_PHRASED = (0.15, 0.25, 0.35, 0.55)  # how often they are right, before any was seen
+_OFTEN = 16  # times that a run was counted, from which on its phrase is counted apart
+# Proposals by score, those that a copy agrees with, other copies by length, phrases by share.
+_KINDS = 2 * _SCORES + len(_COPIED) + 2 * len(_PHRASED)
 
 LONGEST = 4  # tokens that are looked up for a copy
 COMPARED = 16  # tokens that the length of a match counts at most
@@ -138,14 +143,15 @@ class Copies:
 
 
 class Follower:
-    """Reads drafts behind the text, one by one, and says what a copy would be next.
+    """Reads drafts behind the text, one by one, and says what a copy would be next, and which phrase goes on so.
 
     `token` is that copy, None where the last token was never seen before, and `length` how many tokens up to it
     match, at most `COMPARED`.
     """
 
-    def __init__(self, copies: Copies) -> None:
+    def __init__(self, copies: Copies, phrases: Phrases | None = None) -> None:
         self._copies = copies
+        self._phrases = phrases
         self._drafts: list[int] = []
         self._place: int | None = None
         self.length = 0
@@ -156,6 +162,11 @@ class Follower:
         """The copy; if the match reaches the end of the text, as in a loop, it goes on in the drafts."""
         token = None if self._place is None else self._at(self._place)
         return None if token in self._copies.never else token
+
+    @property
+    def phrase(self) -> Next | None:
+        """What often follows the last tokens; None where no phrase goes on so."""
+        return None if self._phrases is None else self._phrases.after(self._last())
 
     def read(self, draft: int) -> None:
         """Append this draft, the copy or another token."""
@@ -173,9 +184,12 @@ class Follower:
         place += (known + len(self._drafts)) if place < 0 else 0
         return self._copies.tokens[place] if place < known else self._drafts[place - known]
 
-    def _look_up(self) -> None:
+    def _last(self) -> tuple[int, ...]:
         size = len(self._copies.tokens) + len(self._drafts)
-        last = tuple(self._at(-back) for back in range(min(LONGEST, size), 0, -1))
+        return tuple(self._at(-back) for back in range(min(LONGEST, size), 0, -1))
+
+    def _look_up(self) -> None:
+        last = self._last()
         self._place, self.length = None, 0
         for start in range(len(last)):
             place = self._copies.behind(last[start:])
@@ -191,8 +205,8 @@ class Follower:
 class Draft(NamedTuple):
     """A token to verify, and how probable it is that it is right if those before it are.
 
-    `kind` is the class in which it is counted, None if nothing is learnt from it; `copied` marks a copy that no mask
-    proposed.
+    `kind` is the class in which it is counted, None if nothing is learnt from it; `copied` marks a copy or a phrase
+    that no mask proposed.
     """
 
     token_id: int
@@ -264,6 +278,13 @@ class Expectation:
         found = bisect_right(_LENGTHS, length)
         return self._draft(token_id, 2 * _SCORES + found, _COPIED[found], copied=True)
 
+    def phrase(self, found: Next) -> Draft:
+        """A draft that often follows what is before it."""
+        often = found.seen >= _OFTEN
+        share = bisect_right(_SHARES, found.share)
+        kind = 2 * _SCORES + len(_COPIED) + share + often * len(_PHRASED)
+        return self._draft(found.token_id, kind, _PHRASED[share], copied=True)
+
     def agreed(self, proposal: Draft, copy: Draft) -> Draft:
         """A draft that a mask proposed and that is also the copy."""
         both = 1 - (1 - proposal.odds) * (1 - copy.odds)
@@ -303,12 +324,14 @@ class Expectation:
         most: int = MOST_DRAFTS,
         *,
         masks: bool = True,
+        phrases: Phrases | None = None,
     ) -> Plan:
         """The columns that pay at this price, with at most so many drafts; the row may still write `room` tokens.
 
         `proposals` are those of the masks behind the text, from left to right. Without `masks` there are none.
+        `phrases` are drafts only beside `copies`.
         """
-        follower = None if copies is None else Follower(copies)
+        follower = None if copies is None else Follower(copies, phrases)
         drafts: Iterator[Draft] = iter(proposals) if follower is None else self._mixed(proposals, follower)
         chain: list[Draft] = []
         reached = [1.0]
@@ -326,7 +349,7 @@ class Expectation:
         return found if masks else replace(found, masks=(0,) * len(found.masks))
 
     def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:
-        """The likelier draft at each place: the mask's proposal, as long as all before it were taken, or the copy."""
+        """The likeliest draft at each place: a copy, a phrase, or the mask's proposal if all before it were taken."""
         number = 0
         while True:
             proposal = proposals[number] if 0 <= number < len(proposals) else None
@@ -345,8 +368,10 @@ class Expectation:
             number = number + 1 if agrees else len(proposals)
 
     def _next(self, follower: Follower) -> Draft:
-        """The copy that a follower offers; a draft of odds 0 if it has none."""
-        return NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
+        """The copy or the phrase that a follower offers, the likelier one; a draft of odds 0 if it has none."""
+        copy = NO_DRAFT if follower.token is None else self.copy(follower.token, follower.length)
+        phrase = follower.phrase
+        return copy if phrase is None else max(copy, self.phrase(phrase), key=lambda draft: draft.odds)
 
     def _at(
         self,

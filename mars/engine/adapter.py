@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from mars.phrases import Phrases
+
 # The linear layers that may have a pair, and the part of a decoder layer that they belong to.
 LINEARS = {
     **dict.fromkeys(("q_proj", "k_proj", "v_proj", "o_proj"), "self_attn"),
@@ -45,7 +47,8 @@ class Adapter:
     """One adapter. `layers` maps, layer by layer, the names of `LINEARS` to their pairs; layers without any are empty.
 
     Mask k of a group, from 0, has embedding k of `mask_embeddings` [K, E], those past the last have the last one.
-    `head` is the conditional head, None if there is none; `record` is the training record.
+    `head` is the conditional head, None if there is none; `record` is the training record, `phrases`
+    are what the model often writes, None if that was not counted.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Adapter:
     mask_embeddings: torch.Tensor
     head: HeadWeights | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
+    phrases: Phrases | None = None
 
     @property
     def gated(self) -> bool:

@@ -26,6 +26,7 @@ from mars.engine.network import Network, supports
 from mars.engine.quantised import missing
 from mars.engine.transformer import Transformer
 from mars.engine.window import Window
+from mars.phrases import Phrases
 
 T = TypeVar("T")
 
@@ -91,6 +92,7 @@ class Engine(Protocol):
     With an adapter it is `vocab_size`: no token of the vocabulary, and one that is never predicted.
     `diffusion_mask_id` is the mask token of a model trained by block diffusion, which is no causal one, else None.
     `template_ids` are the tokens by which a chat is laid out and which no answer holds: special, and no stop token.
+    `phrases` are what it often writes, None if that was not counted.
     `static_shapes` asks decoders to give every pass the same number of columns, as CUDA graphs need it.
     """
 
@@ -99,6 +101,7 @@ class Engine(Protocol):
     static_shapes: bool
     stop_token_ids: frozenset[int]
     template_ids: frozenset[int]
+    phrases: Phrases | None
     context_length: int
     vocab_size: int
     device: torch.device
@@ -120,6 +123,7 @@ class EngineWrapper:
         self.static_shapes = engine.static_shapes
         self.stop_token_ids = engine.stop_token_ids
         self.template_ids = engine.template_ids
+        self.phrases = engine.phrases
         self.context_length = engine.context_length
         self.vocab_size = engine.vocab_size
         self.device = engine.device
@@ -205,6 +209,7 @@ class ModelEngine:
         self._runners = Runners(self._model, capture=on_gpu)
         self._head: ConditionalHead | None = None
         self.adapter: Adapter | None = None
+        self.phrases: Phrases | None = None
         if adapter is not None:
             self._adapt(adapter)
 
@@ -233,6 +238,7 @@ class ModelEngine:
         adapter.check(self._given)
         transformer, model = self._base
         self.adapter = adapter
+        self.phrases = adapter.phrases
         self.mask_token_id = self.vocab_size
         self._transformer = transformer.adapted(adapter)
         self._model = model.adapted(adapter) if isinstance(model, Network) else self._transformer

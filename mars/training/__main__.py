@@ -29,6 +29,7 @@ or, for a pretrained model that should stay as it is
 
   distill  conversations that the model writes itself, as data for its adapter
   adapter  a MARS adapter on that model: masks go through a LoRA, real tokens through the model itself
+  phrases  what that model often writes, for its adapter: drafts of exact decoding that need no mask
 """
 EXAMPLES = """\
 examples:
@@ -47,6 +48,7 @@ examples:
   a MARS adapter on a pretrained model (the shipped one: see its card):
     python -m mars.training distill --checkpoint smollm2-135m --output runs/chats.jsonl --self-prompts 3000
     python -m mars.training adapter --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
+    python -m mars.training phrases --base smollm2-135m --data runs/chats.jsonl --output runs/smollm2-mars
 
   several GPUs:       accelerate launch -m mars.training mars …
   after an interruption: the same command with --resume
@@ -61,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    stages = main.add_subparsers(dest="stage", required=True, metavar="{sft,mars,block-diffusion,distill,adapter}")
+    names = "{sft,mars,block-diffusion,distill,adapter,phrases}"
+    stages = main.add_subparsers(dest="stage", required=True, metavar=names)
     sft, mars, diffusion = (
         stages.add_parser(name, help=text, epilog=EXAMPLES, formatter_class=_Help)
         for name, text in (
@@ -90,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_distill(stages)
     _add_adapter(stages)
+    _add_phrases(stages)
     return main
 
 
@@ -165,6 +169,16 @@ def _add_adapter(stages: Any) -> None:
     add("--resume", action="store_true", help="go on from the last save in OUTPUT/work")
 
 
+def _add_phrases(stages: Any) -> None:
+    stage = stages.add_parser("phrases", help="count what a base often writes, for its adapter", formatter_class=_Help)
+    add = stage.add_argument
+    add("--base", required=True, help=f"{SOURCES}: the model that wrote the answers")
+    add("--data", required=True, nargs="+", metavar="FILE", help="JSONL files written by distill")
+    add("--output", required=True, help="folder of the adapter")
+    settings = AdapterSettings(base="", data=(), output="")
+    _add(stage, settings, ("--max-length", int, "tokens of a conversation that are read; the rest is left out"))
+
+
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Help that shows the defaults that are numbers or words, and keeps the line breaks of the examples."""
 
@@ -222,11 +236,14 @@ def _run(options: argparse.Namespace, command: str) -> None:
         from mars.training.distill import distill
 
         distill(load_checkpoint(checkpoint, dtype=dtype), wanted)
-    elif stage == "adapter":
+    elif stage in ("adapter", "phrases"):
         settings = AdapterSettings(**{**values, "data": tuple(values["data"])})
-        from mars.training.adapter_run import train_adapter
+        from mars.training.adapter_run import count, train_adapter
 
-        train_adapter(settings, command)
+        if stage == "phrases":
+            sys.stdout.write(f"{count(settings)} phrases\n")
+        else:
+            train_adapter(settings, command)
     else:
         plain = TrainingSettings(**values, stage=stage.replace("-", "_"))
         from mars.training.run import train

@@ -13,10 +13,11 @@ from safetensors.torch import load_file, save_file
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
-from mars.checkpoint.adapter import MASKS_FILE, WEIGHTS_FILE
+from mars.checkpoint.adapter import MASKS_FILE, PHRASES_FILE, WEIGHTS_FILE, is_adapter, write_phrases
 from mars.checkpoint.converted import known_fingerprint
 from mars.checkpoint.sources import RECORD_FILE, locate
 from mars.checkpoint.weights import load_model, load_tokenizer, read_config
+from mars.phrases import count_phrases
 from mars.provenance import provenance
 from mars.training.adapter import AdapterModel, AnchorCollator, AnswerCollator, Conversation, encode_conversation
 from mars.training.settings import AdapterSettings
@@ -108,6 +109,21 @@ def train_adapter(settings: AdapterSettings, command: str) -> Path:
         }
         save_adapter(model, settings, origin, measured, provenance(command, str(arguments.device)))
     return Path(settings.output)
+
+
+def count(settings: AdapterSettings) -> int:
+    """Count what the base writes in its answers, for the adapter in `output`; returns the number of phrases.
+
+    Raises:
+        ValueError: bad data or base, or no adapter there, in one sentence.
+    """
+    if not is_adapter(Path(settings.output)):
+        raise ValueError(f"{settings.output} holds no adapter: give the folder of one")
+    folder, _ = locate(settings.base)
+    conversations = read_data(settings, load_tokenizer(folder))
+    phrases = count_phrases((one.ids, *span) for one in conversations for span in one.answers)
+    write_phrases(phrases, Path(settings.output) / PHRASES_FILE)
+    return len(phrases.behind)
 
 
 def collator(settings: AdapterSettings, pad_id: int) -> AnchorCollator | AnswerCollator:

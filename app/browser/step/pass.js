@@ -124,7 +124,7 @@ export class WindowView {
     if (column.kind === "draft" && known && before !== null && this.pass.record.phase === "verify") {
       const right = this.pass.row.proposals[before].token_id === column.token;
       node.append(make("span", "step-sign", right ? "=" : "≠"));
-      const draft = column.copied ? "The draft, copied from further up in the text," : "The draft";
+      const draft = column.copied ? "The draft, a copy from the text or a frequent phrase," : "The draft";
       node.title = right ? `${draft} is what the model says here.` : `${draft} is not what the model says here.`;
     }
     const word = make("span", known ? "step-word" : "step-word step-origin", known ? this.lane.label(column.token) : READ[column.kind]);

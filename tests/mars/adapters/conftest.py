@@ -31,6 +31,7 @@ from mars.engine.adapter import LINEARS
 from mars.engine.conditional import ConditionalHead, States
 from mars.engine.engine import Clock, ModelEngine
 from mars.engine.window import Window
+from mars.phrases import Phrases
 
 VOCABULARY = 60
 SIZES = {
@@ -132,6 +133,7 @@ class PeftEngine:
     static_shapes = False
     stop_token_ids: frozenset[int] = frozenset()
     template_ids: frozenset[int] = frozenset()
+    phrases: Phrases | None = None
 
     def __init__(self, model: PreTrainedModel, folder: Path):
         adapter = load_adapter(folder)

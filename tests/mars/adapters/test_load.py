@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mars.checkpoint.adapter import load_adapter
+from mars.checkpoint.adapter import PHRASES_FILE, load_adapter, write_phrases
 from mars.checkpoint.errors import CheckpointError
 from mars.engine.adapter import LINEARS
+from mars.phrases import Next, Phrases
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -74,10 +76,31 @@ def test_missing_files(folder: Path, file: str) -> None:
         load_adapter(folder)
 
 
-@pytest.mark.parametrize("file", ["adapter_model.safetensors", "masks.safetensors"])
+@pytest.mark.parametrize("file", ["adapter_model.safetensors", "masks.safetensors", PHRASES_FILE])
 def test_broken_files(folder: Path, file: str) -> None:
     (folder / file).write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match=rf"{file} is broken \(.*\): copy or download it again$"):
+        load_adapter(folder)
+
+
+def test_phrases_come_with_the_folder_that_has_them(folder: Path) -> None:
+    assert load_adapter(folder).phrases is None
+    written = Phrases({(5,): Next(6, 0.5, 1000), (3, 4, 5): Next(7, 0.25, 4), (2, 3, 4, 5): Next(0, 1.0, 2)})
+    write_phrases(written, folder / PHRASES_FILE)
+    assert load_adapter(folder).phrases == written
+
+
+def test_phrases_are_no_weights(folder: Path) -> None:
+    """A run names its weights by the digest of these files."""
+    before = sorted(folder.glob("*.safetensors"))
+    write_phrases(Phrases({(5,): Next(6, 0.5, 9)}), folder / PHRASES_FILE)
+    assert sorted(folder.glob("*.safetensors")) == before
+
+
+@pytest.mark.parametrize("columns", [{}, {"runs": np.zeros((2, 3)), "token_ids": np.zeros(2)}])
+def test_a_file_without_phrases_is_refused(folder: Path, columns: dict[str, Any]) -> None:
+    np.savez(folder / PHRASES_FILE, **columns)
+    with pytest.raises(CheckpointError, match=r"phrases.npz must hold runs .* count them again$"):
         load_adapter(folder)
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from mars.config import DecodingSettings
+from mars.decoding import DECODERS
 from mars.metrics import Tally, output_ids
+from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
 from mars.scripted import ScriptedModel
 
@@ -132,3 +135,33 @@ def test_after_a_miss_quadratic_drafts_what_masks_say_that_read_the_accepted_pre
 ) -> None:
     passes = seen(run(wrong_at(5), [[3, 4]], layout="quadratic"))
     assert passes[1:4] == [(1, [6, 7, 8, 9, 20], 3), (4, [9, 10, 11, 12], 2), (6, [11, 12, 13, STOP, STOP], 3)]
+
+
+PHRASES = Phrases({(token_id,): Next(token_id + 1, 1.0, 99) for token_id in range(5, 13)})
+
+
+@pytest.mark.parametrize("layout", ["lookup", "auto"])
+def test_phrases_are_drafts_that_need_no_mask(run: Run, reply: list[int], layout: str) -> None:
+    """Masks are wrong and unsure, and nothing was written before that could be copied."""
+
+    def answer(row: int, position: int, masks: int) -> tuple[int, float]:
+        return (20, 0.05) if masks else ((*reply, STOP)[min(position, len(reply))], 0.9)
+
+    plain, helped = ScriptedModel(answer), ScriptedModel(answer, phrases=PHRASES)
+    without, records = (run(model, [[3, 4]], layout=layout, block_size=4) for model in (plain, helped))
+    assert output_ids(records) == output_ids(without) == reply
+    assert len(records) < len(without) == len(reply) + 1
+    read = {proposal.source for record in records for row in record.rows for proposal in row.proposals[: row.accepted]}
+    assert read == {"clean", "copy"}
+
+
+@pytest.mark.parametrize(("decoder", "options"), [("prompt_lookup", {}), ("self_speculative", {"layout": "tree"})])
+def test_what_copies_nothing_or_has_no_masks_takes_no_phrases(
+    wrong_at: Make, decoder: str, options: dict[str, str]
+) -> None:
+    models = wrong_at(), wrong_at()
+    models[0].phrases = Phrases({(token_id,): Next(20, 1.0, 99) for token_id in range(32)})
+    settings = DecodingSettings(block_size=4, max_new_tokens=20, **options)
+    with_phrases, without = (list(DECODERS[decoder](model, [[3, 5, 6, 5, 6]], settings)) for model in models)
+    assert models[0].calls == models[1].calls
+    assert output_ids(with_phrases) == output_ids(without)
