@@ -8,6 +8,7 @@ if it is the most probable one; here it stays if it has at least τ times the pr
 With τ = 1 only ties differ from exact decoding, without a threshold nothing does. The columns of a pass are those of
 exact decoding, and gain more tokens. A mask's own confidence, by which sliding windows accept, does not matter here:
 the model that has read the text before judges the draft, and a token costs at most log 1/τ nats of likelihood.
+A stop token must be the most probable one, or answers would end early (docs/log.md).
 (Min-p sampling, arXiv 2407.01082, draws from the tokens within the same bound.)
 
 Shapes: as in mars/decoding/self_speculative.py.
@@ -60,7 +61,7 @@ class Relaxed(SelfSpeculative):
         # A drawn token need not be the most probable one, a greedy one is.
         best_RD = logits_RWV[rows_R1, columns_RD].amax(-1).double() if batch.sampling.active else own_logits_RD
         near_RD = there_RD & passes((logits_RD - best_RD).exp(), batch.limits_R, "probability")
-        tolerated_RD = near_RD & (drafts_RD != own_RD)
+        tolerated_RD = near_RD & (drafts_RD != own_RD) & ~torch.isin(drafts_RD, batch.stop_ids)
         ids_RW, scores_RW = chain.ids_RW.clone(), chain.scores_RW.clone()
         ids_RW[:, :count] = torch.where(tolerated_RD, drafts_RD, own_RD)
         given_RD = scores_RD * (logits_RD - own_logits_RD).exp()

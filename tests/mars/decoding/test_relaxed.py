@@ -29,19 +29,20 @@ TIES = 1e-9  # of log probabilities in double precision
 
 
 class Undecided(ScriptedModel):
-    """Recites 5, 6, 7, …; at position 4 masks say 20, which the model itself finds 0.6 times as probable as its 9."""
+    """Recites 5, 6, 7, …; at position 4 masks say `near`, which the model finds 0.6 times as probable as its 9."""
 
-    def __init__(self, **options: Any):
+    def __init__(self, near: int = 20, **options: Any):
         super().__init__((), **options)
+        self._near = near
 
     def predict(self, row: int, position: int, tokens: tuple[int, ...], masks_read: int) -> list[float]:
         own = 5 + position if position < 7 else 2
         if position != 4:
             return self.spread(own, 0.9)
         if masks_read:
-            return self.spread(20, 0.9)
+            return self.spread(self._near, 0.9)
         logits = self.spread(own, 0.5)
-        logits[20] = math.log(0.3)
+        logits[self._near] = math.log(0.3)
         return logits
 
 
@@ -75,6 +76,13 @@ def test_a_draft_stays_if_it_is_nearly_as_probable(layout: str, static: bool) ->
     ]
     assert near.score == pytest.approx(0.3 / (1 + 0.3 - 0.5 / 30)), "its own probability"
     assert {row.threshold for record in records[1:] for row in record.rows} == {0.59}
+
+
+@pytest.mark.parametrize("layout", ["linear", "quadratic"])
+def test_a_stop_token_is_no_near_miss(layout: str) -> None:
+    settings = DecodingSettings(block_size=3, max_new_tokens=12, layout=layout, threshold=0.1)
+    records = list(DECODERS["relaxed"](Undecided(near=2), [[3, 4]], settings))
+    assert output_ids(records) == [5, 6, 7, 8, 9, 10, 11, 2]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
