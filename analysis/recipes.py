@@ -175,14 +175,6 @@ _ALL = (
         machine="an NVIDIA H200",
     ),
     Recipe(
-        name="gpu-bench-135m-1",
-        makes="the same with one row",
-        command=f"python -m analysis bench {_GPU_REAL_BENCH} --batch-sizes 1 --limit 1 --json "
-        "| tail -n 1 > {runs}/bench-135m-1-h200.json",
-        hours=0.02,
-        machine="an NVIDIA H200",
-    ),
-    Recipe(
         name="gpu-relaxed",
         makes="relaxed verification of the pretrained model on all prompts, on a GPU",
         command=f"python -m analysis ifeval --device cuda --checkpoint {ADAPTER} --dtype bfloat16 --max-new-tokens 128 "
@@ -196,6 +188,14 @@ _ALL = (
         makes="the pretrained model under load on a GPU, with both policies, answers judged as in IFEval",
         command=f"{_IFEVAL_LOAD} --questions 100 --ttft 0.5 --tpot 0.004 --queue-size 2 --lanes ar exact knob "
         "--rates 0.3 1.3 1.8 --no-bursts --minutes 3.6 --save {runs}",
+        hours=0.1,
+        machine="an NVIDIA H200",
+    ),
+    Recipe(
+        name="gpu-load-full",
+        makes="the same far beyond saturation, where the policies differ",
+        command=f"{_IFEVAL_LOAD} --questions 100 --ttft 0.5 --tpot 0.004 --queue-size 2 --lanes ar exact knob "
+        "--rates 1.8 2.5 --no-bursts --minutes 4.0 --save {runs}",
         hours=0.1,
         machine="an NVIDIA H200",
     ),
