@@ -1,12 +1,12 @@
 """Chooses the masks and drafts of each row in the next pass, by the times of passes, the gains of rows, and the queue.
 
-A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others copy from the text
-where that pays (`COPY`, without masks), or write one token if nothing can be copied. For each choice c the controller
-knows G, the tokens that a row gains in a pass, and q, its columns; for all choices T(Q), the seconds of a pass of Q
-columns. All are measured while text is written. T is different for passes with masks (`PassTimes`), in whose columns an
-adapter computes. A row that has gained f times as many further tokens as others so far is expected to go on so,
-whatever it spends: where a text repeats nothing, copies gain as little as trees with copies do. Of n rows, let the k of
-largest f spend c, and the others the base b:
+A pass has one choice, such as a layout of exact decoding, and the rows that spend it; the others have drafts without
+masks where that pays (`COPY`: copies of the text and phrases), or write one token if there are none. For each choice c
+the controller knows G, the tokens that a row gains in a pass, and q, its columns; for all choices T(Q), the seconds of
+a pass of Q columns. All are measured while text is written. T is different for passes with masks (`PassTimes`), in
+whose columns an adapter computes. A row that has gained f times as many further tokens as others so far is expected to
+go on so, whatever it spends: where a text repeats nothing, copies gain as little as trees with copies do. Of n rows,
+let the k of largest f spend c, and the others the base b:
 
     goodput(c, k) = (n + Σ_n f (G_b - 1) + Σ_k f (G_c - G_b)) / (s T(n q_b + k (q_c - q_b)))    tokens a second
 
@@ -74,7 +74,6 @@ WORTH_ANOTHER = 0.75  # the same of what was tried before
 MARGIN = 0.02  # by which another choice must be better
 DOUBT = 0.05  # by which one token each must be better than copies: those cost nothing where a text repeats nothing
 MOST_UNKNOWN = 0.5  # the highest price of a column before any was timed
-CAUTION = 1.25  # on the price of a column: one that hardly pays gains nothing, and costs if its price was too low
 PATIENCE = 20  # passes in which requests wait, or places are free, before the threshold moves
 
 
@@ -269,7 +268,7 @@ class Controller:
         if masked not in self._prices:
             found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
             usual = min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
-            self._prices[masked] = CAUTION * found if found else usual
+            self._prices[masked] = found or usual
         return self._prices[masked]
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:

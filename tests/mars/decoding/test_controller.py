@@ -10,7 +10,7 @@ from itertools import cycle, pairwise
 import pytest
 
 from mars.decoding.autoregressive import Autoregressive
-from mars.decoding.controller import CAUTION, PATIENCE, REVIEW, TRIED_BY, Controller
+from mars.decoding.controller import PATIENCE, REVIEW, TRIED_BY, Controller
 from mars.decoding.costs import TRIALS
 from mars.decoding.experience import (
     COPY,
@@ -156,7 +156,7 @@ def test_a_column_costs_what_would_be_written_meanwhile() -> None:
     name = passes.run(2 * TRIED)[-1].most_common(1)[0][0]
     rate = fixed(name, passes.seconds, 2)
     for masked in (False, True):
-        assert passes.controller.price(masked=masked) == pytest.approx(CAUTION * rate / 20, rel=0.15)
+        assert passes.controller.price(masked=masked) == pytest.approx(rate / 20, rel=0.15)
     [price] = {one.method.price for one in passes.rows if isinstance(one.method, SelfSpeculative)}
     assert price is not None
     assert price(masked=True) == passes.controller.price(masked=True)
