@@ -12,9 +12,10 @@ is right if those before it are, and s_k that the first k masks of a group are:
     π_j = P_j (1 - q_{j+1})          exactly j drafts are right (π_D = P_D for the last)
     π_j (s_k - λ) ≥ λ                mask k behind prefix j: a draft of the next pass, which pays for its column there
 
-A draft is a mask's proposal or a copy of what followed the same tokens before. Of two the likelier one is taken, and
-the next draft follows it. q_i comes from the score of the proposal or the length of the match, calibrated by how often
-drafts of that kind were right; s_k is a running mean over the masks' proposals.
+A draft is a mask's proposal, a copy of what followed the same tokens before, or a phrase (mars/phrases.py). The
+likeliest is taken, and the next draft follows it. q_i comes from the score of the proposal, the length of the match, or
+how often the phrase was seen, calibrated by how often drafts of that kind were right; s_k is a running mean over the
+masks' proposals.
 
 Copies are those of prompt lookup (Saxena 2023). The last `LONGEST` tokens, or as many of them as occurred before, are
 looked up in prompt and response; the token behind their latest occurrence is the draft. If a draft is right, the one

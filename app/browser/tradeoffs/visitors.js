@@ -29,7 +29,7 @@ export function topOf(samples, name) {
 export function wordsOf(lane, spends) {
   const first = lane.first === null ? "–" : `${lane.first.toFixed(2)} s`;
   const away = lane.refused ? ` · ${lane.refused} turned away` : "";
-  const last = spends && lane.layouts ? ` · last pass: ${lane.layouts.replace("none", "without drafts").replace("copy", "copies alone")}` : "";
+  const last = spends && lane.layouts ? ` · last pass: ${lane.layouts.replace("none", "without drafts").replace("copy", "drafts without masks")}` : "";
   return (
     `${lane.waiting} waiting, ${lane.writing} being answered, ${lane.answered} answered${away} · ` +
     `${lane.speed.toFixed(1)} tok/s · first token ${first} (median)${last}`
