@@ -33,6 +33,11 @@ class Phrases:
 
     behind: Mapping[Run, Next]
 
+    @property
+    def largest(self) -> int:
+        """The largest token id that may follow; -1 without any."""
+        return max((found.token_id for found in self.behind.values()), default=-1)
+
     def after(self, last: Run) -> Next | None:
         """What follows the longest known run at the end of these tokens; None if none is known."""
         for start in range(max(0, len(last) - LONGEST), len(last)):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars.phrases import Phrases
 
@@ -110,11 +110,12 @@ class Adapter:
             raise ValueError(f"the adapter {self.name} is a merged one: add it to the base's weights, then load those")
         if not all(bool(weight.isfinite().all()) for weight in self._weights()):
             raise ValueError(f"the adapter {self.name} has weights that are infinite or NaN: train it anew")
-        if (misfit := next(self._misfits(model.config.hidden_size, model.base_model.layers), None)) is not None:
+        if (misfit := next(self._misfits(model.config, model.base_model.layers), None)) is not None:
             raise ValueError(f"the adapter {self.name} {misfit}: take the base that it was trained on")
 
-    def _misfits(self, size: int, layers: Sequence[Any]) -> Iterator[str]:
-        """The parts that do not fit a base of this hidden size with these layers, in words."""
+    def _misfits(self, config: PreTrainedConfig, layers: Sequence[Any]) -> Iterator[str]:
+        """The parts that do not fit a base of this configuration with these layers, in words."""
+        size = config.hidden_size
         if self.mask_embeddings.shape[1] != size:
             yield f"has mask embeddings of size {self.mask_embeddings.shape[1]}, but the base's hidden size is {size}"
         if self.head is not None and self.head.up.shape[1] != 2 * size:
@@ -122,6 +123,8 @@ class Adapter:
             yield f"has a head that reads {read} numbers, but twice the base's hidden size is {2 * size}"
         if len(self.layers) > len(layers):
             yield f"has weights for layer {len(self.layers) - 1}, but the base has {len(layers)} layers"
+        if self.phrases is not None and (largest := self.phrases.largest) >= config.vocab_size:
+            yield f"has phrases with the token {largest}, but the base has {config.vocab_size} tokens"
         for number, pairs in enumerate(self.layers):
             for name, pair in pairs.items():
                 found = [len(pair.b_OS), pair.a_SI.shape[1]]

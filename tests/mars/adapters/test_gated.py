@@ -27,6 +27,7 @@ from mars.engine import gated
 from mars.engine.engine import Clock, Engine, ModelEngine
 from mars.engine.window import Window
 from mars.metrics import output_ids
+from mars.phrases import Next, Phrases
 from mars.records import ForwardPass
 from tests.in_turn import in_turn
 from tests.mars.capture import as_in_captures
@@ -278,6 +279,9 @@ def test_an_adapter_needs_its_base(
     narrow = replace(adapter, mask_embeddings=adapter.mask_embeddings[:, :16])
     with pytest.raises(ValueError, match=r"mask embeddings of size 16, but the base's hidden size is 32"):
         ModelEngine(base(), stop_token_ids=frozenset(), adapter=narrow)
+    told = replace(adapter, phrases=Phrases({(5,): Next(60, 1.0, 9)}))
+    with pytest.raises(ValueError, match=r"has phrases with the token 60, but the base has 60 tokens: take the base"):
+        ModelEngine(base(), stop_token_ids=frozenset(), adapter=told)
 
 
 @pytest.mark.parametrize("wrong", [torch.inf, torch.nan])
