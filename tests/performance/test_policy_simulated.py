@@ -39,11 +39,10 @@ def test_adapting_is_as_good_as_the_best_fixed_layout_at_every_load(machine: str
     ]
     limits = InTime(ttft=2.0, tpot=2 * statistics.median(alone))
     for rate in (0.1, 0.6, 1.1, 1.4):
-        trace = poisson(rate * most, 150 / (rate * most), dealt(QUESTIONS, "1"), f"{rate}")
+        trace = poisson(rate * most, 300 / (rate * most), dealt(QUESTIONS, "1"), f"{rate}")
         found: dict[str, Answers] = {name: lane.play(trace, texts) for name, lane in lanes.items()}
         in_time = {name: counted([answers], limits) for name, answers in found.items()}
-        # Where nearly all come too late, one answer more or less is chance.
-        assert in_time["exact"] + 1 >= PART * max(in_time.values()), (rate, in_time)
+        assert in_time["exact"] >= PART * max(in_time.values()), (rate, in_time)
         each = {name: statistics.fmean(asked.per_token or 0.0 for _, asked in one) for name, one in found.items()}
         assert min(each.values()) > 0.93 * each["exact"], (rate, each)
         gain = faster(found["exact"], found["ar"])
