@@ -19,6 +19,9 @@ column pays for its price, so copies need no trial. Passes that read prompts in 
 whatever is chosen, and do not count. The largest goodput wins, but a change must promise more than `MARGIN`, and then
 stays for `HOLD` passes. The texts are the same whatever is chosen.
 
+With `tpot`, the seconds that a further token may take by promise, columns are cheaper for rows that are nearly late,
+and dearer for those beside them (mars/decoding/promise.py).
+
 Only with `thresholds`, the policy `knob`, may rows be decoded with a threshold, if their request leaves that open:
 while requests wait for a place, it falls along the thresholds, and rises again, step by step. While one is in force,
 exact decoding and what the thresholds are for, relaxed verification (mars/decoding/relaxed.py) or two widths of
@@ -52,6 +55,7 @@ from mars.decoding.experience import (
     Known,
 )
 from mars.decoding.method import Method, Row
+from mars.decoding.promise import Promise
 from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
 from mars.decoding.trees import (
     EXPECTED,
@@ -90,10 +94,12 @@ def method_of(engine: Engine, settings: DecodingSettings) -> SelfSpeculative:
     return replace(uncontrolled(engine, settings), chosen_by=controller_of if settings.layout == "auto" else None)
 
 
-def controller_of(engine: Engine, thresholds: Sequence[float] = (), *, relaxed: bool = False) -> Controller:
+def controller_of(
+    engine: Engine, thresholds: Sequence[float] = (), *, relaxed: bool = False, tpot: float | None = None
+) -> Controller:
     """A controller for a pool of this engine; it shares what all pools of the engine have learned."""
     experience = _EXPERIENCES.setdefault(engine, Experience())
-    return Controller(thresholds, experience, relaxed=relaxed, together=engine.static_shapes)
+    return Controller(thresholds, experience, relaxed=relaxed, together=engine.static_shapes, tpot=tpot)
 
 
 class Controller:
@@ -112,6 +118,7 @@ class Controller:
         *,
         relaxed: bool = False,
         together: bool = False,
+        tpot: float | None = None,
     ) -> None:
         self.choice = NOTHING
         self._seen = experience or Experience()
@@ -132,6 +139,7 @@ class Controller:
         self._tried_at: float | None = None  # the threshold of its turn
         self._prices: dict[bool, float] = {}  # in this pass
         self._turns = Turns(self._seen.speeds)
+        self._promise = Promise(tpot)
 
     @property
     def threshold(self) -> float | None:
@@ -161,6 +169,7 @@ class Controller:
         Returns: the rows that need `Method.begin`: past their last token there are no drafts.
         """
         self._prices.clear()
+        self._promise.weigh(rows)
         with self._seen.lock:
             moved = self._watch(waiting, len(rows) + reading, places)
             accounts = {row.number: account for row in rows if (account := self._account(row)) is not None}
@@ -263,13 +272,17 @@ class Controller:
         """The weight of a token in a turn: a row's share of the seconds in which so many rows write one token each."""
         return (self._seen.times.seconds(rows, "plain") or 1.0) / max(rows, 1)
 
-    def price(self, *, masked: bool) -> float:
-        """The price of one more column, with or without masks: the tokens that all rows would write in its time."""
+    def passed(self, rows: Sequence[Row], seconds: float) -> None:
+        """Count the time of a pass, that of prompts included; `rows` are all in the pool."""
+        self._promise.passed(rows, seconds)
+
+    def price(self, row: Row, *, masked: bool) -> float:
+        """The price of one more column of this row: the tokens that all would write in its time, as they weigh."""
         if masked not in self._prices:
             found = self._seen.times.price(self._expected.columns, self._expected.rate, "tree" if masked else "plain")
             usual = min(PRICE * max(len(self._accounts), 1), MOST_UNKNOWN)
             self._prices[masked] = found or usual
-        return self._prices[masked]
+        return self._promise.price(row, self._prices[masked])
 
     def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
         """Choose for this pass; `others` is the number of its rows that are not steered."""

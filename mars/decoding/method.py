@@ -400,6 +400,9 @@ class Policy(Protocol):
     def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float | None) -> None:
         """Learn from a pass in which these rows wrote."""
 
+    def passed(self, rows: Sequence[Row], seconds: float) -> None:
+        """Count the time of any pass, that of prompts included; `rows` are all in the pool."""
+
 
 def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> Window:
     """The causal window of these slots (`slots_of`) and the tokens in them; the last 1 + `extra` columns predict."""

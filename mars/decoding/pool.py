@@ -387,6 +387,8 @@ class Pool:
 
     def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:
         rows.sort(key=lambda row: row.row)
+        if self._controller is not None:
+            self._controller.passed(self._sequences.rows, seconds)
         return ForwardPass(self._index, phase, seconds, sum(self.shares.values()), tuple(rows))
 
 

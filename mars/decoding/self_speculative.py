@@ -84,7 +84,7 @@ _EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[tuple[str, int], Expectati
 class SelfSpeculative(Method):
     """Exact decoding. `drafts` is K; with `layout` None a controller chooses the layout, without one it is linear.
 
-    Trees, and a controller that may choose them, need an `expectation`; `price(masked=…)` is the price of a column in a
+    Trees, and a controller that may choose them, need an `expectation`; `price(row, masked=…)` is that of a column in a
     pass with or without masks. The linear layout verifies drafts, from the left, with a probability of at least `sure`.
 
     The proposals past the accepted prefix are those of the masks behind it, from which the next pass takes its drafts.
@@ -149,7 +149,7 @@ class SelfSpeculative(Method):
         if layout == "none":
             return NO_DRAFTS
         masks = layout not in MASKLESS
-        price = PRICE if self.price is None else self.price(masked=masks)
+        price = PRICE if self.price is None else self.price(row, masked=masks)
         copies = None if layout == "tree" else row.read_copies()
         return expected.plan(proposals, price, row.room, copies, masks=masks, phrases=self.phrases)
 

@@ -128,6 +128,12 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
         help="what changes with the load: what exact decoding spends on drafts (exact, the default: texts never "
         "change), or beside it the threshold of requests that leave it open (knob); none is an old name of exact",
     )
+    add(
+        "--tpot",
+        type=_seconds,
+        metavar="S",
+        help="seconds that a further token may take by promise: drafts go to the rows that are nearly late",
+    )
     add("--accuracy-budget", type=float, metavar="POINTS", help="accuracy that the policy knob may cost, in points")
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the cached runs that it goes by ({RUNS})")
 

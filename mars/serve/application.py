@@ -96,14 +96,14 @@ def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Contro
         ValueError: the cached runs allow no threshold within the budget.
     """
     if options.policy != "knob":
-        return controller_of(checkpoint.engine), None
+        return controller_of(checkpoint.engine, tpot=options.tpot), None
     if not checkpoint.supports_masks:
         raise ValueError(
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
         )
     block_size = options.block_size or checkpoint.usual_block_size
     found = allowed(options.accuracy_budget, options.checkpoint, block_size, options.runs)
-    controller = controller_of(checkpoint.engine, found.thresholds, relaxed=found.relaxed)
+    controller = controller_of(checkpoint.engine, found.thresholds, relaxed=found.relaxed, tpot=options.tpot)
     return controller, decoders.RELAXED if found.relaxed else None
 
 

@@ -126,7 +126,7 @@ def serve(options: argparse.Namespace, told: Connection) -> None:
     metrics = Metrics()
     within = allowed_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
     sizes = {"places": options.places, "queue": options.queue_size, "context": options.context}
-    models = lanes(checkpoint, metrics, within=within, **sizes)
+    models = lanes(checkpoint, metrics, within=within, tpot=options.tpot, **sizes)
     app = build(models, Limits(connections=10_000), None, metrics)
     listening = bind("127.0.0.1", 0)
     threading.Thread(target=end_without, args=(told,), daemon=True).start()
@@ -196,7 +196,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--threads", type=int, metavar="N", help="CPU threads of a pass")
     add("--ttft", type=float, default=1.0, metavar="S", help="seconds to the first token that are in time (1)")
-    add("--tpot", type=float, metavar="S", help="seconds per further token that are (default: twice AR's, alone)")
+    add(
+        "--tpot",
+        type=float,
+        metavar="S",
+        help="seconds per further token that are: the policies know it (default: twice AR's, unknown)",
+    )
     add("--accuracy-budget", type=float, metavar="POINTS", help="adds the lane of the policy knob")
     add("--runs", type=Path, default=Path("assets/runs"), metavar="DIR", help="the cached runs that it goes by")
     add("--seed", type=int, default=1, metavar="S", help="which questions, and when")

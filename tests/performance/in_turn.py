@@ -154,7 +154,7 @@ def measure(questions: Sequence[Question], options: argparse.Namespace) -> dict[
     with gc_frozen():
         checkpoint = load_checkpoint(options.checkpoint)
     within = allowed_for(options.checkpoint, checkpoint, options.accuracy_budget, options.runs)
-    known = ways(within)
+    known = ways(within, tpot=options.tpot, together=checkpoint.engine.static_shapes)
     names = [name for name in known if name in (options.lanes or known)]
     sizes = {"places": options.places, "queue": options.queue_size, "context": options.context}
     asked = {name: way for name, way in known.items() if name in ("ar", *names)}

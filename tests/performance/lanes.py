@@ -55,20 +55,30 @@ class Fixed(Controller):
         return replace(found, spending={row.number for row in rows})
 
 
-def ways(within: Allowed) -> dict[str, tuple[str, Controller | None]]:
-    """The decoder of each lane, and its controller if that is not the one that the decoder asks for.
+def ways(
+    within: Allowed, *, tpot: float | None = None, together: bool = False
+) -> dict[str, tuple[str, Controller | None]]:
+    """The decoder of each lane, and its controller if it has one.
 
-    AR, each fixed layout, the table, τ, the policy `exact`, and `knob` where anything is within its budget.
+    AR, each fixed layout, the table, τ, the policy `exact`, and `knob` where anything is within its budget. The
+    policies know the promise `tpot`; `together` is for engines of static shapes (`controller_of`).
     """
     found: dict[str, tuple[str, Controller | None]] = {"ar": (BASELINE, None)}
     found |= {name: (EXACT, Fixed(table)) for name, table in FIXED.items()}
-    found |= {"tau": (USUAL, None), "exact": (EXACT, None)}
-    knob = RELAXED if within.relaxed else EXACT, Controller(within.thresholds, relaxed=within.relaxed)
-    return found | ({"knob": knob} if within.thresholds else {})
+    found |= {"tau": (USUAL, None), "exact": (EXACT, Controller(tpot=tpot, together=together))}
+    policy = Controller(within.thresholds, relaxed=within.relaxed, tpot=tpot, together=together)
+    return found | ({"knob": (RELAXED if within.relaxed else EXACT, policy)} if within.thresholds else {})
 
 
 def lanes(
-    checkpoint: Checkpoint, metrics: Metrics, *, places: int, queue: int, context: int, within: Allowed
+    checkpoint: Checkpoint,
+    metrics: Metrics,
+    *,
+    places: int,
+    queue: int,
+    context: int,
+    within: Allowed,
+    tpot: float | None,
 ) -> LoadedModels:
     """All lanes, for one server."""
 
@@ -76,7 +86,8 @@ def lanes(
         service = AsyncService(checkpoint, metrics, places=places, queue=queue, context=context, controller=controller)
         return Served(name=name, checkpoint=checkpoint, service=service, decoder=decoder, threshold=THRESHOLD)
 
-    return LoadedModels({name: served(name, *way) for name, way in ways(within).items()})
+    known = ways(within, tpot=tpot, together=checkpoint.engine.static_shapes)
+    return LoadedModels({name: served(name, *way) for name, way in known.items()})
 
 
 def allowed_for(source: str, checkpoint: Checkpoint, budget: float | None, runs: Path) -> Allowed:

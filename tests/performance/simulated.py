@@ -120,7 +120,12 @@ class Simulation:
         for one in reading:
             columns += min(one.unread, most)
             one.unread -= min(one.unread, most)
-        self.now += self.times.of(columns, masked=False)
+        self._passed(self.times.of(columns, masked=False))
+
+    def _passed(self, seconds: float) -> None:
+        self.now += seconds
+        if self.controller is not None:
+            self.controller.passed([one.row for one in self._rows], seconds)
 
     def _decode(self, reading: int) -> None:
         writing = [one for one in self._rows if not one.unread]
@@ -134,12 +139,14 @@ class Simulation:
             any_masks |= masked
         self._drafted = sum(columns.values()) - len(columns)
         seconds = self.times.of(sum(columns.values()), masked=any_masks)
-        self.now += seconds
         if self.controller is not None:
             self.controller.observe(rows, columns, seconds)
         for one in writing:
-            one.first = one.first or self.now
             one.written += one.row.gained
+            one.row.written = one.written
+        self._passed(seconds)
+        for one in writing:
+            one.first = one.first or self.now
             if one.written >= len(one.text.tokens):
                 one.ended = self.now
                 self._rows.remove(one)
@@ -157,7 +164,7 @@ def spent(one: Visitor, *, steered: bool) -> tuple[int, int, bool]:
         each = [chance * (1.0 if name == "quadratic" else IN_LINE) for chance in MASKS[: reach_of(name, DRAFTS)]]
         return columns_of(name, DRAFTS), 1 + right(one, each), True
     chances = [copy] * MOST_DRAFTS if copies else MASKS
-    each = list(worth(chances, method.price(masked=not copies) if method.price else 0.0))
+    each = list(worth(chances, method.price(one.row, masked=not copies) if method.price else 0.0))
     masks = 0 if copies else 1 + len(each) * 3 // 2
     return 1 + len(each) + masks, 1 + right(one, each), name not in MASKLESS and not copies
 

@@ -50,6 +50,26 @@ def test_adapting_is_as_good_as_the_best_fixed_layout_at_every_load(machine: str
         assert gain.low > 1.0, (rate, gain)
 
 
+@pytest.mark.slow
+def test_with_a_promise_fewer_answers_are_late_and_more_are_in_time() -> None:
+    times, dice = MACHINES["columns are dear"], random.Random(3)
+    texts = [Text.drawn(dice) for _ in range(QUESTIONS)]
+    base = Simulation(times, None)
+    alone = [asked.per_token or 0.0 for number in range(QUESTIONS) for _, asked in base.play([(0.0, number)], texts)]
+    limits, most = InTime(ttft=2.0, tpot=2 * statistics.median(alone)), saturation(base, texts)
+    in_time, late = [], []
+    for tpot in (None, limits.tpot):
+        lane = Simulation(times, Controller(tpot=tpot))
+        lane.play([(4.0 * number, number) for number in range(8)], texts)
+        lane.play([(0.0, number % QUESTIONS) for number in range(2 * QUESTIONS)], texts)
+        traces = [poisson(rate * most, 300 / (rate * most), dealt(QUESTIONS, "1"), f"{rate}") for rate in (0.9, 1.1)]
+        found = [lane.play(trace, texts) for trace in traces]
+        in_time.append(counted(found, limits))
+        late.append(sum((asked.per_token or 0.0) > limits.tpot for answers in found for _, asked in answers))
+    assert in_time[1] > in_time[0]
+    assert 2 * late[1] <= late[0]
+
+
 def saturation(lane: Simulation, texts: list[Text]) -> float:
     """Requests a second that a lane answers while all places are taken."""
     began, count = lane.now, 12 * PLACES

@@ -96,6 +96,7 @@ class Passes:
             self.uses[sum(columns.values())] += 1
             cold = self.uses[sum(columns.values())] <= self.warming
             self.controller.observe(self.rows, columns, None if cold else taken)
+            self.controller.passed(self.rows, 20 * taken if cold else taken)
             self.clock += 20 * taken if cold else taken
             self.tokens += sum(one.gained for one in self.rows)
             found.append(Counter(name_of(one) for one in self.rows))
@@ -110,7 +111,7 @@ class Passes:
         most, gained = self.columns.get(name, columns_by(name)) - 1, (self.gains[name] - 1) * self.factors[one.number]
         if name not in TREES or not isinstance(one.method, SelfSpeculative) or one.method.price is None:
             return 1 + most, gained
-        price = one.method.price(masked=name not in MASKLESS)
+        price = one.method.price(one, masked=name not in MASKLESS)
         each = [2 * gained / most * (1 - (number + 0.5) / most) for number in range(most)]
         worth = [gain for gain in each if gain >= price]
         return 1 + len(worth), sum(worth)

@@ -212,6 +212,18 @@ def test_stopped_rows_are_not_counted_as_waiting(monkeypatch: pytest.MonkeyPatch
     assert counted == [3, 1]
 
 
+def test_the_controller_hears_of_every_pass_that_of_prompts_included(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, policy, told = model(), Controller(), []
+    monkeypatch.setattr(policy, "passed", lambda rows, seconds: told.append((len(rows), seconds)))
+    running = Pool(engine, 2, CAPACITY, controller=policy)
+    for number in range(2):
+        running.join(row_of(engine, number, [3, 4, 5, 6 + number]))
+    records = drain(running)
+    assert {record.phase for record in records} > {"prefill"}
+    assert [seconds for _, seconds in told] == [record.seconds for record in records]
+    assert told[0][0] == 2
+
+
 @pytest.mark.parametrize("decoder", list(METHODS))
 def test_decode_keeps_its_places_full(decoder: str) -> None:
     """More prompts than places: each is written as with a place of its own, and a free place is taken at once."""

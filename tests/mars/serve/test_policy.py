@@ -15,6 +15,7 @@ import pytest
 from mars.decoding.controller import Controller
 from mars.decoding.experience import EXACT, Goodput
 from mars.decoding.method import Row
+from mars.decoding.promise import Promise
 from mars.serve import budget
 
 ROOT = Path(__file__).parents[3]
@@ -168,6 +169,22 @@ def test_the_policies_make_controllers() -> None:
 
     assert policy("--policy", "none") == policy() == 'mars_threshold{model="mars-b8"} 1.0'
     assert policy("--policy", "knob", "--accuracy-budget", "5") == 'mars_threshold{model="mars-b8"} 1.0'
+
+
+def test_the_policies_know_what_is_promised(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mars.serve.__main__ import parser
+    from mars.serve.application import application
+
+    told: list[float | None] = []
+    monkeypatch.setattr("mars.decoding.controller.Promise", lambda tpot: told.append(tpot) or Promise(tpot))
+    for arguments in ([], ["--tpot", "0.025"], ["--tpot", "0.05", "--policy", "knob", "--accuracy-budget", "5"]):
+        application(parser().parse_args(["--checkpoint", CHECKPOINT, *arguments]))
+    assert told == [None, 0.025, 0.05]
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--checkpoint", CHECKPOINT, "--tpot", "0"])
+    assert "argument --tpot: must be a number of seconds above 0" in capsys.readouterr().err
 
 
 def _metrics(app: Any) -> str:
