@@ -450,9 +450,9 @@ _ALL = (
     _load(
         "real-load-few",
         "the pretrained model with three places, where a column is worth more, against the best fixed layout",
-        0.4,
-        f"{_IFEVAL_LOAD} --questions 100 --places 3 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar lookup exact knob "
-        "--rates 0.3 0.9 1.3 1.8 --no-bursts --minutes 24",
+        0.7,
+        f"{_IFEVAL_LOAD} --questions 200 --places 3 --ttft 2 --tpot 0.025 --queue-size 2 --lanes ar lookup exact knob "
+        "--rates 0.3 0.9 1.3 1.8 --no-bursts --minutes 42",
     ),
     _load(
         "real-load-two",
