@@ -1,8 +1,8 @@
 """A promise to users, the time per output token (TPOT), and the rows that are about to break it.
 
-The price of a column (mars/decoding/trees.py) makes a pool write the most tokens a second, whosever they are. While one
-row repeats its text, passes have 17 columns for it, and the others write one token in the time of three. With a promise
-the tokens of row r weigh w_r, and a pool writes the most weighted tokens a second:
+The price of a column (mars/decoding/trees.py) makes a pool write as many tokens a second as it can, no matter in which
+rows. While one row repeats its text, it gets 17 columns in each pass, and the others wait three times as long for their
+next token. With a promise, the tokens of row r count w_r times:
 
     w_r = 1 + MOST clip(1 - a_r / (SAFE tpot), 0, 1)
     λ_r = λ mean(w) / w_r                                the price of a column of row r, λ without a promise

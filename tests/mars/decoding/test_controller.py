@@ -152,7 +152,7 @@ def test_when_the_load_falls_it_returns(seconds: Seconds) -> None:
 def test_a_column_costs_what_would_be_written_meanwhile() -> None:
     passes = Passes(Controller(), lambda columns: 1 + columns / 20)
     first, _ = passes.join(2, method=PLANNED)
-    assert Controller().price(first, masked=True) == PRICE, "nothing is known"
+    assert passes.controller.price(first, masked=True) == PRICE, "nothing is known"
     name = passes.run(2 * TRIED)[-1].most_common(1)[0][0]
     rate = fixed(name, passes.seconds, 2)
     for masked in (False, True):
