@@ -46,7 +46,6 @@ def build(
                 step.build(shared)
             with gr.Tab("Trade-offs", id="tradeoffs", elem_id="tab-tradeoffs"):
                 tradeoffs.build(page, runner)
-                tradeoffs.build_visitors(runner, comparing.pairs[0])
             with gr.Tab("Learn", id="learn", elem_id="tab-learn"):
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):

@@ -9,7 +9,6 @@ import { keeper, mountRuns, mountSharing } from "./shared/keeper.js";
 import { mountMasthead } from "./shared/masthead.js";
 import { mountStep } from "./step/run-picker.js";
 import { mountTradeoffs } from "./tradeoffs/view.js";
-import { mountVisitors } from "./tradeoffs/visitors.js";
 
 slowClocks();
 window.lens = {
@@ -24,7 +23,6 @@ window.lens = {
   board: mountBoard,
   step: mountStep,
   tradeoffs: mountTradeoffs,
-  visitors: mountVisitors,
   course: mountCourse,
   // Called by name from the events of Gradio's components.
   address: pageAddress,
