@@ -11,7 +11,6 @@ import pytest
 
 from app.runs.run import read
 from app.runs.stored import REPLAYS
-from tests.performance.visit import LAST_RUN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -208,7 +207,6 @@ def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
 def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Visit, tmp_path: Path) -> None:
     tab = visit(served.url)
     run(tab)
-    measured = read(tab.evaluate(LAST_RUN))
     open_step(tab)
     with tab.expect_download() as download:
         tab.click(".step-save")
@@ -216,7 +214,6 @@ def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Vis
     download.value.save_as(saved)
     lanes = read(saved.read_bytes()).lanes
     assert [list(lane.records) for lane in lanes] == [lane.records for lane in served.last_run()]
-    assert measured.lanes == lanes, "tests.performance.page reads the same"
     identity = json.loads(saved.read_text())["id"]
     tab.reload()
     tab.wait_for_selector("[data-state=idle]", state="attached")

@@ -1,14 +1,13 @@
-"""The app in a process of its own, for the commands that try it out as a visitor would."""
+"""A server of this project in a process of its own, for the commands that try it out as a client would."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from contextlib import contextmanager
+from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -24,10 +23,17 @@ def served(arguments: Sequence[str] = (), module: str = "app") -> Iterator[tuple
         try:
             said = process.stdout.readline() if process.stdout else ""
             if "http" not in said:
-                raise SystemExit("the app did not start")
+                raise SystemExit(f"python -m {module} did not start")
             yield said.split()[-1], process.pid
         finally:
             process.terminate()
+
+
+def resident_megabytes(pid: int) -> float:
+    """The resident memory of a process, as Linux tells it."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) / 1024
 
 
 def browser() -> str:
@@ -40,10 +46,3 @@ def browser() -> str:
     if found is None:
         raise SystemExit("no Chromium on this machine: install Debian's package chromium")
     return found
-
-
-def end_without(parent: Connection) -> None:
-    """End this process once the one that asked for it is gone, however that ended."""
-    with suppress(EOFError, OSError):
-        parent.recv()
-    os._exit(0)

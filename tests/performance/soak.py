@@ -19,8 +19,7 @@ import httpx
 
 from mars.tasks import TASKS, sample
 from tests.performance.asking import ask, chat, quantile
-from tests.performance.memory import Watch, resident_megabytes
-from tests.performance.served import served
+from tests.performance.served import resident_megabytes, served
 
 LEAVE, MALFORMED = 0.25, 0.1
 CHECKPOINT = "assets/checkpoints/mars-b8"
@@ -120,20 +119,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _soak(soak: Soak, pid: int, options: argparse.Namespace) -> int:
     await soak.ask_alone(options.questions)
-    watch = Watch(pid)
-    watch.start()
+    memory: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            memory.append(resident_megabytes(pid))
+            await asyncio.sleep(1)
+
+    watching = asyncio.create_task(watch())
     began = time.monotonic()
     await asyncio.gather(*(soak.visit(number, began + 60 * options.minutes) for number in range(options.clients)))
     seconds = time.monotonic() - began
-    watch.stop()
+    watching.cancel()
     left = await soak.left_behind()
-    early, late = watch.growth()
     times = [quantile(soak.first, share) for share in (0.5, 0.99)] if soak.first else [0.0, 0.0]
     sys.stdout.write(
         f"{options.clients} clients, {seconds:.0f} s: {dict(soak.counts)}\n"
         f"wrong: {len(soak.wrong)}; rows left: {left}\n"
         f"first token: p50 {times[0]:.2f} s, p99 {times[1]:.2f} s (n = {len(soak.first)})\n"
-        f"resident memory: {early:.0f} MB early, {late:.0f} MB late, {resident_megabytes(pid):.0f} MB at the end\n"
+        f"resident memory: {memory[len(memory) // 4]:.0f} MB after a quarter, {memory[-1]:.0f} MB at the end\n"
     )
     for sentence in soak.wrong[:20]:
         sys.stdout.write(f"  {sentence}\n")
