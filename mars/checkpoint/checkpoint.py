@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from mars import decoders
-from mars.chat import MASK_TOKEN, TURN_END, encode_messages, encode_prompt, encode_text
+from mars.chat import MASK_TOKEN, check_template, encode_messages, encode_prompt, encode_text, end_of_turn
 from mars.checkpoint.adapter import find_base, is_adapter, load_adapter, merge
 from mars.checkpoint.errors import CheckpointError, Progress
 from mars.checkpoint.sources import RECORD_FILE, locate
@@ -198,6 +199,10 @@ def _load_fitting_tokenizer(folder: Path, vocab_size: int) -> PreTrainedTokenize
             f"{folder / 'tokenizer.json'} has {len(tokenizer)} tokens, but config.json says vocab_size {vocab_size}: "
             "take the tokenizer that belongs to these weights"
         )
+    try:
+        check_template(tokenizer)
+    except ValueError as error:
+        raise CheckpointError(f"{folder}: {error}") from error
     return tokenizer
 
 
@@ -297,7 +302,9 @@ def by_block_diffusion(record: dict[str, Any], name: str) -> bool:
 
 def _token_ids(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, frozenset[int]]:
     """The special tokens for an engine: those that end a turn by the model's files or the tokenizer, and the others."""
-    found: set[int | None] = {tokenizer.eos_token_id, tokenizer.get_vocab().get(TURN_END)}
+    found: set[int | None] = {tokenizer.eos_token_id}
+    with suppress(ValueError):  # a model without an end, or whose template takes other turns
+        found.add(end_of_turn(tokenizer)[-1])
     for file in ("config.json", "generation_config.json"):
         named = read_json(folder / file).get("eos_token_id") if (folder / file).is_file() else None
         found.update(named if isinstance(named, list) else [named])
