@@ -20,6 +20,7 @@ test: setup-tests
 	@.ci/chromium
 	@.ci/node
 	@.ci/curl
+	@.ci/proxies
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTHONPATH=tests $(BIN)/python -m pytest -p ci_plugin \
 		-n 4 --dist loadfile --no-loadscope-reorder
 

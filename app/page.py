@@ -40,7 +40,7 @@ def build(
         with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
                 comparing = compare.Tab(runner, pairs or [given(**choice)], note)
-                comparing.connect(page)
+                comparing.connect()
                 comparing.offer(board.Board(comparing).section)
             with gr.Tab("Step through", id="step", elem_id="tab-step"):
                 step.build(shared)
@@ -50,7 +50,7 @@ def build(
                 learn.build()
             with gr.Tab("About", id="about", elem_id="tab-about"):
                 about.build(page, runner.models.sources)
-        step.build_sharing(comparing.history, shared)
+        step.build_sharing(runner.sessions, shared)
         # Those that an address may name:
         masthead.props["tabs"] = [tab.id for tab in tabs.children if isinstance(tab, gr.Tab)]
         address.connect(page, masthead, comparing)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mars.config import ScoreName
 from mars.control import Control
 from mars.schema import shown
 
+if TYPE_CHECKING:
+    from app.runs.run import Run
+
 MAX_CHARACTERS = 20_000
 FEWEST_TOKENS, MOST_TOKENS = 16, 512
 MOST_TURNS = 8
 LINE = 40
+KEPT_RUNS, MOST_SESSIONS = 20, 200
 FULL_SPEED = 0.0
 PACES = {"Slow": 3.0, "Readable": 12.0, "Real time": FULL_SPEED}
 """The paces of the page by name, with the numbers that addresses have; `rate` says what they mean."""
@@ -166,44 +171,33 @@ def rate(pace: float) -> float:
 class LiveRun:
     """A run that can be steered from other threads: its threshold, its pace, and whether it goes on.
 
-    `passes_per_second` slows the picture, never the clocks; `FULL_SPEED` adds no wait.
+    `slider` is the control of every lane that follows the slider. `passes_per_second` slows the picture, never the
+    clocks; `FULL_SPEED` adds no wait. `reason` is what the page is told of a run that was stopped.
     """
 
     def __init__(self, ticket: Ticket, threshold: float | None, passes_per_second: float = FULL_SPEED) -> None:
         self.ticket = ticket
         self.passes_per_second = passes_per_second
-        self._threshold = threshold
+        self.slider = Control(threshold)
+        self.reason = "Stopped."
         self._lock = threading.Lock()
-        self._controls: list[Control] = []
-        self._following: list[Control] = []
+        self._controls = [self.slider]
         self._stop = threading.Event()
 
-    @property
-    def threshold(self) -> float | None:
-        """The value of the slider; a new one acts from the next pass on, on every lane that follows it."""
-        return self._threshold
-
-    @threshold.setter
-    def threshold(self, value: float | None) -> None:
-        with self._lock:
-            self._threshold = value
-            for control in self._following:
-                control.threshold = value
-
     def control(self, threshold: float | None, score: ScoreName = "probability", *, follows: bool = False) -> Control:
-        """The control of one more lane; if it `follows` the slider, at the slider's threshold, else at its own."""
+        """The control of one more lane: the slider's if it `follows`, else one with a threshold of its own."""
         with self._lock:
-            control = Control(self._threshold if follows else threshold, score)
-            self._controls.append(control)
-            if follows:
-                self._following.append(control)
+            if not follows:
+                self._controls.append(Control(threshold, score))
             if self.stopped:
-                control.stop()
-            return control
+                self._controls[-1].stop()
+            return self.slider if follows else self._controls[-1]
 
-    def stop(self) -> None:
+    def stop(self, reason: str = "Stopped.") -> None:
         """End the run before its next forward pass and give its place to the next in line."""
         with self._lock:
+            if not self.stopped:
+                self.reason = reason
             self._stop.set()
             for control in self._controls:
                 control.stop()
@@ -220,53 +214,66 @@ class LiveRun:
 
 
 class Sessions:
-    """The live runs, by session. A session has at most one: a new run stops the one before."""
+    """The live run of each session and those that it has finished. A new run stops the one before.
+
+    At most `MOST_SESSIONS` have finished runs here; if there are more, the address with most of them loses its oldest.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[str, LiveRun] = {}
+        self._live: dict[str, LiveRun] = {}
+        self._finished: dict[str, tuple[str, deque[Run]]] = {}  # the session that ended a run last comes last
 
     def running(self, session: str) -> bool:
         """Whether `session` has a live run."""
-        return session in self._runs
+        return session in self._live
 
     def begin(self, session: str, run: LiveRun) -> None:
         """Make `run` the live one of `session`."""
         with self._lock:
-            earlier, self._runs[session] = self._runs.get(session), run
+            earlier, self._live[session] = self._live.get(session), run
         if earlier:
             earlier.stop()
 
     def begin_alone(self, session: str, run: LiveRun) -> bool:
         """Make `run` the live one of `session` unless it has one; returns whether it did."""
         with self._lock:
-            return self._runs.setdefault(session, run) is run
+            return self._live.setdefault(session, run) is run
 
     def end(self, session: str, run: LiveRun) -> None:
         """Forget `run`, which is over, and free its place."""
         run.stop()
         with self._lock:
-            if self._runs.get(session) is run:
-                del self._runs[session]
+            if self._live.get(session) is run:
+                del self._live[session]
 
     def stop(self, session: str) -> None:
         """Stop what `session` runs, if anything."""
-        if run := self._runs.get(session):
-            run.stop()
-
-    def leave(self, session: str) -> None:
-        """The page was closed: stop its run and forget it."""
-        with self._lock:
-            run = self._runs.pop(session, None)
-        if run:
+        if run := self._live.get(session):
             run.stop()
 
     def set_threshold(self, session: str, threshold: float | None) -> None:
-        """Set the threshold of the live run from its next pass on; without a live run nothing happens."""
-        if run := self._runs.get(session):
-            run.threshold = threshold
+        """Move the slider of the live run; without a live run nothing happens."""
+        if run := self._live.get(session):
+            run.slider.threshold = threshold
 
     def set_pace(self, session: str, passes_per_second: float) -> None:
         """Set the pace of the live run's picture from now on."""
-        if run := self._runs.get(session):
+        if run := self._live.get(session):
             run.passes_per_second = passes_per_second
+
+    def finished(self, session: str) -> list[Run]:
+        """The last finished runs of `session`, the newest last."""
+        with self._lock:
+            return list(self._finished.get(session, ("", ()))[1])
+
+    def keep(self, session: str, address: str, run: Run) -> None:
+        """Keep a finished run of `session`, which came from `address`."""
+        with self._lock:
+            runs = self._finished.pop(session, (address, deque(maxlen=KEPT_RUNS)))[1]
+            runs.append(run)
+            self._finished[session] = address, runs
+            if len(self._finished) > MOST_SESSIONS:
+                addresses = Counter(found for found, _ in self._finished.values())
+                ((most, _),) = addresses.most_common(1)
+                del self._finished[next(name for name, (found, _) in self._finished.items() if found == most)]

@@ -12,10 +12,10 @@ from app.board import messages
 from app.board.lane import BATCH, BoardLane, Plan, batches
 from app.board.messages import standing
 from app.compare import lane_request, stream
+from app.compare.event_stream import Step
 from app.compare.lane import baseline_of
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
-from app.compare.pace import Step
 from app.compare.runner import NEVER_BEGAN, Runner
 from app.compare.starting import LanePass, device_lock, race
 from app.models.sentences import error_sentence
@@ -37,7 +37,7 @@ def start(runner: Runner, session: str, plan: Plan, choices: Sequence[LaneChoice
 
 def _steps(identity: str, runner: Runner, plan: Plan, choices: Sequence[LaneChoice], live: LiveRun) -> Iterator[Step]:
     problems, date = plan.problems, datetime.now(UTC).isoformat(timespec="seconds")
-    cards = [request.card(live.threshold) for request in lane_request.requested(choices)]
+    cards = [request.card(live.slider.threshold) for request in lane_request.requested(choices)]
     yield Step((messages.opening(identity, date, plan, problems, cards),))
     for told in runner.ready(lane_request.checkpoint_names(choices), live):
         yield Step((told,) if told else ())
@@ -67,7 +67,7 @@ def _warmed_up(
         yield NEVER_BEGAN
         return
     baseline = baseline_of(lanes) if lanes else None
-    cards = [request.card(live.threshold) for request in requests]
+    cards = [request.card(live.slider.threshold) for request in requests]
     yield Step((messages.LanesLoaded(kind="met", lanes=cards, baseline=baseline.key if baseline else None),))
     if baseline is None:
         raise ValueError(f"No lane can write. {requests[0].title}: {requests[0].problem}")
@@ -105,7 +105,7 @@ def score(
                 break
         if live.stopped:
             break
-    yield Step((*(standing(each, baseline) for each in lanes), _closing(lanes, live.stopped)))
+    yield Step((*(standing(each, baseline) for each in lanes), _closing(lanes, live)))
 
 
 def warm_up(lane: BoardLane, problems: Sequence[Problem], live: LiveRun, queue: AdmissionQueue) -> None:
@@ -132,9 +132,9 @@ def _write(
             yield lane, [], True
 
 
-def _closing(lanes: Sequence[BoardLane], stopped: bool) -> stream.Status:
+def _closing(lanes: Sequence[BoardLane], live: LiveRun) -> stream.Status:
     told = " ".join(f"{lane.title}: {_result(lane)}." for lane in lanes)
-    return stream.state("stopped", f"Stopped. {told}") if stopped else stream.state("done", f"Done. {told}")
+    return stream.state("stopped", f"{live.reason} {told}") if live.stopped else stream.state("done", f"Done. {told}")
 
 
 def _result(lane: BoardLane) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -39,7 +40,12 @@ _SIZE = re.compile(r"(?<![\w.-])[\d.]+(?:px|vw)\b")
 def mount(name: str) -> str:
     """The script for `gr.HTML(js_on_load=...)`: it calls the function of this name in page.js."""
     given = 'element, props, watch, tell: trigger, submit: (data) => trigger("submit", data)'
-    return f"lens.{name}({{ {given} }});"
+    return f"{loaded()}.then(() => lens.{name}({{ {given} }}));"
+
+
+def loaded() -> str:
+    """A promise, in JavaScript, that the page's own script has run; whoever asks first fetches it."""
+    return f'import(new URL("{page_script()}", document.baseURI))'
 
 
 @cache
@@ -64,7 +70,13 @@ def decoder_table() -> str:
 @cache
 def page_script() -> str:
     """The address of the page's own script, relative to the page."""
-    return f"{PAGE_PATH[1:]}?{hashlib.sha256(script().encode()).hexdigest()[:16]}"
+    return f"{PAGE_PATH[1:]}?{hashlib.sha256(_page().encode()).hexdigest()[:16]}"
+
+
+def _page() -> str:
+    """The page's own script; first it puts the table of the decoders into the page."""
+    table = f'{{ type: "application/json", id: "lens-decoders", textContent: {json.dumps(decoders.as_json())} }}'
+    return f'document.head.append(Object.assign(document.createElement("script"), {table}));\n{script()}'
 
 
 @cache
@@ -75,7 +87,7 @@ def plotly() -> str:
 
 def routes() -> list[Route]:
     """The routes, which need no login: anybody can have these files."""
-    return [route(PAGE_PATH, lambda: script().encode()), route(PLOTLY_PATH, lambda: plotly_script.script().encode())]
+    return [route(PAGE_PATH, lambda: _page().encode()), route(PLOTLY_PATH, lambda: plotly_script.script().encode())]
 
 
 def route(path: str, read: Callable[[], bytes], kept: str = _FOR_GOOD, kind: str = "text/javascript") -> Route:

@@ -8,9 +8,9 @@ from typing import Any
 
 from app.compare import problems, stream
 from app.compare.difference import Differences
+from app.compare.event_stream import Step
 from app.compare.lane import MOST_ALTERNATIVES, Lane, baseline_of, keep
 from app.compare.lane_request import LaneRequest
-from app.compare.pace import Step
 from app.compare.starting import LaneEnd, LanePass, device_lock, is_shared, prompt_ids, race, start
 from app.runs.run import Run, Turn
 from app.scheduling import USUAL_LIMITS, AdmissionQueue, Limits, LiveRun
@@ -116,7 +116,7 @@ def compare(entries: Sequence[Entry], question: Question, live: LiveRun, queue: 
     whole = [lane for lane in _exact(lanes, baseline) if lane.key in alike]
     yield Step(tuple(stream.agreement(lane.key, baseline.key, lane.tally.tokens, whole=True) for lane in whole))
     yield from _verdicts(lanes, question.problem)
-    yield Step((_closing(lanes),))
+    yield Step((_closing(lanes, live.reason),))
 
 
 def finished(identity: str, question: Question, lanes: Sequence[Lane]) -> Run | None:
@@ -185,7 +185,7 @@ def _verdicts(lanes: Sequence[Lane], problem: Problem | None) -> Iterator[Step]:
             yield Step((stream.Correctness(kind="verdict", lane=lane.key, right=lane.right),))
 
 
-def _closing(lanes: Sequence[Lane]) -> stream.Message:
+def _closing(lanes: Sequence[Lane], reason: str) -> stream.Message:
     first, *others = lanes
     tokens, passes = _count(first.tally.tokens, "token"), _count(first.tally.passes, "pass", "passes")
     briefly = [f"{lane.title}: {lane.tally.tokens} in {lane.tally.passes}." for lane in others]
@@ -193,7 +193,7 @@ def _closing(lanes: Sequence[Lane]) -> stream.Message:
     cancelled = any(lane.finish_reason == "cancelled" for lane in lanes)
     if cancelled and not any(lane.tally.tokens for lane in lanes):
         return stream.state("stopped", "Stopped before the first token.")
-    return stream.state("stopped", f"Stopped. {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
+    return stream.state("stopped", f"{reason} {wrote}") if cancelled else stream.state("done", f"Done. {wrote}")
 
 
 def _count(number: int, one: str, many: str = "") -> str:

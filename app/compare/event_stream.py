@@ -1,6 +1,9 @@
-"""The lines that live runs write, for the pages that read them as server-sent events (`app/server/routes.py`).
+"""From the steps of a live run to the lines that pages read as server-sent events (`app/server/routes.py`).
 
-They are kept for a while after the run has ended, so that a page that lost its connection can go on where it stopped.
+A step waits until it is due at the pace of the page; steps are gathered into pictures, at most twenty a second, five at
+full speed. Slowing down scales the model time of all lanes by the same factor, so they keep their true proportion, and
+touches no clock: waits lie between passes. The lines are kept for a while after the run has ended, so that a page that
+lost its connection goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -9,25 +12,94 @@ import asyncio
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
+from app.compare import stream
 from app.runs.run import Run
+from app.scheduling import LiveRun
 
-FOLLOWED_SECONDS = 15.0
+FRAME_SECONDS = 0.05
+HURRIED_FRAME_SECONDS = 0.2  # at full speed: every picture takes time from the models, where they share a processor
+FOLLOWED_SECONDS = 120.0
 """A run that no page has read for so long is stopped."""
 KEPT_SECONDS = 120.0
 MOST_KEPT = 32
 QUIET_SECONDS = 15.0
 """A connected page gets something at least this often, so that no proxy takes its connection for dead."""
+ABANDONED = "Stopped, since no page had read this run for two minutes."
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Messages that belong together; for a pass also its lane, its seconds, and the lane's clock before it."""
+
+    messages: tuple[Mapping[str, object], ...]
+    lane: str = ""
+    pass_seconds: float = 0.0
+    began_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Converts model time to wall-clock time: a mean pass of the lane with most passes takes 1 / passes_per_second."""
+
+    now: Callable[[], float]
+    _due: float = 0.0
+    _reached_seconds: float = 0.0
+    _total_seconds: Counter[str] = field(default_factory=Counter)
+    _passes: Counter[str] = field(default_factory=Counter)
+
+    def due(self, step: Step, passes_per_second: float) -> float:
+        """The time at which to show `step`: never before now. Time lost elsewhere is not made up for."""
+        now = self.now()
+        if step.pass_seconds <= 0.0 or passes_per_second <= 0.0:
+            return now
+        self._passes[step.lane] += 1
+        self._total_seconds[step.lane] += step.pass_seconds  # type: ignore[assignment]  # seconds are no int
+        ((slowest, passes),) = self._passes.most_common(1)
+        passed = max(0.0, step.began_seconds - self._reached_seconds)
+        self._reached_seconds = max(self._reached_seconds, step.began_seconds)
+        mean_passes = passed * passes / self._total_seconds[slowest]
+        self._due = max(now, self._due + mean_passes / passes_per_second)
+        return self._due
+
+
+def frames(steps: Iterable[Step], live: LiveRun, now: Callable[[], float] = time.monotonic) -> Iterator[str]:
+    """The lines of `steps` in order, gathered into pictures, without lines that a later one in the picture replaces."""
+    schedule, next_frame = Schedule(now), now()
+    waiting: list[Mapping[str, object]] = []
+
+    def picture() -> str:
+        nonlocal next_frame
+        text = stream.lines(stream.thinned(waiting))
+        waiting.clear()
+        next_frame = now() + (FRAME_SECONDS if live.passes_per_second > 0.0 else HURRIED_FRAME_SECONDS)
+        return text
+
+    for step in steps:
+        due = schedule.due(step, live.passes_per_second)
+        while not live.stopped and (moment := now()) < due:
+            if waiting and moment >= next_frame:
+                yield picture()
+            else:
+                live.rest((min(due, next_frame) if waiting else due) - moment)
+        waiting += step.messages
+        if waiting and now() >= next_frame:
+            yield picture()
+    if waiting:
+        yield picture()
 
 
 class EventStream:
     """The lines of one run of `session`. One thread writes, any number of pages follow."""
 
-    def __init__(self, identity: str, session: str, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, identity: str, session: str, live: LiveRun, now: Callable[[], float] = time.monotonic) -> None:
         self.identity = identity
         self.session = session
+        self.live = live
         self.closed: float | None = None
         self._now = now
         self._changed = threading.Condition()
@@ -42,11 +114,10 @@ class EventStream:
         """The number of lines so far."""
         return self._ends[-1] if self._ends else 0
 
-    @property
-    def abandoned(self) -> bool:
-        """Whether no page has followed for FOLLOWED_SECONDS."""
-        with self._changed:
-            return not self._wakes and self._now() - self._left > FOLLOWED_SECONDS
+    def write(self, steps: Iterable[Step]) -> None:
+        """Append the lines of `steps` as they are due; ends the run when no page has followed for FOLLOWED_SECONDS."""
+        for text in frames(self._while_followed(steps), self.live):
+            self.put(text)
 
     def put(self, text: str) -> None:
         """Append whole lines."""
@@ -109,6 +180,14 @@ class EventStream:
                 self._wakes.remove(wake)
                 self._left = self._now()
 
+    def _while_followed(self, steps: Iterable[Step]) -> Iterator[Step]:
+        for step in steps:
+            with self._changed:
+                abandoned = not self._wakes and self._now() - self._left > FOLLOWED_SECONDS
+            if abandoned:
+                self.live.stop(ABANDONED)
+            yield step
+
     def _wake(self) -> None:
         self._changed.notify_all()
         for wake in self._wakes:
@@ -123,11 +202,15 @@ class EventStreams:
         self._lock = threading.Lock()
         self._streams: dict[str, EventStream] = {}
 
-    def open(self, identity: str, session: str) -> EventStream:
+    def open(self, identity: str, session: str, live: LiveRun) -> EventStream:
         """A new event stream for a run; drops those of runs that ended long ago."""
-        event_stream = EventStream(identity, session, self._now)
+        event_stream = EventStream(identity, session, live, self._now)
         with self._lock:
-            self._forget()
+            over = [(one.closed, one.identity) for one in self._streams.values() if one.closed is not None]
+            recent = [name for closed, name in over if self._now() - closed <= KEPT_SECONDS][-MOST_KEPT:]
+            for _, name in over:
+                if name not in recent:
+                    del self._streams[name]
             self._streams[identity] = event_stream
         return event_stream
 
@@ -135,9 +218,7 @@ class EventStreams:
         """The event stream of a run that is live or ended a short while ago; None for any other."""
         return self._streams.get(identity)
 
-    def _forget(self) -> None:
-        now = self._now()
-        over = [found for found in self._streams.values() if found.closed is not None]
-        late = [found for found in over if found.closed is not None and now - found.closed > KEPT_SECONDS]
-        for found in {*late, *over[: max(0, len(over) - MOST_KEPT)]}:
-            del self._streams[found.identity]
+    def leave(self, identity: str) -> None:
+        """The page that followed this run was closed: nobody will read it."""
+        if (event_stream := self.find(identity)) is not None:
+            event_stream.live.stop()

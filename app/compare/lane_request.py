@@ -52,7 +52,7 @@ class LaneRequest:
         """Its checkpoint, its settings, and what steers it in the run `live`; ValueError if it cannot write."""
         if self.checkpoint is None or self.problem:
             raise ValueError(self.problem or f"The checkpoint of {self.title} is not loaded.")
-        settings = self.settings(live.threshold, max_new_tokens, alternatives)
+        settings = self.settings(live.slider.threshold, max_new_tokens, alternatives)
         control = live.control(settings.threshold, settings.score, follows=self.choice.steered)
         return self.checkpoint, settings, control
 

@@ -76,6 +76,15 @@ def find(task: str, seed: object) -> Problem:
     return sample(task, seed)
 
 
+def asked(prompt: str, task: str, seed: object) -> Problem | None:
+    """The problem of this family and seed, if it is what this prompt asks."""
+    try:
+        problem = find(task, seed)
+    except ValueError:
+        return None
+    return problem if problem.prompt == prompt else None
+
+
 def known_answer(problem: Problem) -> str:
     """The known answer, in one line."""
     try:

@@ -12,11 +12,10 @@ from uuid import uuid4
 
 from app.compare import lane_request, stream
 from app.compare.comparison import Entry, Question, compare, enter, finished
-from app.compare.event_stream import EventStream, EventStreams
+from app.compare.event_stream import EventStream, EventStreams, Step
 from app.compare.lane import Lane
 from app.compare.lane_choice import LaneChoice
 from app.compare.lane_request import LaneRequest
-from app.compare.pace import Step, frames
 from app.models.manager import ModelError, Models
 from app.models.sentences import error_sentence, failure
 from app.runs.run import Run
@@ -83,9 +82,9 @@ class Runner:
         It stops when no page follows for a while. If it fails, the last step says why. `keep` makes its finished run.
         """
         self.sessions.begin(session, live)
-        event_stream = self.event_streams.open(uuid4().hex, session)
-        steps = _explained(write(event_stream.identity))
-        threading.Thread(target=self._write, args=(event_stream, live, steps, keep), name="run", daemon=True).start()
+        event_stream = self.event_streams.open(uuid4().hex, session, live)
+        steps = write(event_stream.identity)
+        threading.Thread(target=self._write, args=(event_stream, steps, keep), name="run", daemon=True).start()
         return event_stream.identity
 
     def result(self, session: str, identity: str) -> Run | None:
@@ -93,26 +92,23 @@ class Runner:
         event_stream = self.event_streams.find(identity)
         return event_stream.result(RESULT_SECONDS) if event_stream and event_stream.session == session else None
 
-    def _write(
-        self, event_stream: EventStream, live: LiveRun, steps: Iterator[Step], keep: Callable[[str], Run | None]
-    ) -> None:
+    def _write(self, event_stream: EventStream, steps: Iterator[Step], keep: Callable[[str], Run | None]) -> None:
         result = None
         try:
-            for text in frames(_while_followed(steps, event_stream, live), live):
-                event_stream.put(text)
-            live.ticket.leave()
+            event_stream.write(_explained(steps))
+            event_stream.live.ticket.leave()
             result = keep(event_stream.identity)
         except Exception:  # noqa: BLE001 - the page has read all lines; it gets no document
             _log.exception("a run could not be kept")
         finally:
-            self.sessions.end(event_stream.session, live)
+            self.sessions.end(event_stream.session, event_stream.live)
             event_stream.close(result)
 
     def _steps(
         self, identity: str, question: Question, lanes: Sequence[LaneChoice], live: LiveRun, ran: list[Lane]
     ) -> Iterator[Step]:
         requests = lane_request.requested(lanes)
-        cards = [request.card(live.threshold, question.earlier.get(request.key, ())) for request in requests]
+        cards = [request.card(live.slider.threshold, question.earlier.get(request.key, ())) for request in requests]
         yield Step((stream.opening(identity, cards),))
         for told in self.ready(lane_request.checkpoint_names(lanes), live):
             loading = told is not None and told["state"] == "loading"
@@ -144,7 +140,7 @@ class Runner:
             except ValueError as error:
                 problem = error_sentence(error)
             turns = question.earlier.get(request.key, ())
-            cards.append(replace(request, problem=problem).card(live.threshold, turns))
+            cards.append(replace(request, problem=problem).card(live.slider.threshold, turns))
         return entries, cards
 
     def ready(self, names: Iterable[str], live: LiveRun) -> Iterator[stream.Status | None]:
@@ -191,13 +187,6 @@ def _explained(steps: Iterator[Step]) -> Iterator[Step]:
     except Exception as error:  # noqa: BLE001 - whatever it was, the page says so and lives on
         _log.exception("a run failed")
         yield Step((stream.state("failed", failure(error)),))
-
-
-def _while_followed(steps: Iterator[Step], event_stream: EventStream, live: LiveRun) -> Iterator[Step]:
-    for step in steps:
-        if event_stream.abandoned:
-            live.stop()
-        yield step
 
 
 def _problem(cards: list[stream.Card]) -> str:

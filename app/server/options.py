@@ -18,7 +18,6 @@ from app.models.manager import KEPT, NAME, SHIPPED, offered
 from app.models.pairs import TINY_SOURCES, Pair
 from app.runs.stored import DAYS, MOST_DAYS
 from app.scheduling import MOST_TOKENS, Limits
-from app.server.accounts import Accounts, read_accounts
 from mars.checkpoint.sources import NAMED_BASES, unavailable
 from mars.options import SOURCES, add_base_options, add_device_options, whole
 
@@ -26,17 +25,18 @@ if TYPE_CHECKING:
     from mars.serve.guard import Keys
 
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+")
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _ENGINE = re.compile(r"https?://[^\s/@?#]{1,253}(/[^\s?#]*)?")
 _ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The address of the page, and its users. `root_path` is where a proxy shows it: a path or a whole address.
+    """The address of the page, and its users: pairs of a name and a password.
 
-    With `openai` there is an endpoint for OpenAI's clients; `keys` are its keys (None: it asks for none).
-    `allowed_hosts` are further names by which a request may call the server, beside its own and this machine's.
+    `root_path` is where a proxy shows it, a path or a whole address; `proxies` are the addresses of proxies whose
+    `X-Forwarded-For` is believed. `allowed_hosts` are further names at which browsers find the page. With `openai`
+    there is an endpoint for OpenAI's clients; `keys` are its keys (None: it asks for none).
     """
 
     host: str = "127.0.0.1"
@@ -44,7 +44,8 @@ class Site:
     port: int | None = None
     root_path: str = ""
     frame_ancestors: tuple[str, ...] = ()
-    accounts: Accounts | None = None
+    accounts: tuple[tuple[str, str], ...] = ()
+    proxies: tuple[str, ...] = ()
     mcp: bool = False
     openai: bool = False
     keys: Keys | None = None
@@ -84,9 +85,9 @@ def read(arguments: Sequence[str] | None = None) -> Options:
         named = _by_name(given.checkpoint)
         lanes, note = _start(named, {"ar": given.ar, "mars": given.mars})
         sources, choice = _checkpoints(named, lanes)
-        accounts = read_accounts(given.auth, given.auth_file)
+        accounts = _accounts(given.auth, given.auth_file)
         folder = _folder(given.keep_shared)
-        keys = _keys(given.api_keys, openai=given.openai, accounts=accounts is not None)
+        keys = _keys(given.api_keys, openai=given.openai, accounts=bool(accounts))
     except ValueError as error:
         command.error(str(error))
     if given.mcp and find_spec("mcp") is None:
@@ -103,6 +104,7 @@ def read(arguments: Sequence[str] | None = None) -> Options:
             allowed_hosts=tuple(given.allowed_host),
             frame_ancestors=tuple(given.frame_ancestor),
             accounts=accounts,
+            proxies=tuple(given.trusted_proxy),
             keys=keys,
             **{name: getattr(given, name) for name in ("host", "port", "root_path", "mcp", "openai")},
         ),
@@ -179,8 +181,8 @@ def _add_address(command: argparse.ArgumentParser) -> None:
         default=[],
         type=_host_name,
         metavar="NAME",
-        help="a name by which browsers may call the server, such as lens.example.org, beside localhost and the address "
-        "of --host; may be given again",
+        help="a name at which browsers find the page, such as lens.example.org or *.app.github.dev, where a proxy or a "
+        "forwarded port shows it; may be given again",
     )
     add(
         "--root-path",
@@ -188,6 +190,13 @@ def _add_address(command: argparse.ArgumentParser) -> None:
         default="",
         metavar="PATH_OR_URL",
         help="where a proxy shows the page, such as /lens or https://example.org/lens",
+    )
+    add(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="the IP address of a proxy whose X-Forwarded-For is believed (default: nobody's); may be given again",
     )
     add(
         "--frame-ancestor",
@@ -301,6 +310,34 @@ def _keys(file: Path | None, *, openai: bool, accounts: bool) -> Keys | None:
     from mars.serve.guard import read_keys
 
     return read_keys(file)
+
+
+def _accounts(given: Sequence[str], file: Path | None) -> tuple[tuple[str, str], ...]:
+    """Accounts from `USER:PASSWORD` strings and from the lines of a file, without blank lines and those with a #.
+
+    ValueError says which of them is wrong, and no password.
+    """
+    entries = [(f"--auth number {number}", text) for number, text in enumerate(given, start=1)]
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8-sig").split("\n")
+        except (OSError, ValueError) as error:
+            raise ValueError(f"--auth-file {file} cannot be read ({type(error).__name__})") from error
+        numbered = [(f"--auth-file {file}, line {number}", line) for number, line in enumerate(lines, start=1)]
+        named = [(where, line) for where, line in numbered if line.strip() and not line.lstrip().startswith("#")]
+        if not named:
+            raise ValueError(f"--auth-file {file} names nobody: write one USER:PASSWORD a line")
+        entries += named
+    passwords: dict[str, str] = {}
+    for where, text in entries:
+        user, colon, password = text.rstrip("\r").partition(":")
+        user = user.strip()
+        if not colon or not user or not password:
+            raise ValueError(f"{where} must be USER:PASSWORD, neither of them empty")
+        if user in passwords:
+            raise ValueError(f"{where} names the user {user!r} a second time")
+        passwords[user] = password
+    return tuple(passwords.items())
 
 
 def _folder(folder: Path | None) -> Path | None:

@@ -43,10 +43,15 @@ def routes(runner: Runner) -> list[Route]:
             return Response(status_code=204)  # over: a browser does not connect again
         return StreamingResponse(_events(event_stream, int(after)), media_type="text/event-stream", headers=_HEADERS)
 
+    async def answer_leave(request: Request) -> Response:
+        runner.event_streams.leave(request.path_params["identity"])
+        return Response(status_code=204)
+
     first_run = bundle.route(f"/{recorded.RECORDED}", recorded.lines, kept="public, max-age=86400", kind="text/plain")
     return [
         Route("/healthz", answer_health, methods=["GET", "HEAD"]),
         Route("/runs/{identity}/events", answer_events, methods=["GET"]),
+        Route("/runs/{identity}/leave", answer_leave, methods=["POST"]),
         *bundle.routes(),
         first_run,
     ]

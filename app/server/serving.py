@@ -23,19 +23,15 @@ from mars.garbage import gc_frozen
 
 if TYPE_CHECKING:
     import gradio as gr
-    import uvicorn
 
     from app.compare.runner import Runner
     from app.server.openai import Endpoint
     from mars.checkpoint import Checkpoint
-    from mars.serve import Limits
 
 SPACES = "https://huggingface.co"
 SPARE_THREADS = 40
 SESSIONS_KEPT = 200
-DEAD_AFTER_SECONDS = 20
 EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
-_QUIET_SECONDS, _PROBE_SECONDS = 8, 4
 EVENT_SECONDS, PROGRESS_SECONDS = 0.01, 0.1  # how often Gradio looks for events, and for progress of its own kind
 
 
@@ -99,19 +95,22 @@ def launch(
     blocks: gr.Blocks, runner: Runner, site: Site, looks: dict[str, Any], endpoint: Endpoint | None = None
 ) -> str:
     """Serve `blocks` in a thread, with Gradio's `looks`, and the endpoint; returns the address on this machine."""
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
 
-    from app.server.gate import Gate
+    from app.server.gate import LARGEST_BODY, Gate, explained
     from app.server.routes import routes
-    from app.server.rules import LARGEST_BODY
 
+    os.environ["FORWARDED_ALLOW_IPS"] = ",".join(site.proxies)  # uvicorn would believe any program on this machine
     # Gradio looks for events a thousand times a second: a page that nobody uses would take 7 % of a core.
     blocks._queue.sleep_when_free, blocks._queue.progress_update_sleep_when_free = EVENT_SECONDS, PROGRESS_SECONDS
+    blocks._queue.pending_messages_per_session.max_size = SESSIONS_KEPT  # of which some never read their answers
     _, url, _ = blocks.launch(
         server_name=site.host,
         server_port=site.port,
         root_path=site.root_path,
-        auth=site.accounts.check if site.accounts else None,
+        auth=list(site.accounts) or None,
         mcp_server=site.mcp,
         max_threads=runner.queue.most_runs + SPARE_THREADS,
         max_file_size=LARGEST_BODY,
@@ -119,14 +118,12 @@ def launch(
         app_kwargs={
             "middleware": [Middleware(Gate, rules=_rules(blocks, site))],
             "routes": [*routes(runner), *(endpoint.routes if endpoint else ())],
+            "exception_handlers": dict.fromkeys((HTTPException, RequestValidationError), explained),
         },
         prevent_thread_lock=True,
         **_CLOSED,
         **looks,
     )
-    _notice_dead_peers(blocks.server)
-    if endpoint is not None:
-        limit_connections(blocks.server, endpoint.limits)
     return str(url)
 
 
@@ -157,47 +154,18 @@ _CLOSED: dict[str, Any] = {
 def _rules(blocks: gr.Blocks, site: Site) -> Any:
     from gradio.components import File, UploadButton
 
-    from app.server.rules import Rules
+    from app.server.gate import Rules
 
     space = os.environ.get("SPACE_HOST", "")  # set on Hugging Face, which shows the page in a frame
-    origins = {urlsplit(site.root_path).netloc, space} - {""}
-    uploads = any(isinstance(block, File | UploadButton) for block in blocks.blocks.values())
+    shown_at = {*site.allowed_hosts, urlsplit(site.root_path).hostname or "", space} - {""}
     return Rules(
         frame_ancestors=site.frame_ancestors or ((SPACES,) if space else ()),
-        origins=frozenset(origins),
+        hosts={site.host.lower()},
+        shown_at=frozenset(shown_at),
+        any_number=site.host in EVERY_ADDRESS,
         root_path=site.root_path,
-        uploads=uploads,
+        uploads=any(isinstance(block, File | UploadButton) for block in blocks.blocks.values()),
         mcp=site.mcp,
         openai=site.openai,
-        hosts=frozenset(name.lower() for name in (site.host, *site.allowed_hosts)),
-        any_number=site.host in EVERY_ADDRESS,
-        login=site.accounts is not None,
+        events=frozenset(blocks.fns),
     )
-
-
-def limit_connections(server: uvicorn.Server, limits: Limits) -> None:
-    """Hold the connections that a running server accepts from now on to the limits of the endpoint.
-
-    Gradio makes the configuration and starts the server, which reads this part of it for each connection.
-    """
-    from mars.serve.guard import protocol
-
-    server.config.http_protocol_class = protocol(limits)
-
-
-def _notice_dead_peers(server: Any) -> None:
-    """Close connections that are dead though not closed (cable pulled, lid shut), so that their runs end.
-
-    The options are inherited by each connection that the listening sockets accept.
-    """
-    for listening in server.servers:
-        for sock in listening.sockets:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in (
-                ("TCP_KEEPIDLE", _QUIET_SECONDS),
-                ("TCP_KEEPINTVL", _PROBE_SECONDS),
-                ("TCP_KEEPCNT", (DEAD_AFTER_SECONDS - _QUIET_SECONDS) // _PROBE_SECONDS),
-                ("TCP_USER_TIMEOUT", DEAD_AFTER_SECONDS * 1000),
-            ):
-                if hasattr(socket, name):  # which ones there are depends on the system
-                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

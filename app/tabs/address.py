@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.components import Component
 
+from app.browser import bundle
 from app.compare import problems
 from app.compare.lane_choice import OWN
 from app.scheduling import Limits
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 12
 LONGEST_NAMED = 60
-_READ = "() => [JSON.stringify(lens.compareParameters())]"
+_READ = f"async () => {{ await {bundle.loaded()}; return [JSON.stringify(lens.compareParameters())]; }}"
 _CHANGED = "(...values) => { lens.address()?.settings.change(values); }"
 _COUNTED = "(count) => { lens.address()?.settings.give('lanes', count); }"
 _SWITCH = {"true": True, "false": False}
@@ -140,7 +141,7 @@ def connect(page: gr.Blocks, masthead: gr.HTML, tab: Tab) -> None:
     tab.count.input(None, tab.count, None, js=_COUNTED, **QUIET)
     changes = [part.change for part in parts.values()]
     gr.on(changes, None, list(parts.values()), None, js=_CHANGED, **QUIET)
-    outputs = [masthead, tab.problem, tab.answer, *tab.sections, *parts.values()]
+    outputs = [masthead, tab.answer, *tab.sections, *parts.values()]
     deep_link = DeepLink(tab)
     for event in (page.load, masthead.submit):
         restored = event(deep_link.restore, masthead, outputs, js=_READ, show_progress_on=masthead, **QUIET)
@@ -162,7 +163,7 @@ class DeepLink:
         self.others = {pair.key: self._usual_of(pair) for pair in tab.pairs}
 
     def restore(self, text: str | None) -> list[Any]:
-        """The values of the outputs: the message to the masthead, problem, answer, visible parts, and the settings."""
+        """The values of the outputs: the message to the masthead, answer, visible parts, and the settings."""
         found = read(text, self.parts)
         check_question(found, (self.usual["task"], self.usual["seed"]), self.tab.runner.limits)
         pair = self._pair(found)
@@ -172,7 +173,7 @@ class DeepLink:
         answer = "" if "prompt" in found.values or problem is None else problems.known_answer(problem)
         values |= {"prompt": found.values.get("prompt", problem.prompt if problem else prompts(pair)[0])}
         settings = [lanes.get(name, values[name]) for name in self.parts]
-        return [message(found, self.usual, self.others), problem, answer, *shown(pair), *settings]
+        return [message(found, self.usual, self.others), answer, *shown(pair), *settings]
 
     def _pair(self, found: Found) -> Pair:
         models, tasks = self.tab.models, self.tab.models.with_tasks()

@@ -14,7 +14,6 @@ from app.compare.lane_choice import LANE_KEYS, PRESETS
 from app.compare.recorded import RECORDED
 from app.compare.runner import Runner
 from app.models.pairs import Pair
-from app.runs.run import Run
 from app.runs.what_if import page_document
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
@@ -22,9 +21,7 @@ from app.tabs.lanes import CHOOSE_COUNT, LaneControls, LaneRow, build_count, bui
 from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, refusal, refusing
 from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
 from mars.schema import between, checked
-from mars.tasks import Problem
 
-KEPT_RUNS = 20
 SPECIALIST = "This small model knows six kinds of problem. For other questions choose {}."
 _SETTINGS = (
     '<button type="button" class="lens-settings-button" aria-controls="settings" aria-expanded="false">'
@@ -39,14 +36,12 @@ PACE = between(float, FULL_SPEED, max(PACES.values()))
 class Tab:
     """The components of the tab, laid out in the current Blocks, and the functions behind them.
 
-    `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them. `history` holds the
-    finished runs, the newest last.
+    `pairs` are the AR and MARS checkpoints to choose between, `note` a sentence about them.
     """
 
     def __init__(self, runner: Runner, pairs: Sequence[Pair], note: str = "") -> None:
         self.runner = runner
         self._introducing: dict[str, object] = {}
-        self.history = gr.State([])
         self.pairs = tuple(pairs)
         first = self.pairs[0]
         with gr.Row(elem_classes="lens-controls"):
@@ -54,7 +49,7 @@ class Tab:
             self._bar()
         with gr.Column(elem_classes="lens-settings", elem_id="settings"):
             self._settings_panel(first, note)
-        self.prompt, self.problem, self.family, self.seed, self.answer = self.form.shown
+        self.prompt, self.family, self.seed, self.answer = self.form.shown
         recorded = RECORDED if len(pairs) > 1 else None
         self.stage = drawn("stage", '<div class="lens-stage"></div>', elem_id="stage", recorded=recorded)
 
@@ -98,10 +93,10 @@ class Tab:
         self.form.choose()
         self.row = LaneRow(self.count, list(self.runner.models.sources), first)
 
-    def connect(self, page: gr.Blocks) -> None:
+    def connect(self) -> None:
         """Connect every event but those of `keep` and `offer`; events that set the controls go through `settle`."""
         self.form.connect()
-        inputs = [self.prompt, self.threshold, self.pace, self.limit, self.problem, self.history, *self.row.inputs]
+        inputs = [self.prompt, self.family, self.seed, self.threshold, self.pace, self.limit, *self.row.inputs]
         started = [self.stage, self.run, self.stop]
         for button, act in ((self.run, self._run), (self.follow, self._follow_up)):
             button.click(act, inputs, started, queue=False, **QUIET)
@@ -116,12 +111,10 @@ class Tab:
         fits = dict(fn=None, outputs=self.count, js=CHOOSE_COUNT, **QUIET)
         self._introduce_after(self.settings.submit(**fits).then)
         self.settings.select(**fits)
-        page.unload(self._leave)
 
     def keep(self, kept: Component) -> None:
         """Write each finished run to the component `kept`, as the page opens it."""
-        outputs = [self.run, self.stop, self.history, kept]
-        self.stage.submit(self._ended, self.history, outputs, queue=False, **QUIET)
+        self.stage.submit(self._ended, None, [self.run, self.stop, kept], queue=False, **QUIET)
 
     def offer(self, board: Component) -> None:
         """Connect the choice of models with the whole tab; `board` is its section for scores."""
@@ -133,24 +126,26 @@ class Tab:
         choice, about = self.models.choice, dict(show_progress_on=self.models.choice, **LATEST)
         switched = choice.input(self._switch, choice, [*self.form.shown, *outputs], **about)
         self._introduce_after(switched.then)
-        self._introduce_after(self._cross_tab.then(self._follow, [choice, self.problem], outputs, **about).then)
+        self._introduce_after(
+            self._cross_tab.then(self._follow, [choice, self.prompt, self.family, self.seed], outputs, **about).then
+        )
         self._offer_general(outputs)
 
     def _offer_general(self, outputs: list[Component]) -> None:
         """For a pair made for known problems only: a note on any other prompt, and a button for the general pair."""
         form, choice = self.form, self.models.choice
         noted: list[Component] = [form.note, form.general]
-        inputs = [self.prompt, self.problem, choice]
+        inputs = [self.prompt, form.family, form.seed, choice]
         quiet = dict(queue=False, **LATEST)
         for changed in (self.prompt.change, choice.change):
             changed(self._specialist, inputs, noted, **quiet)
         switched = form.general.click(self._to_general, None, outputs, show_progress_on=choice, **QUIET)
         self._introduce_after(switched.then)
 
-    def _specialist(self, prompt: str, problem: Problem | None, key: object) -> list[Any]:
+    def _specialist(self, prompt: str, task: str, seed: float, key: object) -> list[Any]:
         general = self.models.without_tasks()
-        known = problem is not None and problem.prompt == prompt
-        if general is None or known or not prompt.strip() or not self.models.pair(key).tasks:
+        asked = bool(prompt.strip()) and problems.asked(prompt, task, seed) is None
+        if general is None or not asked or not self.models.pair(key).tasks:
             return ["", gr.update(visible=HIDDEN)]
         name = general.title.partition(":")[0]
         return [SPECIALIST.format(name), gr.update(value=f"Switch to {name}", visible=True)]
@@ -163,13 +158,13 @@ class Tab:
         """Updates after a click on a pair: its first example, its lanes and its usual settings."""
         pair = self.models.pair(key)
         _, task, seed = problems.EXAMPLES[0]
-        question = pick(task, seed) if pair.tasks else (prompts(pair)[0], None, task, seed, "")
+        question = pick(task, seed) if pair.tasks else (prompts(pair)[0], task, seed, "")
         return [*question, *self._settings(pair, self.row.lanes)]
 
-    def _follow(self, key: object, problem: Problem | None) -> list[Any]:
+    def _follow(self, key: object, prompt: str, task: str, seed: float) -> list[Any]:
         """Updates after another tab has set the second lane: if it asks for a problem, the pair that has problems."""
         tasks = self.models.with_tasks()
-        if problem is None or tasks is None or self.models.pair(key).tasks:
+        if problems.asked(prompt, task, seed) is None or tasks is None or self.models.pair(key).tasks:
             return [gr.skip()] * len(self._settings(self.pairs[0], self.row.lanes))
         return self._settings(tasks, [lane for lane in self.row.lanes if lane is not self.row.lanes[1]])
 
@@ -220,14 +215,15 @@ class Tab:
         request: gr.Request,
         follows: bool,
         prompt: str,
+        task: str,
+        seed: float,
         slider: float,
         pace: float,
         limit: int | None,
-        problem: Problem | None,
-        history: list[Run],
         *lanes: Any,
     ) -> tuple[Any, ...]:
         """Start a run; returns the message with its identity and the buttons, or the reason why none starts."""
+        session = str(request.session_hash)
         try:
             pace = rate(checked(PACE, pace, "The pace"))
             choices = self.row.read(*lanes)
@@ -238,23 +234,24 @@ class Tab:
                 "limits": self.runner.limits,
             }
             if not follows:
-                question = Question(**fields, problem=problem if problem and problem.prompt == prompt else None)
-            elif history:
+                question = Question(**fields, problem=problems.asked(prompt, task, seed))
+            elif history := self.runner.sessions.finished(session):
                 question = Question.following(history[-1], LANE_KEYS[: len(choices)], **fields)
             else:
                 raise ValueError("There is no conversation to go on with. Press Run first.")
-            identity = self.runner.start(str(request.session_hash), question, choices, pace)
+            identity = self.runner.start(session, question, choices, pace)
         except ValueError as error:
             return refusal(error), gr.skip(), gr.skip()
         return begun(identity)
 
-    def _ended(self, history: list[Run], event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
+    def _ended(self, event: gr.EventData, request: gr.Request) -> tuple[Any, ...]:
         """Handle the event that the page has read the end of a run: the buttons, and the run if it had a pass."""
-        identity = event._data if isinstance(event._data, str) else ""
-        run = self.runner.result(str(request.session_hash), identity)
-        if run is None or any(run.id == other.id for other in history):
-            return *ended(), gr.skip(), gr.skip()
-        return *ended(), [*history, run][-KEPT_RUNS:], page_document(run)
+        identity, session = event._data if isinstance(event._data, str) else "", str(request.session_hash)
+        run = self.runner.result(session, identity)
+        if run is None or any(run.id == other.id for other in self.runner.sessions.finished(session)):
+            return *ended(), gr.skip()
+        self.runner.sessions.keep(session, request.client.host if request.client else "", run)
+        return *ended(), page_document(run)
 
     def end_run(self, request: gr.Request) -> None:
         self.runner.sessions.stop(str(request.session_hash))
@@ -268,6 +265,3 @@ class Tab:
         with refusing():
             pace = rate(checked(PACE, value, "The pace"))
             self.runner.sessions.set_pace(str(request.session_hash), pace)
-
-    def _leave(self, request: gr.Request) -> None:
-        self.runner.sessions.leave(str(request.session_hash))

@@ -12,7 +12,6 @@ from gradio.components import Component
 from app.compare import problems
 from app.models.pairs import Pair
 from app.tabs.parts import HIDDEN, LATEST, QUIET, plain
-from mars.tasks import Problem
 
 _GIVEN = "(prompt) => { lens.address()?.settings.give('prompt', prompt); }"
 """In the browser: no family and seed names a question, so the address has its text."""
@@ -26,7 +25,6 @@ class QuestionForm:
 
     def __init__(self, tasks: bool = True, questions: bool = False) -> None:
         """`tasks` shows the problems and their chooser at first; without `questions` there are no questions at all."""
-        self.problem = gr.State(None)
         self._tasks = tasks
         self._questions: list[tuple[gr.Button, str]] = []
         with gr.Column(scale=3, min_width=320, elem_classes="lens-prompt"):
@@ -48,13 +46,13 @@ class QuestionForm:
 
     @property
     def shown(self) -> list[Component]:
-        """Prompt, problem, family, seed and known answer."""
-        return [self.prompt, self.problem, self.family, self.seed, self.answer]
+        """Prompt, family, seed and known answer."""
+        return [self.prompt, self.family, self.seed, self.answer]
 
     def connect(self) -> None:
         """Connect the controls with each other."""
         for button, prompt in self._questions:
-            outputs = [self.prompt, self.problem, self.answer]
+            outputs = [self.prompt, self.answer]
             button.click(partial(_ask, prompt), outputs=outputs, **QUIET).then(None, self.prompt, js=_GIVEN, **QUIET)
         for button, task, seed in self._examples:
             button.click(partial(pick, task, seed), outputs=self.shown, **QUIET)
@@ -62,7 +60,7 @@ class QuestionForm:
         for changed in (self.family, self.seed):
             changed.input(pick, [self.family, self.seed], self.shown, **LATEST)
         self.prompt.change(  # Gradio's input event does not come when text is pasted or cut
-            _answer, [self.prompt, self.problem], self.answer, queue=False, **LATEST
+            _answer, [self.prompt, self.family, self.seed], self.answer, queue=False, **LATEST
         )
 
     def choose(self) -> None:
@@ -83,16 +81,17 @@ def pick(task: Any, seed: object) -> tuple[Any, ...]:
     try:
         problem = problems.find(task, seed)
     except ValueError as error:
-        return gr.skip(), gr.skip(), gr.skip(), gr.skip(), str(error)
-    return problem.prompt, problem, problem.task, problem.seed, problems.known_answer(problem)
+        return gr.skip(), gr.skip(), gr.skip(), str(error)
+    return problem.prompt, problem.task, problem.seed, problems.known_answer(problem)
 
 
 def _ask(prompt: str) -> tuple[Any, ...]:
-    return prompt, None, ""
+    return prompt, ""
 
 
-def _answer(prompt: str, problem: Problem | None) -> str:
-    return problems.known_answer(problem) if problem is not None and problem.prompt == prompt else ""
+def _answer(prompt: str, task: str, seed: float) -> str:
+    problem = problems.asked(prompt, task, seed)
+    return problems.known_answer(problem) if problem else ""
 
 
 def _new(task: str) -> tuple[Any, ...]:

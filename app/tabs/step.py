@@ -15,6 +15,7 @@ from app.runs import replay as replays
 from app.runs.run import MAX_BYTES, Run, RunFileError, read
 from app.runs.stored import SharedRuns, shipped
 from app.runs.what_if import page_document
+from app.scheduling import Sessions
 from app.tabs.parts import QUIET, drawn
 from mars.schema import as_json
 
@@ -72,15 +73,15 @@ def _gone(shared: SharedRuns | None) -> str:
     return f"This run is not on the server. Saved runs are deleted{f' after {shared.days} days' if shared else ''}."
 
 
-def build_sharing(history: gr.State, shared: SharedRuns | None) -> None:
-    """The component that the browser asks, in the current Blocks; `history` are the finished runs of the session."""
+def build_sharing(sessions: Sessions, shared: SharedRuns | None) -> None:
+    """The component that the browser asks, in the current Blocks, for a link to a finished run of its session."""
     days = shared.days if shared else 0
     asker = drawn("sharing", '<div class="lens-keeper"></div>', elem_classes="lens-kept", days=days)
 
-    def share(runs: list[Run], event: gr.EventData) -> str:
-        return as_json(link(event._data, runs, shared))
+    def share(event: gr.EventData, request: gr.Request) -> str:
+        return as_json(link(event._data, sessions.finished(str(request.session_hash)), shared))
 
-    asker.submit(share, history, asker, **QUIET)
+    asker.submit(share, None, asker, **QUIET)
 
 
 def link(question: object, history: Sequence[Run], shared: SharedRuns | None) -> dict[str, Any]:

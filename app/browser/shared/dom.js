@@ -67,9 +67,9 @@ export function clear(node) {
   return node;
 }
 
-// An address of the app's own, also where a proxy shows the page below a path.
+// An address of the app's own, relative to the page: a proxy may show it by another name and below a path.
 export function ours(path) {
-  return `${String(window.gradio_config?.root ?? ".").replace(/\/+$/, "")}/${path}`;
+  return new URL(path, document.baseURI).href;
 }
 
 // A file that the page itself makes, given to the reader.

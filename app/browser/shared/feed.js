@@ -20,6 +20,9 @@ export class RunView {
     this.followed = null; // the run whose lines came last
     this.run = null; // the same while more may come
     this.source = null;
+    addEventListener("pagehide", ({ persisted }) => {
+      if (this.run && !persisted) navigator.sendBeacon(ours(`runs/${this.run}/leave`));
+    });
   }
 
   read(value) {

@@ -109,7 +109,7 @@ def test_the_slider_acts_from_the_next_pass_on_and_the_row_says_so(contest: Cont
     for step in contest.steps():
         seen += step
         if of_kind(step, "wrote"):
-            contest.live.threshold = None
+            contest.live.slider.threshold = None
     rows = {message["lane"]: message for message in of_kind(seen, "score")}
     assert (rows["b"]["turned"], rows["b"]["threshold"]) == (True, None)
     assert (rows["a"]["turned"], rows["a"]["threshold"]) == (False, None)

@@ -6,8 +6,8 @@ import pytest
 
 from app.compare import stream
 from app.compare.comparison import Entry, Question, compare, finished
+from app.compare.event_stream import Step
 from app.compare.lane_choice import LaneChoice
-from app.compare.pace import Step
 from app.runs.run import Turn
 from app.scheduling import MAX_CHARACTERS, AdmissionQueue, Limits, LiveRun
 from mars.metrics import Tally, output_ids
@@ -130,7 +130,7 @@ def test_a_threshold_moved_mid_run_acts_on_later_passes_of_lanes_that_follow(beg
     for step in compare(entries, question(), live, AdmissionQueue()):
         seen += sum(m["kind"] == "pass" and m["lane"] == "b" for m in step.messages)
         if seen == 2:
-            live.threshold = 0.5
+            live.slider.threshold = 0.5
     ar, mars, own = (
         [record.rows[0].threshold for record in entry.lane.records if record.phase == "decode"] for entry in entries
     )
@@ -145,7 +145,7 @@ def test_a_lane_says_when_the_slider_leaves_it_one_token_a_pass(begin: Begin, li
     for step in compare(begin(), question(), live, AdmissionQueue()):
         told += step.messages
         passes = sum(message["kind"] == "pass" and message["lane"] == "b" for message in told)
-        live.threshold = None if passes in (2, 3) else 0.9
+        live.slider.threshold = None if passes in (2, 3) else 0.9
     found = [message for message in told if message["kind"] == "inactive"]
     assert [message["lane"] for message in found] == ["b", "b"]
     assert found[0]["sentence"].startswith("The slider stands at one token per pass")

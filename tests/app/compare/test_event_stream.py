@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from app.compare import event_stream
-from app.compare.event_stream import FOLLOWED_SECONDS, KEPT_SECONDS, MOST_KEPT, EventStream, EventStreams
+from app.compare.event_stream import (
+    ABANDONED,
+    FOLLOWED_SECONDS,
+    KEPT_SECONDS,
+    MOST_KEPT,
+    EventStream,
+    EventStreams,
+    Step,
+)
+from app.scheduling import AdmissionQueue, LiveRun
 
 
 @dataclass
@@ -25,9 +34,13 @@ def clock() -> Clock:
     return Clock()
 
 
+def live() -> LiveRun:
+    return LiveRun(AdmissionQueue().join(), None)
+
+
 @pytest.fixture
 def written(clock: Clock) -> EventStream:
-    made = EventStream("run", "me", clock)
+    made = EventStream("run", "me", live(), clock)
     for text in ("one\ntwo\n", "three\n", "four\nfive\nsix\n"):
         made.put(text)
     return made
@@ -46,7 +59,7 @@ def test_a_page_that_comes_again_gets_what_it_lacks(written: EventStream, after:
 
 
 def test_only_a_newline_ends_a_line(clock: Clock) -> None:
-    made = EventStream("run", "me", clock)
+    made = EventStream("run", "me", live(), clock)
     made.put('"a\u2028b\x85c"\nsecond\n')
     assert made.behind(1) == "second\n"
 
@@ -73,7 +86,7 @@ def test_pages_that_follow_hear_each_line_once_as_it_comes(written: EventStream)
 
 def test_a_page_hears_something_where_nothing_comes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "QUIET_SECONDS", 0.01)
-    made = EventStream("run", "me", clock)
+    made = EventStream("run", "me", live(), clock)
 
     async def listen() -> tuple[int, str]:
         async for each in made.follow(0):
@@ -83,21 +96,32 @@ def test_a_page_hears_something_where_nothing_comes(clock: Clock, monkeypatch: p
     assert asyncio.run(listen()) == (0, "")
 
 
-def test_a_run_is_abandoned_when_nobody_has_followed_for_a_while(written: EventStream, clock: Clock) -> None:
+def test_two_minutes_without_a_page_end_a_run(written: EventStream, clock: Clock) -> None:
     async def listen() -> None:
         page: Any = written.follow(0)
         await anext(page)
         clock.now += 10 * FOLLOWED_SECONDS
-        assert not written.abandoned
+        written.write([Step(())])
         await page.aclose()
 
     clock.now += FOLLOWED_SECONDS
-    assert not written.abandoned
     asyncio.run(listen())
     clock.now += FOLLOWED_SECONDS
-    assert not written.abandoned
+    written.write([Step(())])
+    assert not written.live.stopped
     clock.now += 0.1
-    assert written.abandoned
+    written.write([Step(())])
+    assert written.live.stopped
+    assert written.live.reason == ABANDONED
+
+
+def test_a_page_that_leaves_ends_its_run(clock: Clock) -> None:
+    streams = EventStreams(clock)
+    mine, other = streams.open("mine", "me", live()), streams.open("other", "you", live())
+    streams.leave("mine")
+    streams.leave("no run")
+    assert mine.live.stopped
+    assert not other.live.stopped
 
 
 def test_what_is_left_of_a_run_is_waited_for(written: EventStream) -> None:
@@ -106,25 +130,25 @@ def test_what_is_left_of_a_run_is_waited_for(written: EventStream) -> None:
     other.start()
     assert written.result(30) is run
     other.join()
-    assert EventStream("other", "me").result(0.01) is None
+    assert EventStream("other", "me", live()).result(0.01) is None
 
 
 def test_lines_stay_a_while_after_the_end_of_their_run(clock: Clock) -> None:
     streams = EventStreams(clock)
-    over, live = streams.open("over", "me"), streams.open("live", "me")
+    over, going = streams.open("over", "me", live()), streams.open("going", "me", live())
     over.close()
     clock.now += KEPT_SECONDS
-    streams.open("next", "me")
+    streams.open("next", "me", live())
     assert streams.find("over") is over
     clock.now += 0.1
-    streams.open("last", "me")
+    streams.open("last", "me", live())
     assert streams.find("over") is None
-    assert streams.find("live") is live
+    assert streams.find("going") is going
 
 
 def test_no_more_than_some_stay(clock: Clock) -> None:
     streams = EventStreams(clock)
     for number in range(2 * MOST_KEPT):
-        streams.open(str(number), "me").close()
+        streams.open(str(number), "me", live()).close()
     assert len(streams._streams) == MOST_KEPT + 1
     assert streams.find("0") is None

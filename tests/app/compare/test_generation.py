@@ -172,7 +172,7 @@ def test_a_run_that_is_stopped_says_so(make_runner: MakeRunner) -> None:
     runner = make_runner()
     running = generate(runner, "me", want(), clock())
     _until(running, "running")
-    runner.sessions.leave("me")
+    runner.sessions.stop("me")
     last = list(running)[-1]
     assert last["state"] == "stopped"
     assert last["finish_reason"] == "cancelled"

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from app.compare import stream
-from app.compare.pace import FRAME_SECONDS, Step, frames
+from app.compare.event_stream import FRAME_SECONDS, Step, frames
 
 
 @dataclass

@@ -167,9 +167,9 @@ def test_a_run_can_be_stopped_while_it_waits(make_runner: MakeRunner) -> None:
 def test_a_run_whose_page_is_closed_frees_its_place(make_runner: MakeRunner) -> None:
     runner = make_runner(places=1)
     with runner.queue.lock("cpu"):
-        start(runner, "first")
+        identity = start(runner, "first")
         until(lambda: runner.models._users == USED)
-        runner.sessions.leave("first")
+        runner.event_streams.leave(identity)
         assert runner.queue.counts()["active"] == 0
     assert states(written(runner).value) == ["running", "done"]
 

@@ -150,7 +150,7 @@ def test_each_has_a_threshold_of_their_own(checkpoints: dict[str, Any], make_ent
     first, second = (Person(make_entries, checkpoints, queue, 0.9) for _ in range(2))
     first.step(12)
     second.step(12)
-    first.live.threshold = None
+    first.live.slider.threshold = None
     run_together([first, second])
     thresholds = [[r.rows[0].threshold for r in person.lanes[1].records] for person in (first, second)]
     assert thresholds[0][-1] is None

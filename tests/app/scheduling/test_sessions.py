@@ -1,4 +1,4 @@
-from app.scheduling import AdmissionQueue, LiveRun, Sessions
+from app.scheduling import KEPT_RUNS, MOST_SESSIONS, AdmissionQueue, LiveRun, Sessions
 
 
 def begin(sessions: Sessions, queue: AdmissionQueue, session: str) -> LiveRun:
@@ -12,7 +12,7 @@ def test_a_slider_moves_the_threshold_of_its_own_session_only() -> None:
     mine, yours = begin(sessions, queue, "me"), begin(sessions, queue, "you")
     sessions.set_threshold("me", 0.6)
     sessions.set_threshold("nobody", 0.5)
-    assert (mine.threshold, yours.threshold) == (0.6, 0.95)
+    assert (mine.slider.threshold, yours.slider.threshold) == (0.6, 0.95)
 
 
 def test_the_slider_acts_on_the_lanes_that_follow_it() -> None:
@@ -46,14 +46,27 @@ def test_a_second_run_of_a_session_stops_the_first() -> None:
     assert sessions.running("me")
 
 
-def test_a_closed_page_frees_its_run() -> None:
-    sessions, queue = Sessions(), AdmissionQueue(places=1)
-    run, waiting = begin(sessions, queue, "me"), queue.join()
-    sessions.leave("me")
-    sessions.leave("me")
-    assert run.stopped
-    assert waiting.position == 0
-    assert not sessions._runs
+def test_lanes_that_follow_the_slider_share_its_control() -> None:
+    run = LiveRun(AdmissionQueue().join(), 0.95)
+    assert run.control(None, follows=True) is run.control(0.5, follows=True) is run.slider
+
+
+def test_a_flood_of_sessions_pushes_out_its_own() -> None:
+    sessions, run = Sessions(), object()
+    sessions.keep("honest", "10.0.0.2", run)
+    for number in range(2 * MOST_SESSIONS):
+        sessions.keep(f"s{number}", "10.0.0.1", run)
+    assert sessions.finished("honest") == [run]
+    assert sessions.finished("s0") == []
+    assert len(sessions._finished) == MOST_SESSIONS
+
+
+def test_a_session_keeps_its_last_runs() -> None:
+    sessions = Sessions()
+    for number in range(KEPT_RUNS + 3):
+        sessions.keep("me", "10.0.0.1", number)
+    assert sessions.finished("me") == list(range(3, KEPT_RUNS + 3))
+    assert sessions.finished("you") == []
 
 
 def test_the_pace_can_change_while_a_run_goes_on() -> None:

@@ -1,164 +1,337 @@
-"""The gate around an app that would answer anything."""
+"""What the gate lets through, around an app that would answer anything."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import base64
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from app.server.gate import Gate
-from app.server.rules import API, MOST_OF_ONE, Rules
+from app.server.gate import API, MOST_UNREAD, Gate, Rules
+from app.server.policy import common_headers, page_policy
+from tests.app.server.conftest import HERE, Asked
 
 Ask = Callable[..., httpx.Response]
+RUN = f"/runs/{'0a' * 16}"
+JOIN = f"{API}/queue/join"
 
 
-def test_nobody_but_a_known_proxy_says_where_the_page_is_shown(ask: Ask) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/config?status=200"),
+        ("GET", "/healthz"),
+        ("GET", "/assets/index.js"),
+        ("POST", JOIN),
+        ("GET", f"{API}/queue/data?session_hash=x"),
+        ("POST", f"{API}/call/generate"),
+        ("GET", f"{API}/call/generate/0a1b"),
+        ("GET", f"{RUN}/events?after=7"),
+        ("POST", f"{RUN}/leave"),
+    ],
+)
+def test_what_the_page_uses_passes(ask: Ask, method: str, path: str) -> None:
+    assert ask(method, path).status_code in (200, 500)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"{API}/{name}" for name in "file=/etc/passwd file=https://example.org/x file/etc/passwd upload".split()),
+        *(f"{API}/{name}" for name in "proxy=https://example.org upload_progress deep_link component_server".split()),
+        *(f"{API}/{name}" for name in "process_recording vibe-code/ dev/reload runs mcp/ heartbeat/a1b2".split()),
+        *("/runs", RUN, f"/runs/{'0a' * 17}/events", f"/runs/{'0G' * 16}/events", f"{RUN}/events/.."),
+        *("/monitoring", "/monitoring/summary", "/docs", "//etc/passwd", "/../etc/passwd"),
+        *(f"/{folder}/{name}" for folder in ("assets", "static", "svelte") for name in ("x" * 201, "a%0Ab")),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_it_does_not_use_is_absent(ask: Ask, method: str, path: str) -> None:
+    answer = ask(method, path)
+    assert answer.status_code in (404, 405)
+    assert set(answer.json()) == {"detail", "error"}
+    assert "passwd" not in answer.text
+
+
+def test_mcp_is_there_where_it_is_wanted(ask: Ask) -> None:
+    assert ask("POST", f"{API}/mcp/", Rules(mcp=True)).status_code == 200
+
+
+def test_a_wrong_method_is_refused(ask: Ask) -> None:
+    assert ask("PUT", "/config").status_code == 405
+    assert ask("POST", f"{RUN}/events").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Origin": "http://here.example:81"},
+        {"Origin": "http://localhost:3000", "Host": "localhost:7860"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": HERE},
+    ],
+)
+def test_other_sites_may_link_but_not_call(ask: Ask, sent: dict[str, str]) -> None:
+    refused = ask("POST", JOIN, headers=sent)
+    assert refused.status_code == 403
+    assert "--allowed-host" in refused.json()["detail"]
+    assert ask("GET", "/config", headers=sent).status_code == 403
+    assert ask("GET", "/", headers=sent).status_code == 200
+
+
+@pytest.mark.parametrize("sent", [{}, {"Origin": HERE}, {"Origin": HERE, "Sec-Fetch-Site": "same-origin"}])
+def test_the_page_and_programs_are_heard(ask: Ask, sent: dict[str, str]) -> None:
+    assert ask("POST", JOIN, headers=sent).status_code == 200
+
+
+@pytest.mark.parametrize("known", ["abc-7860.app.github.dev", "*.app.github.dev"])
+@pytest.mark.parametrize("host", ["localhost:7860", "abc-7860.app.github.dev"])
+def test_one_option_admits_a_forwarded_port(ask: Ask, known: str, host: str) -> None:
+    sent = {"Host": host, "Origin": "https://abc-7860.app.github.dev", "Sec-Fetch-Site": "same-origin"}
+    rules = {"hosts": {"127.0.0.1"}}
+    assert ask("POST", JOIN, Rules(**rules, shown_at={known}), headers=sent).status_code == 200
+    assert ask("POST", JOIN, Rules(**rules), headers=sent).status_code in (403, 421)
+
+
+def test_the_path_of_a_proxy_may_be_kept(ask: Ask) -> None:
+    rules = Rules(root_path="/lens")
+    assert ask("GET", "/lens/", rules).status_code == 200
+    assert ask("GET", f"/lens{API}/file=/etc/passwd", rules).status_code == 404
+    assert ask("GET", "/lensx/", rules).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "host", "localhost localhost:7860 127.0.0.1:7860 127.0.0.2 [::1]:7860 lens.localhost LENS.example.org:80".split()
+)
+def test_the_server_answers_to_its_names(ask: Ask, host: str) -> None:
+    rules = Rules(hosts={"127.0.0.1"}, shown_at={"lens.example.org"})
+    assert ask("GET", "/", rules, headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a b", "127.0.0.1@evil.example", "x" * 300]
+)
+def test_another_name_that_leads_here_is_refused(ask: Ask, host: str) -> None:
+    answer = ask("GET", "/", Rules(hosts={"127.0.0.1"}), headers={"Host": host})
+    assert answer.status_code == 421
+    assert "--allowed-host" in answer.json()["detail"]
+
+
+def test_bound_everywhere_it_answers_to_numbers(ask: Ask) -> None:
+    rules = Rules(hosts={"0.0.0.0"}, any_number=True)
+    for host in ("10.1.2.3:7860", "[2001:db8::1]"):
+        assert ask("GET", "/", rules, headers={"Host": host}).status_code == 200
+    assert ask("GET", "/", rules, headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_only_a_known_name_is_forwarded(ask: Ask) -> None:
     sent = {"X-Forwarded-Host": "lens.example", "X-Forwarded-Proto": "https", "X-Other": "kept"}
-    known = ask("GET", "/robots.txt", Rules(origins={"lens.example"}), headers=sent).json()
+    known = ask("GET", "/robots.txt", Rules(shown_at={"lens.example"}), headers=sent).json()
     assert known["x-forwarded-host"] == "lens.example"
     unknown = ask("GET", "/robots.txt", headers={**sent, "X-Forwarded-Proto": "javascript"}).json()
     assert unknown.keys() & {"x-forwarded-host", "x-forwarded-proto"} == set()
     assert unknown["x-other"] == "kept"
 
 
-@pytest.mark.parametrize("asked", ["page=x&tab=learn", "tab=learn&%70age=", "tab=learn&page=1&page=2"])
-def test_no_address_names_a_page_that_there_is_not(ask: Ask, asked: str) -> None:
-    assert ask("GET", f"/robots.txt?{asked}").json()["query"] == "tab=learn"
+async def _pieces() -> AsyncIterator[bytes]:
+    yield b'{"a": "'
+    for _ in range(6):
+        yield b"x" * 20
+    yield b'"}'
 
 
-def test_other_questions_are_passed_on_as_they_are(ask: Ask) -> None:
-    assert ask("GET", "/robots.txt?a=%20b&c&pages=1").json()["query"] == "a=%20b&c&pages=1"
+@pytest.mark.parametrize("content", [b'{"a": "' + b"x" * 100 + b'"}', "pieces"])
+def test_a_body_that_is_too_large_is_refused(ask: Ask, content: Any) -> None:
+    body = _pieces() if content == "pieces" else content
+    answer = ask("POST", JOIN, Rules(largest_body=100), content=body)
+    assert answer.status_code == 413
+    assert answer.headers["connection"] == "close"
+    assert ask("POST", JOIN, Rules(largest_body=130), content=_pieces()).json() == {"a": "x" * 120}
 
 
-def test_an_error_inside_is_logged_and_not_shown(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
-    found = ask("GET", "/theme.css")
-    assert found.status_code == 500
-    assert "secret" not in found.text
+@pytest.mark.parametrize("sent", [{"Content-Length": "-1"}, {"Content-Length": "2", "Transfer-Encoding": "chunked"}])
+def test_a_body_without_one_end_is_refused(ask: Ask, sent: dict[str, str]) -> None:
+    assert ask("POST", JOIN, headers=sent).status_code in (400, 413)
+
+
+def test_a_body_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.gate.BODY_SECONDS", 0.05)
+    sent: list[Any] = []
+
+    async def post() -> None:
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": JOIN, "headers": [], "query_string": b""}
+        await Gate(Asked().app, Rules())(scope, receive, send)
+
+    asyncio.run(post())
+    assert sent[0]["status"] == 408
+
+
+NO_OBJECTS = [b"", b"{", b"[]", b"null", b"\xff{}", b'{"a": 1} x', b"7" * 10**4, b'{"a":' + b"[" * 10**5]
+
+
+@pytest.mark.parametrize("content", [*NO_OBJECTS, b'{"a":' + b"[" * 700 + b"]" * 700 + b"}"])
+def test_a_body_that_is_no_object_is_refused(ask: Ask, content: bytes) -> None:
+    assert ask("POST", JOIN, content=content).status_code == 400
+
+
+def test_half_a_surrogate_pair_is_replaced(ask: Ask) -> None:
+    sent = b'{"a\\uDC00": ["\\ud83d\\ude00", {"b": "x\\ud800"}]}'
+    assert ask("POST", JOIN, content=sent).json() == {"a\ufffd": ["😀", {"b": "x\ufffd"}]}
+
+
+@pytest.mark.parametrize("session", ["", "x" * 65, "x" * 7_000_000, "../..", "<b>", "ü", "\x00"])
+def test_the_name_of_a_session_is_plain(ask: Ask, session: str) -> None:
+    assert ask("POST", JOIN, content=json.dumps({"session_hash": session}).encode()).status_code == 400
+
+
+@pytest.mark.parametrize("session", ["0a1b2c3d4e", "x" * 64, "5f0c-11.b_a", None])
+def test_the_names_of_browsers_pass(ask: Ask, session: str | None) -> None:
+    assert ask("POST", JOIN, content=json.dumps({"session_hash": session, "fn_index": 0}).encode()).status_code == 200
+
+
+@pytest.mark.parametrize("number", ["-1", "999", "NaN", "1e30", "10000000000000000000000", "true", '"0"', "[0]"])
+@pytest.mark.parametrize("path", ["queue/join", "run/predict", "cancel"])
+def test_only_events_that_exist_are_called(ask: Ask, path: str, number: str) -> None:
+    sent = f'{{"fn_index": {number}}}'.encode()
+    assert ask("POST", f"{API}/{path}", Rules(events={0, 1}), content=sent).status_code == 422
+
+
+FILE = {"path": "http://127.0.0.1/x", "meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [FILE, [FILE], {"a": [{"b": FILE}]}, {"_type": "gradio.FileData"}, {"path": "x", "meta": None, "url": "http://x"}],
+)
+@pytest.mark.parametrize("where", ["data", "event_data", "settings"])
+def test_no_body_names_a_file(ask: Ask, value: Any, where: str) -> None:
+    for content in (json.dumps({where: value}), json.dumps({where: value}).replace("meta", "\\u006deta")):
+        assert ask("POST", f"{API}/run/predict", content=content.encode()).status_code == 422
+
+
+BULKY = {
+    "lists": b'{"data": [' + b"[]," * 2_600_000 + b"[]]}",
+    "numbers": b'{"data": [' + b"-1," * 2_600_000 + b"1]}",
+    "keys": b'{"data": {' + b",".join(b'"%d": 1' % number for number in range(600_000)) + b"}}",
+    "texts": b'{"data": [' + b'"",' * 2_600_000 + b'""]}',
+    "escapes": b'{"data": "' + b'\\"[' * 2_600_000 + b'", "fn_index": -1}',
+    "one text": b'{"data": "' + b"[" * 8_000_000 + b'", "fn_index": -1}',
+}
+
+
+@pytest.mark.parametrize("kind", BULKY)
+def test_a_bulky_body_is_refused_cheaply(ask: Ask, kind: str) -> None:
+    began = time.process_time()
+    assert ask("POST", JOIN, content=BULKY[kind]).status_code in (413, 422)
+    assert time.process_time() - began < 1.0  # 0.2 s on an idle core
+
+
+def test_unread_answers_are_bounded_by_address() -> None:
+    async def flood() -> tuple[list[int], int, int]:
+        asked = Asked()
+
+        async def join(number: int, address: str = "10.0.0.1") -> int:
+            content = json.dumps({"session_hash": f"s{number}"}).encode()
+            return (await asked.send("POST", JOIN, address, content=content)).status_code
+
+        statuses = [await join(number) for number in range(2_000)]
+        other = await join(0, "10.0.0.2")
+        await asked.send("GET", f"{API}/queue/data?session_hash=s0")
+        return statuses, other, await join(2_000)
+
+    statuses, other, after_reading = asyncio.run(flood())
+    assert (statuses.count(200), statuses.count(429)) == (MOST_UNREAD, 2_000 - MOST_UNREAD)
+    assert other == after_reading == 200
+
+
+def test_sessions_that_read_are_never_too_many() -> None:
+    async def visit() -> set[int]:
+        asked, statuses = Asked(), set()
+        for number in range(3 * MOST_UNREAD):
+            content = json.dumps({"session_hash": f"s{number}"}).encode()
+            statuses.add((await asked.send("POST", JOIN, content=content)).status_code)
+            await asked.send("GET", f"{API}/queue/data?session_hash=s{number}")
+        return statuses
+
+    assert asyncio.run(visit()) == {200}
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 413, 418, 422])
+def test_refusals_of_gradio_get_our_words(ask: Ask, status: int) -> None:
+    answer = ask("GET", f"{API}/info?status={status}")
+    assert answer.status_code == status
+    assert "secret" not in answer.text
+    assert answer.json()["detail"]
+
+
+def test_login_and_queue_keep_their_words(ask: Ask) -> None:
+    assert "secret" in ask("POST", "/login?status=400").text
+    assert "secret" in ask("GET", f"{API}/queue/status?status=503").text
+
+
+def test_an_error_inside_is_logged_not_shown(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    answer = ask("GET", "/theme.css")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
     assert "/srv/secret" in caplog.text
 
 
+def test_an_unknown_parameter_is_the_callers_mistake(ask: Ask) -> None:
+    assert ask("POST", f"{API}/call/v2/generate").status_code == 422
+
+
 def test_a_websocket_gets_no_answer() -> None:
-    async def connect() -> list[Any]:
-        sent: list[Any] = []
+    async def never(*_: Any) -> Any:
+        raise AssertionError("nothing is asked, read or sent")
 
-        async def receive() -> Any:
-            raise AssertionError("nothing is read")
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        async def app(*_: Any) -> None:
-            raise AssertionError("the app is not asked")
-
-        await Gate(app, Rules())({"type": "websocket", "path": "/"}, receive, send)
-        return sent
-
-    assert asyncio.run(connect()) == []
+    asyncio.run(Gate(never, Rules())({"type": "websocket", "path": "/"}, never, never))
 
 
-def _message(body: bytes = b"", more: bool = False) -> dict[str, Any]:
-    return {"type": "http.request", "body": body, "more_body": more}
+@pytest.mark.parametrize("path", ["/", JOIN, "/nothing", "/theme.css"])
+def test_every_answer_has_the_headers(ask: Ask, path: str) -> None:
+    headers = ask("GET", path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'self'" in headers["content-security-policy"]
 
 
-class Sender:
-    """Requests to one gate whose bodies arrive as slowly as the test likes."""
-
-    def __init__(self, rules: Rules) -> None:
-        self.gate = Gate(self._app, rules)
-        self.statuses: list[int] = []
-
-    async def post(self, address: str, *parts: bytes, path: str = f"{API}/queue/join") -> int:
-        """The status; a body without parts never comes."""
-        waiting = [_message(part, more=place + 1 < len(parts)) for place, part in enumerate(parts)]
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            if waiting:
-                return waiting.pop(0)
-            return await asyncio.Event().wait()
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
-        await self.gate({**scope, "client": (address, 1)}, receive, send)
-        return int(sent[0]["status"])
-
-    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+def directives(policy: str) -> dict[str, list[str]]:
+    return {words[0]: words[1:] for words in (part.split() for part in policy.split("; "))}
 
 
-def test_bodies_that_never_come_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.answer.SECONDS", 0.3)
-
-    async def storm() -> tuple[list[int], int, int]:
-        sender = Sender(Rules())
-        slow = [asyncio.create_task(sender.post("10.0.0.1")) for _ in range(250)]
-        await asyncio.sleep(0)
-        other = await sender.post("10.0.0.2", b"{}")
-        statuses = list(await asyncio.gather(*slow))
-        return statuses, other, await sender.post("10.0.0.1", b"{}")
-
-    statuses, other, later = asyncio.run(storm())
-    assert other == later == 200
-    assert (statuses.count(408), statuses.count(503)) == (MOST_OF_ONE, 250 - MOST_OF_ONE)
+def hash_of(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def test_requests_that_have_arrived_do_not_count_against_their_address() -> None:
-    async def many() -> list[int]:
-        sender = Sender(Rules())
-        return [await sender.post("10.0.0.1", b"{", b"}") for _ in range(2 * MOST_OF_ONE)]
-
-    assert set(asyncio.run(many())) == {200}
-
-
-def test_two_ends_of_a_body_close_the_connection(ask: Ask) -> None:
-    sent = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
-    found = ask("POST", f"{API}/queue/join", headers=sent)
-    assert found.status_code == 400
-    assert found.headers["connection"] == "close"
+def test_only_scripts_sent_with_the_page_run(ask: Ask) -> None:
+    answer = ask("GET", "/")
+    policy = directives(answer.headers["content-security-policy"])
+    assert policy["script-src"][:2] == ["'self'", "'unsafe-eval'"]
+    assert sorted(policy["script-src"][2:]) == sorted([hash_of("1"), hash_of("\ntwo()\n")])
+    assert policy["default-src"] == ["'none'"]
+    assert policy["connect-src"] == policy["form-action"] == policy["base-uri"] == ["'self'"]
+    assert not any(word.startswith(("http", "*")) for words in policy.values() for word in words)
+    assert answer.headers["content-length"] == str(len(answer.content))
 
 
-def test_an_unknown_parameter_of_the_api_is_the_callers_mistake() -> None:
-    async def app(*_: Any) -> None:
-        raise TypeError("Parameter `colour` is not a valid key-word argument")
-
-    async def call(path: str) -> int:
-        sender = Sender(Rules())
-        sender.gate = Gate(app, Rules())
-        return await sender.post("10.0.0.1", b"{}", path=path)
-
-    assert asyncio.run(call(f"{API}/call/v2/generate")) == 422
-    assert asyncio.run(call(f"{API}/queue/join")) == 500
-
-
-@pytest.mark.parametrize(("cookie", "status"), [(None, 401), ("wrong", 401), ("known", 200)])
-@pytest.mark.parametrize("path", [f"{API}/cancel", f"{API}/reset", f"{API}/reset/"])
-def test_with_accounts_only_who_has_logged_in_ends_runs(path: str, cookie: str | None, status: int) -> None:
-    async def answer(request: Request) -> Response:
-        return Response(str(await request.json()))
-
-    app = Starlette(
-        routes=[Route("/{path:path}", answer, methods=["POST"])], middleware=[Middleware(Gate, rules=Rules(login=True))]
-    )
-    app.cookie_id, app.tokens = "c", {"known": "eva"}  # type: ignore[attr-defined]  # as Gradio's app has them
-
-    async def asked() -> httpx.Response:
-        cookies = {"access-token-c": cookie} if cookie else {}
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here.example", cookies=cookies) as client:
-            return await client.post(path, content=b"{}")
-
-    found = asyncio.run(asked())
-    assert found.status_code == status
-    assert status == 200 or found.json()["detail"] == "Log in first."
+def test_nobody_frames_the_page_unless_named() -> None:
+    site = ("https://huggingface.co",)
+    assert directives(page_policy(b""))["frame-ancestors"] == ["'self'"]
+    assert common_headers()["x-frame-options"] == "SAMEORIGIN"
+    assert directives(page_policy(b"", site))["frame-ancestors"] == ["'self'", *site]
+    assert "x-frame-options" not in common_headers(site)

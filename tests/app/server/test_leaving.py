@@ -6,16 +6,13 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from types import SimpleNamespace
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import httpx
 import pytest
-
-from app.server.serving import DEAD_AFTER_SECONDS, _notice_dead_peers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -71,13 +68,13 @@ def test_a_closed_window_frees_its_run(narrow: Any, visit: Visit) -> None:
 
 @pytest.mark.browser
 def test_a_closed_window_leaves_the_line_and_the_others_go_on(narrow: Any, visit: Visit) -> None:
-    with connected(narrow, "first"):
-        start(narrow, "first")
-        second = slow_run(visit, narrow)
-        second.wait_for_selector("[data-state=queued]")
-        assert runs(narrow) == {"active": 1, "waiting": 1, "places": 1}
-        second.close()
-        wait_for(narrow, active=1, waiting=0)
+    first = start(narrow, "first")
+    second = slow_run(visit, narrow)
+    second.wait_for_selector("[data-state=queued]")
+    assert runs(narrow) == {"active": 1, "waiting": 1, "places": 1}
+    second.close()
+    wait_for(narrow, active=1, waiting=0)
+    leave(narrow, first)
 
 
 @pytest.mark.browser
@@ -90,16 +87,15 @@ def test_a_window_that_goes_elsewhere_frees_its_run(narrow: Any, visit: Visit) -
 
 @pytest.mark.browser
 def test_a_full_line_turns_the_next_one_away_with_a_sentence(narrow: Any, visit: Visit) -> None:
-    with connected(narrow, "first"), connected(narrow, "second"), connected(narrow, "third"):
-        for session in ("first", "second", "third"):
-            start(narrow, session)
-        wait_for(narrow, active=1, waiting=2)
-        late = slow_run(visit, narrow)
-        late.wait_for_selector("[data-state=failed]")
-        assert late.inner_text(".lens-status").startswith(
-            "The app is busy and its queue is full (2 waiting). Try again in a moment."
-        )
-        assert late.locator("#run:enabled").count() == 1
+    started = [start(narrow, session) for session in ("first", "second", "third")]
+    wait_for(narrow, active=1, waiting=2)
+    late = slow_run(visit, narrow)
+    late.wait_for_selector("[data-state=failed]")
+    sentence = "The app is busy and its queue is full (2 waiting). Try again in a moment."
+    assert late.inner_text(".lens-status").startswith(sentence)
+    assert late.locator("#run:enabled").count() == 1
+    for run in started:
+        leave(narrow, run)
 
 
 @contextmanager
@@ -115,9 +111,9 @@ def connection(page: Any, request: str) -> Iterator[socket.socket]:
         )  # resets, says no word
 
 
-def connected(page: Any, session: str) -> AbstractContextManager[socket.socket]:
-    """The connection by which a session is known to be there, as long as it lasts."""
-    return connection(page, f"GET /gradio_api/heartbeat/{session}")
+def leave(page: Any, events: str) -> None:
+    """Say what a page says that is closed."""
+    httpx.post(page.url.rstrip("/") + events.replace("/events", "/leave"), timeout=60).raise_for_status()
 
 
 def start(page: Any, session: str) -> str:
@@ -134,34 +130,42 @@ def start(page: Any, session: str) -> str:
 
 
 @pytest.mark.browser
-def test_a_killed_heartbeat_frees_the_run(narrow: Any) -> None:
-    with connected(narrow, "abc"):
-        start(narrow, "abc")
-        wait_for(narrow, active=1)
-    wait_for(narrow, active=0)
-
-
-@pytest.mark.browser
-def test_a_run_that_nobody_reads_any_more_is_freed(narrow: Any) -> None:
-    with connection(narrow, f"GET {start(narrow, 'def')}"):
-        wait_for(narrow, active=1)
-    wait_for(narrow, active=0)
+def test_a_cut_connection_ends_no_run(narrow: Any) -> None:
+    events = start(narrow, "cut")
+    for _ in range(3):
+        with connection(narrow, f"GET {events}"):
+            wait_for(narrow, active=1)
+    time.sleep(1)
+    assert runs(narrow)["active"] == 1
+    with connection(narrow, f"GET {events}?after=2") as again:
+        assert b"id: " in again.recv(4096)
+    leave(narrow, events)
 
 
 @pytest.mark.browser
 def test_a_program_that_hangs_up_leaves_the_line(narrow: Any) -> None:
-    with connection(narrow, f"GET {start(narrow, 'first')}"):
-        wait_for(narrow, active=1)
-        called = httpx.post(narrow.url + "gradio_api/call/v2/generate", json={"prompt": "How many?"}, timeout=60)
-        event = json.loads(called.text)["event_id"]
-        with connection(narrow, f"GET /gradio_api/call/v2/generate/{event}"):
-            wait_for(narrow, active=1, waiting=1)
-        wait_for(narrow, active=1, waiting=0)
+    first = start(narrow, "first")
+    wait_for(narrow, active=1)
+    called = httpx.post(narrow.url + "gradio_api/call/v2/generate", json={"prompt": "How many?"}, timeout=60)
+    event = json.loads(called.text)["event_id"]
+    with connection(narrow, f"GET /gradio_api/call/v2/generate/{event}"):
+        wait_for(narrow, active=1, waiting=1)
+    wait_for(narrow, active=1, waiting=0)
+    leave(narrow, first)
 
 
-def test_connections_to_a_machine_that_vanished_are_noticed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        _notice_dead_peers(SimpleNamespace(servers=[SimpleNamespace(sockets=[listening])]))
-        with socket.create_connection(listening.getsockname()[:2]), listening.accept()[0] as accepted:
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == DEAD_AFTER_SECONDS * 1000
+@pytest.mark.browser
+def test_a_page_holds_no_connection_when_idle(narrow: Any, visit: Visit) -> None:
+    """Seven of them fit into the six connections that a browser opens to a host."""
+    tabs = [visit(narrow.url)]
+    tabs += [tabs[0].context.new_page() for _ in range(6)]
+    for tab in tabs[1:]:
+        tab.goto(narrow.url)
+        tab.wait_for_selector("[data-state=idle]", state="attached", timeout=60_000)
+    config = httpx.get(narrow.url + "config", timeout=60).json()
+    assert not config["connect_heartbeat"]
+    tabs[-1].locator("#pace label", has_text="Slow").click()
+    tabs[-1].click("#run")
+    tabs[-1].wait_for_selector("[data-lane=b] .lens-pass")
+    tabs[-1].click("#stop")
+    wait_for(narrow, active=0)

@@ -14,7 +14,7 @@ def read(*arguments: str) -> Options:
 
 def test_the_page_is_for_this_machine_only_and_for_everybody_on_it_unless_told_otherwise() -> None:
     site = read().site
-    assert (site.host, site.accounts, site.mcp, site.frame_ancestors) == ("127.0.0.1", None, False, ())
+    assert (site.host, site.accounts, site.mcp, site.frame_ancestors) == ("127.0.0.1", (), False, ())
 
 
 def test_with_the_base_and_its_adapter_the_lanes_start_with_them(
@@ -171,6 +171,9 @@ def test_a_root_path_is_a_path_or_a_whole_address(given: str) -> None:
         (["--frame-ancestor", "*"], "must be an origin"),
         (["--frame-ancestor", "https://a.org; script-src *"], "must be an origin"),
         (["--auth", "nobody"], "--auth number 1 must be USER:PASSWORD"),
+        (["--auth", "eva:a", "--auth", "eva:b"], "names the user 'eva' a second time"),
+        (["--auth-file", "/dev/null"], "names nobody"),
+        (["--allowed-host", "*"], "must be a name such as"),
         (["--auth-file", "no/such/file"], "--auth-file no/such/file cannot be read"),
         (["--chekpoint", "x=y"], "unrecognized arguments"),
     ],
@@ -195,12 +198,10 @@ def test_mcp_without_its_package_is_refused(
 
 def test_frames_and_accounts_are_taken_over(tmp_path: Path) -> None:
     file = tmp_path / "accounts"
-    file.write_text("eva:secret\n")
+    file.write_text("\ufeff# who may come\n\neva:secret\r\n")
     site = read("--frame-ancestor", "https://*.hf.space", "--auth", "tom:x:y", "--auth-file", str(file)).site
     assert site.frame_ancestors == ("https://*.hf.space",)
-    assert site.accounts is not None
-    assert site.accounts.knows("tom", "x:y")
-    assert site.accounts.knows("eva", "secret")
+    assert site.accounts == (("tom", "x:y"), ("eva", "secret"))
 
 
 def test_the_endpoint_has_keys_and_needs_them_beside_accounts(

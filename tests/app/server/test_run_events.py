@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.compare.event_stream import EventStream, EventStreams
+from app.scheduling import AdmissionQueue, LiveRun
 from app.server import routes
 
 TEXT = '{"kind":"state"}\n{"text":"\ud800 é"}\n'
@@ -21,7 +22,7 @@ def event_streams() -> EventStreams:
 
 @pytest.fixture
 def run(event_streams: EventStreams) -> EventStream:
-    found = event_streams.open("run", "me")
+    found = event_streams.open("run", "me", LiveRun(AdmissionQueue().join(), None))
     found.put(TEXT)
     return found
 
@@ -79,3 +80,8 @@ def test_a_number_that_is_none_is_refused(client: TestClient, run: EventStream, 
     assert client.get("/runs/run/events", params={"after": after}).status_code == 422
     assert client.get("/runs/run/events", headers={"last-event-id": after.encode()}).status_code == 422
     run.close()
+
+
+def test_a_page_says_that_it_leaves(client: TestClient, run: EventStream) -> None:
+    assert client.post("/runs/run/leave").status_code == client.post("/runs/other/leave").status_code == 204
+    assert run.live.stopped
