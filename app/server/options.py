@@ -6,12 +6,11 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from app.models import pairs
 from app.models.manager import KEPT, NAME, SHIPPED, offered
@@ -24,10 +23,31 @@ from mars.options import SOURCES, add_base_options, add_device_options, whole
 if TYPE_CHECKING:
     from mars.serve.guard import Keys
 
-_ROOT_PATH = re.compile(r"(/[\w.~-]+)+")
-_HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-_ENGINE = re.compile(r"https?://[^\s/@?#]{1,253}(/[^\s?#]*)?")
-_ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
+
+def _matching(pattern: str, allowed: str) -> Callable[[str], str]:
+    """A type for argparse: text that matches the whole pattern, called `allowed` in the refusal."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise argparse.ArgumentTypeError(f"must be {allowed}, got {text!r}")
+        return text
+
+    return check
+
+
+_PORT = whole(1, 65535)
+_ROOT_PATH = _matching(r"(https?://[\w.:-]+)?((/[\w.~-]+)*)/?", "a path such as /lens or a whole address")
+_HOST_NAME = _matching(
+    r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", "a name such as lens.example.org, without a port"
+)
+_ORIGIN = _matching(
+    r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?", "an origin such as https://huggingface.co or https://*.hf.space"
+)
+_ENGINE = _matching(r"https?://[^\s/@?#]{1,253}(/[^\s?#]*)?", "an address such as http://host:8000")
+_NAMED = _matching(
+    rf"{NAME.pattern}=\s*\S.*",
+    "NAME=SOURCE, the name 1 to 48 letters, digits, dots, hyphens or underscores that begins with a letter or digit",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +121,13 @@ def read(arguments: Sequence[str] | None = None) -> Options:
         limits=Limits(new_tokens=given.max_new_tokens_limit),
         keep_shared=folder,
         site=Site(
-            allowed_hosts=tuple(given.allowed_host),
+            allowed_hosts=tuple(map(str.lower, given.allowed_host)),
+            root_path=given.root_path.rstrip("/"),
             frame_ancestors=tuple(given.frame_ancestor),
             accounts=accounts,
             proxies=tuple(given.trusted_proxy),
             keys=keys,
-            **{name: getattr(given, name) for name in ("host", "port", "root_path", "mcp", "openai")},
+            **{name: getattr(given, name) for name in ("host", "port", "mcp", "openai")},
         ),
         **{name: getattr(given, name) for name in as_given},
     )
@@ -131,6 +152,7 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
     add("--mars", type=_source, metavar="SOURCE", help=f"the MARS lane's checkpoint: {where}")
     add(
         "--engine",
+        type=_ENGINE,
         metavar="URL",
         help="both lanes write with the model that python -m mars.serve serves there; such a URL is a SOURCE as well",
     )
@@ -139,7 +161,7 @@ def _add_checkpoints(command: argparse.ArgumentParser) -> None:
         "--checkpoint",
         action="append",
         default=[],
-        type=_named_checkpoint,
+        type=_NAMED,
         metavar="NAME=SOURCE",
         help="another checkpoint to choose from, loaded when it is first used; may be given again",
     )
@@ -166,27 +188,25 @@ def _use_engine(given: argparse.Namespace) -> None:
         return
     if given.ar or given.mars:
         raise ValueError("--engine is for both lanes: leave --ar and --mars away, or give one of them the URL")
-    if not _ENGINE.fullmatch(given.engine):
-        raise ValueError(f"--engine must be an address such as http://host:8000, got {given.engine!r}")
     given.ar = given.mars = given.engine.rstrip("/").removesuffix("/v1")
 
 
 def _add_address(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--port", type=_port, help="port to serve on (default: the first free one from 7860)")
+    add("--port", type=_PORT, help="port to serve on (default: the first free one from 7860)")
     add("--host", default="127.0.0.1", help="address to bind to (default: this machine only)")
     add(
         "--allowed-host",
         action="append",
         default=[],
-        type=_host_name,
+        type=_HOST_NAME,
         metavar="NAME",
         help="a name at which browsers find the page, such as lens.example.org or *.app.github.dev, where a proxy or a "
         "forwarded port shows it; may be given again",
     )
     add(
         "--root-path",
-        type=_root_path,
+        type=_ROOT_PATH,
         default="",
         metavar="PATH_OR_URL",
         help="where a proxy shows the page, such as /lens or https://example.org/lens",
@@ -202,7 +222,7 @@ def _add_address(command: argparse.ArgumentParser) -> None:
         "--frame-ancestor",
         action="append",
         default=[],
-        type=_origin,
+        type=_ORIGIN,
         metavar="ORIGIN",
         help="a site that may show the page in a frame, such as https://huggingface.co; may be given again",
     )
@@ -245,13 +265,13 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _by_name(given: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _by_name(given: Sequence[str]) -> dict[str, str]:
     """The sources given with --checkpoint."""
     named: dict[str, str] = {}
-    for name, source in given:
+    for name, _, source in (text.partition("=") for text in given):
         if name in named:
             raise ValueError(f"--checkpoint {name} is given twice; each checkpoint needs a name of its own")
-        named[name] = source
+        named[name] = _source(source.strip())
     return named
 
 
@@ -355,43 +375,3 @@ def _folder(folder: Path | None) -> Path | None:
 def _source(text: str) -> str:
     """A folder as an absolute path, so that a shipped one is not offered twice; any other source as it is."""
     return str(Path(text).resolve()) if text and Path(text).is_dir() else text
-
-
-def _named_checkpoint(text: str) -> tuple[str, str]:
-    name, equals, source = text.partition("=")
-    if not equals or not source.strip() or not NAME.fullmatch(name):
-        raise argparse.ArgumentTypeError(
-            "must be NAME=SOURCE, the name 1 to 48 letters, digits, dots, hyphens or underscores that begins with a "
-            f"letter or digit, got {text!r}"
-        )
-    return name, _source(source.strip())
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"port must be a number between 1 and 65535, got {text!r}")
-    return int(text)
-
-
-def _root_path(text: str) -> str:
-    given = text.rstrip("/")
-    parts = urlsplit(given)
-    whole_address = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
-    path = parts.path if whole_address else given
-    if path and not _ROOT_PATH.fullmatch(path):
-        raise argparse.ArgumentTypeError(f"must be a path such as /lens or a whole address, got {text!r}")
-    return given
-
-
-def _host_name(text: str) -> str:
-    if not _HOST_NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a name such as lens.example.org, without a port, got {text!r}")
-    return text.lower()
-
-
-def _origin(text: str) -> str:
-    if not _ORIGIN.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"must be an origin such as https://huggingface.co or https://*.hf.space, got {text!r}"
-        )
-    return text

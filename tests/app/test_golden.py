@@ -100,10 +100,12 @@ def test_an_address_sets_what_it_set(make_runner: Callable[..., Any]) -> None:
     tab = asyncio.run(_tab(make_runner()))
     link = DeepLink(tab)
     for known in golden("addresses.json"):
-        told, _, _, *values = link.restore(json.dumps(known["asked"]))
+        told, _, *values = link.restore(json.dumps(known["asked"]))
         found = dict(zip(tab.addressable, values[-len(tab.addressable) :], strict=True))
         plain = {name: value["value"] if isinstance(value, dict) else value for name, value in found.items()}
         lanes = [asdict(lane.read(*(plain[f"{lane.key}.{name}"] for name in lane.named))) for lane in tab.row.lanes]
         assert json.loads(told)["refused"] == known["refused"]
         assert same(plain, known["set"])
-        assert same(lanes, known["lanes"])
+        # Then the preset had the layout "auto", whose passes depend on the clock; its text is the same.
+        preset = {"layout": "tree"} if plain["c.preset"] == "MARS exact" else {}
+        assert same(lanes, [*known["lanes"][:2], known["lanes"][2] | preset])

@@ -150,10 +150,10 @@ def test_a_root_path_is_a_path_or_a_whole_address(given: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--port", "0"], "must be a number between 1 and 65535"),
-        (["--port", "-1"], "must be a number between 1 and 65535"),
-        (["--port", "65536"], "must be a number between 1 and 65535"),
-        (["--port", "http"], "must be a number between 1 and 65535"),
+        (["--port", "0"], "must be a whole number from 1 to 65535"),
+        (["--port", "-1"], "must be a whole number from 1 to 65535"),
+        (["--port", "65536"], "must be a whole number from 1 to 65535"),
+        (["--port", "http"], "must be a whole number from 1 to 65535"),
         (["--places", "0"], "must be a whole number from 1 to 64, got '0'"),
         (["--places", "²"], "must be a whole number from 1 to 64"),
         (["--queue-size", "-1"], "whole number from 0 to 1000"),

@@ -1,4 +1,4 @@
-"""The page behind a real nginx and a real Caddy, with the configurations of docs/proxies and a certificate of our own."""
+"""The page behind a real nginx and a real Caddy, with the configurations of docs/proxies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
+
+from tests.performance import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -58,13 +61,23 @@ def running(command: list[str], port: int, log: Path) -> Iterator[None]:
             process.terminate()
 
 
+CHANGES = {
+    "nginx": ("", ""),
+    "nginx that strips the path": ("proxy_pass http://127.0.0.1:7860;", "proxy_pass http://127.0.0.1:7860/;"),
+    "nginx that names no scheme": ("proxy_set_header X-Forwarded-Proto $scheme;", ""),
+    "nginx behind another proxy": ("X-Forwarded-Proto $scheme", 'X-Forwarded-Proto "https, http"'),
+}
+
+
 @contextmanager
-def nginx(page: Any, folder: Path, certificate: Path) -> Iterator[str]:
+def nginx(page: Any, folder: Path, certificate: Path, kind: str) -> Iterator[str]:
     """The address of the page behind nginx."""
     port, text = free_port(), (DOCS / "nginx.conf").read_text()
+    head, location, rest = text.partition("    location /lens/ {")
+    text = head + location + rest.replace(*CHANGES[kind], 1)
     text = text.replace("/etc/ssl", str(certificate)).replace("listen 443", f"listen 127.0.0.1:{port}")
     text = text.replace("127.0.0.1:7860", urlsplit(page.url).netloc)
-    places = "".join(f"{kind}_temp_path {folder}/{kind};" for kind in "client_body proxy fastcgi uwsgi scgi".split())
+    places = "".join(f"{name}_temp_path {folder}/{name};" for name in "client_body proxy fastcgi uwsgi scgi".split())
     whole = f"daemon off; pid {folder}/pid; error_log stderr; events {{}} http {{ access_log off; {places}\n{text}}}"
     (folder / "nginx.conf").write_text(whole)
     with running(["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")], port, folder / "log"):
@@ -72,7 +85,7 @@ def nginx(page: Any, folder: Path, certificate: Path) -> Iterator[str]:
 
 
 @contextmanager
-def caddy(page: Any, folder: Path, certificate: Path) -> Iterator[str]:
+def caddy(page: Any, folder: Path, certificate: Path, kind: str) -> Iterator[str]:
     """The address of the page behind Caddy."""
     port, text = free_port(), (DOCS / "Caddyfile").read_text()
     text = text.replace("\n{\n", "\n{\n\tadmin off\n\tauto_https disable_redirects\n\tskip_install_trust\n", 1)
@@ -83,27 +96,29 @@ def caddy(page: Any, folder: Path, certificate: Path) -> Iterator[str]:
         yield f"https://{NAME}:{port}/"
 
 
-@pytest.fixture(scope="module", params=["nginx", "caddy"])
-def proxied(
-    request: pytest.FixtureRequest,
-    serve: Callable[..., Any],
-    certificate: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Any, str]]:
-    """The page itself, and its address behind a proxy."""
-    place = ("--root-path", "/lens") if request.param == "nginx" else ()
-    page = serve("--allowed-host", NAME, "--trusted-proxy", "127.0.0.1", *place)
-    start_proxy = nginx if request.param == "nginx" else caddy
-    with start_proxy(page, tmp_path_factory.mktemp(request.param), certificate) as url:
-        yield page, url
+@pytest.fixture(scope="module")
+def below_a_path(serve: Callable[..., Any]) -> Any:
+    return serve("--allowed-host", NAME, "--trusted-proxy", "127.0.0.1", "--root-path", "/lens")
 
 
-def test_a_run_is_read_behind_a_proxy(proxied: tuple[Any, str], chromium: Browser) -> None:
-    page, url = proxied
-    options = {"ignore_https_errors": True, "reduced_motion": "reduce"}
-    resolve = [f"--host-resolver-rules=MAP {NAME} 127.0.0.1", "--no-sandbox"]
-    with chromium.browser_type.launch(executable_path=_executable(), args=resolve) as browser:
-        tab = browser.new_context(**options).new_page()
+@pytest.fixture(scope="module")
+def by_name(serve: Callable[..., Any]) -> Any:
+    return serve("--allowed-host", NAME, "--trusted-proxy", "127.0.0.1")
+
+
+@pytest.mark.parametrize("kind", [*CHANGES, "caddy"])
+def test_a_run_is_read_behind_a_proxy(
+    kind: str, request: pytest.FixtureRequest, chromium: Browser, certificate: Path, tmp_path: Path
+) -> None:
+    page = request.getfixturevalue("by_name" if kind == "caddy" else "below_a_path")
+    start_proxy = caddy if kind == "caddy" else nginx
+    here = [f"--host-resolver-rules=MAP {NAME} 127.0.0.1", "--no-sandbox"]
+    path = shutil.which("chromium-headless-shell") or served.browser()
+    with (
+        start_proxy(page, tmp_path, certificate, kind) as url,
+        chromium.browser_type.launch(executable_path=path, args=here) as browser,
+    ):
+        tab = browser.new_context(ignore_https_errors=True, reduced_motion="reduce").new_page()
         complaints: list[str] = []
         tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         tab.goto(url)
@@ -113,5 +128,17 @@ def test_a_run_is_read_behind_a_proxy(proxied: tuple[Any, str], chromium: Browse
         assert complaints == []
 
 
-def _executable() -> str | None:
-    return next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+def test_a_path_without_its_slash_is_sent_on(below_a_path: Any, certificate: Path, tmp_path: Path) -> None:
+    with nginx(below_a_path, tmp_path, certificate, "nginx") as url:
+        port = urlsplit(url).port
+        answer = httpx.get(f"https://127.0.0.1:{port}/lens", headers={"Host": f"{NAME}:{port}"}, verify=False)
+        assert answer.status_code == 301
+        assert answer.headers["location"].endswith("/lens/")
+
+
+def test_guesses_of_passwords_are_slowed_down(below_a_path: Any, certificate: Path, tmp_path: Path) -> None:
+    with nginx(below_a_path, tmp_path, certificate, "nginx") as url:
+        port = urlsplit(url).port
+        with httpx.Client(verify=False, headers={"Host": NAME}) as client:
+            answers = [client.post(f"https://127.0.0.1:{port}/lens/login").status_code for _ in range(20)]
+    assert answers.count(503) > 10
