@@ -76,7 +76,7 @@ def test_the_page_has_a_function_for_every_component(node: str) -> None:
     assert len(asked) > 8
     found = json.loads(run(node, f"{LOAD}{script()}console.log(JSON.stringify(Object.keys(window.lens)))"))
     assert asked <= set(found)
-    assert mount("stage").startswith("lens.stage({ element, props, watch, ")
+    assert ".then(() => lens.stage({ element, props, watch, " in mount("stage")
     assert '"submit"' in mount("stage")  # Gradio looks for the event's name in the text
 
 
