@@ -33,8 +33,6 @@ _IMPORT = re.compile(r"""^import (?:\{([^{}]+)\} from )?"(\.{1,2}/[\w./-]+\.js)"
 _EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (\w+))", re.MULTILINE)
 _OTHERWISE = re.compile(r"^(?:import|export)\b.*|\bimport(?:\(|\.meta\b)", re.MULTILINE)
 _SHEET = re.compile(r"""^@import "([\w./-]+\.css)";\n""", re.MULTILINE)
-_TYPE = re.compile(r"(?<![\w-])(font(?:-size)?:)([^;{}]*)")
-_SIZE = re.compile(r"(?<![\w.-])[\d.]+(?:px|vw)\b")
 
 
 def mount(name: str) -> str:
@@ -57,9 +55,8 @@ def script(entry: str = "page.js") -> str:
 
 @cache
 def styles(entry: str = "page.css") -> str:
-    """A style sheet and all that it imports, with every size of type times `--lens-type` (masthead.css)."""
-    text = "".join(_sheets(entry, set()))
-    return _TYPE.sub(lambda found: found[1] + _SIZE.sub(r"calc(\g<0> * var(--lens-type, 1))", found[2]), text)
+    """A style sheet and all that it imports."""
+    return "".join(_sheets(entry, set()))
 
 
 def decoder_table() -> str:

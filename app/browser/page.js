@@ -10,7 +10,6 @@ import { mountMasthead } from "./shared/masthead.js";
 import { mountStep } from "./step/run-picker.js";
 import { mountTradeoffs } from "./tradeoffs/view.js";
 
-slowClocks();
 window.lens = {
   masthead: mountMasthead,
   runs: mountRuns,
@@ -29,13 +28,3 @@ window.lens = {
   compareParameters,
   keeper,
 };
-
-// Gradio's signs of progress count seconds in every animation frame, and that of the page's start never ends (6.31): an
-// idle page would be drawn sixty times a second. They tick once a second instead. Modules run in the order in which the
-// page names them, and this one stands before Gradio's (app/server/answer.py).
-function slowClocks() {
-  const frame = window.requestAnimationFrame.bind(window);
-  const counts = /performance\.now\(\)\s*-.*\/\s*(1e3|1000)/;
-  window.requestAnimationFrame = (draw) =>
-    counts.test(Function.prototype.toString.call(draw)) ? setTimeout(draw, 1000) : frame(draw);
-}

@@ -19,9 +19,9 @@ from mars.schema import StrictDict, as_json
 
 HUNDREDTHS = 100
 _FILLED = "Another τ is not shown here: later passes would have read other tokens."
-_VERIFIED = "No τ decides here: drafts are accepted when they are what the model itself says."
+_VERIFIED = "No threshold: a draft is kept only if it equals the model's own choice."
 _NEAR = "Another τ is not shown here: how near a refused draft was to the best token is not recorded."
-_ONE_TOKEN = "No τ decides here: every pass proposes one token, and it is accepted."
+_ONE_TOKEN = "No threshold: every pass proposes one token, and it is accepted."
 
 Steps = list[tuple[int, int]]
 """Tokens accepted by threshold: [a threshold in hundredths, the number from there on], ascending, the first from 0."""

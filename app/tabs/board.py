@@ -15,7 +15,7 @@ from app.tabs.parts import HIDDEN, QUIET, begun, drawn, ended, refusal
 from mars.schema import checked
 
 _INTRO = """<header class="board-heading"><h2>Score board</h2>
-<p>New problems with known answers, written by the lanes above with their settings. τ acts while they write.</p>
+<p>The lanes above solve new problems whose answers are known. τ acts while they write.</p>
 </header>"""
 
 

@@ -17,7 +17,7 @@ from app.models.pairs import Pair
 from app.runs.what_if import page_document
 from app.scheduling import FULL_SPEED, PACES, rate
 from app.tabs import cross_tab
-from app.tabs.lanes import CHOOSE_COUNT, LaneControls, LaneRow, build_count, build_slider, threshold_of, threshold_words
+from app.tabs.lanes import LaneControls, LaneRow, build_count, build_slider, threshold_of, threshold_words
 from app.tabs.parts import HIDDEN, LATEST, QUIET, begun, drawn, ended, refusal, refusing
 from app.tabs.question import ModelsControl, QuestionForm, pick, prompts, shown
 from mars.schema import between, checked
@@ -84,7 +84,7 @@ class Tab:
         self.models = ModelsControl(self.pairs, note)
         gr.HTML(html_template=_NEXT_RUN, apply_default_css=False)
         with gr.Row(elem_classes="lens-knobs"):
-            label = "Pace of the picture · the clocks count model time"
+            label = "Animation speed (measured times do not change)"
             self.pace = gr.Radio(list(PACES.items()), value=first.pace, label=label, elem_id="pace", min_width=10)
             self.count = build_count()
             self.limit = gr.Number(
@@ -108,9 +108,6 @@ class Tab:
         self._cross_tab = cross_tab.build(self.row.lanes[1], self.form.shown, pick)
         self._introduce_after(self._cross_tab.then)
         self._introduce_after(self.count.input)
-        fits = dict(fn=None, outputs=self.count, js=CHOOSE_COUNT, **QUIET)
-        self._introduce_after(self.settings.submit(**fits).then)
-        self.settings.select(**fits)
 
     def keep(self, kept: Component) -> None:
         """Write each finished run to the component `kept`, as the page opens it."""
@@ -176,8 +173,8 @@ class Tab:
         return updates
 
     def settle(self, event: Any) -> None:
-        """After `event`, which sets the controls, let the browser choose how many lanes fit; then show them."""
-        self._introduce_after(event.then(None, outputs=self.count, js=CHOOSE_COUNT, **QUIET).then)
+        """After `event`, which sets the controls, show the lanes."""
+        self._introduce_after(event.then)
 
     def _introduce_after(self, listen: Callable[..., Any]) -> None:
         inputs = [self.threshold, *self.row.inputs]

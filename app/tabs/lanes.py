@@ -34,18 +34,8 @@ _IN_ORDER = (
 )
 """The order of the settings on the page, behind the threshold."""
 FEWEST = 2
-WIDE = 1200  # pixels from which three lanes stand side by side
-PHONE = 600  # pixels up to which one lane is in view at a time, with a button for each (compare/lanes.css)
 AT_DEFAULT = next(name for name, make in PRESETS.items() if make("", "").steered)
 """The preset whose name says where the slider stands."""
-CHOOSE_COUNT = f"""() => {{
-  const given = Number(lens.address()?.settings.given.lanes);
-  const large = document.documentElement.classList.contains("lens-projector");
-  const width = window.innerWidth;
-  const fits = (width >= {WIDE} || width <= {PHONE}) && !large ? {len(LANE_KEYS)} : {FEWEST};
-  return [{FEWEST}, {len(LANE_KEYS)}].includes(given) ? given : fits;
-}}"""
-"""In the browser: what a person chose or an address says, else as many as fit; for a projector the fewest."""
 _MOVED = f"""(value, ...presets) => presets.map((name) =>
   name === "{AT_DEFAULT}" && value !== {DEFAULT_THRESHOLD} ? "{OWN}" : name)"""
 """In the browser: a slider that moves leaves the preset that says where it stands."""
@@ -218,9 +208,9 @@ def _mode(choice: LaneChoice) -> Mode:
 
 
 def build_count() -> gr.Radio:
-    """The choice of the number of lanes, in the current Blocks; the page's script sets it once, by the page's width."""
+    """The choice of the number of lanes, in the current Blocks."""
     choices = list(range(FEWEST, len(LANE_KEYS) + 1))
-    return gr.Radio(choices, value=FEWEST, label="Lanes", elem_id="lanes", min_width=10)
+    return gr.Radio(choices, value=choices[-1], label="Lanes", elem_id="lanes", min_width=10)
 
 
 class LaneRow:

@@ -1,4 +1,4 @@
-"""Learn: nine short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
+"""Learn: seven short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ FOLDER = Path(__file__).parents[2] / "assets" / "lessons"
 REAL, SMALL = "real-model.json", "small-model.json"
 SWEEP = ("high-thresholds.json", "low-thresholds.json")
 TIMES = "pass-times.json"
-BLOCKS, LENGTHS = (1, 2, 4, 8, 16), (4, 8, 16)
 BUSY = 1.0
 """From this load on (the mean number of processes that want to run), other programs took part of the measured time."""
 
@@ -25,14 +24,11 @@ BUSY = 1.0
 class LessonPass(StrictDict):
     """`proposals` are [text, score, source, true if it ends the turn].
 
-    `positions` is the number forwarded in all, `uncached` what it would be without a cache. Of `drafts` that the pass
-    verified, so many were `right`.
+    Of `drafts` that the pass verified, so many were `right`.
     """
 
     start: int
     accepted: int
-    positions: int
-    uncached: int
     drafts: int
     right: int
     proposals: list[tuple[str, float, Source, bool]]
@@ -69,14 +65,6 @@ class PassTimes(StrictDict):
     times: list[tuple[int, float]]
 
 
-class TrainingMask(StrictDict):
-    """The mask of training for a text of `length` tokens: the columns that each of 2 `length` reads, clean first."""
-
-    length: int
-    block: int
-    reads: list[list[int]]
-
-
 class Material(StrictDict):
     """All data of the pages.
 
@@ -93,7 +81,6 @@ class Material(StrictDict):
     small: LessonLane
     tried: list[Steps]
     sweep: list[LessonLane]
-    masks: list[TrainingMask]
     passTimes: PassTimes
 
 
@@ -120,20 +107,9 @@ def material() -> str:
         "sweep": sorted(
             (_lane(lane) for name in SWEEP for lane in _run(name).lanes), key=lambda lane: lane["threshold"] or 0.0
         ),
-        "masks": [training_mask(length, block) for length in LENGTHS for block in BLOCKS if block <= length],
         "passTimes": pass_times(json.loads((FOLDER / TIMES).read_text(encoding="utf-8"))),
     }
     return as_json(found)
-
-
-def training_mask(length: int, block: int) -> TrainingMask:
-    """The slow twin of that in mars/training/objective.py, which needs torch: clean columns first, then the masks."""
-    clean = [list(range(place + 1)) for place in range(length)]
-    noisy = []
-    for place in range(length):
-        first = place - place % block
-        noisy.append([*range(first), *range(length + first, length + place + 1)])
-    return {"length": length, "block": block, "reads": clean + noisy}
 
 
 def pass_times(measured: dict[str, Any]) -> PassTimes:
@@ -174,8 +150,6 @@ def _pass(lane: RunLane, record: ForwardPass) -> LessonPass:
     return {
         "start": row.start,
         "accepted": row.accepted,
-        "positions": record.query_tokens,
-        "uncached": lane.prompt_tokens + row.start + len(row.proposals) - 1,
         "drafts": drafts,
         "right": min(drafts, row.accepted - 1),
         "proposals": [

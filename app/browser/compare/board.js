@@ -1,38 +1,37 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
-import { announce, bringIntoView, button, clear, kept, make, offerFile, put, status } from "../shared/dom.js";
-import { OVER, RunView } from "../shared/feed.js";
+import { announce, bringIntoView, button, make, offerFile, put, status } from "../shared/dom.js";
+import { RunView } from "../shared/feed.js";
 import { decimals } from "../shared/tokens.js";
-import { BoardModel, boardName, keepBoard, laneCsv, LAST_BOARD, problemCsv } from "./board-model.js";
+import { boardCsv, BoardModel, boardName } from "./board-model.js";
 import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
 
 class Board extends RunView {
   // `again` hears {count, task, first} of a board whose problems are wanted once more, `ended` that one is over.
   constructor(root, { again, ended }) {
     super(root);
+    this.ended = ended;
     this.status = status("board-status", "Choose how many problems and of which family, then press Score.");
     this.bar = make("progress", "board-bar", "", { "aria-label": "Finished answers" });
-    this.about = make("p", "board-about");
+    this.about = make("p", "lens-note board-about");
     this.table = new ScoreTable();
     this.problem = new ProblemCard();
     this.grid = new ProblemGrid((number) => this.show(number));
-    this.tools = boardTools({
-      again: () => again({ count: this.model.count, task: this.model.task, first: this.model.first }),
-      lanes: () => offerFile(laneCsv(this.model), "text/csv", `${boardName(this.model)}-lanes.csv`),
-      problems: () => offerFile(problemCsv(this.model), "text/csv", `${boardName(this.model)}-problems.csv`),
-    });
-    this.body = put(make("div", "board-body"), this.about, this.table.root, this.tools);
-    put(this.body, this.grid.root, this.problem.root);
-    put(root, put(make("div", "board-status-line"), this.status, this.bar), this.body);
+    const same = () => again({ count: this.model.count, task: this.model.task, first: this.model.first });
+    const save = () => offerFile(boardCsv(this.model), "text/csv", `${boardName(this.model)}.csv`);
+    const tools = put(make("div", "lens-row board-tools"), button("lens-tool board-again", "Same problems again", same));
+    tools.append(button("lens-tool board-save", "Save as CSV", save));
+    this.body = put(make("div", "lens-stack"), this.about, this.table.root, tools, this.grid.root, this.problem.root);
+    root.classList.add("lens-stack");
+    put(root, this.status, this.bar, this.body);
     this.body.hidden = this.bar.hidden = true;
-    this.ended = ended;
     this.sentence = this.status.textContent;
     this.model = null;
   }
 
   begin() {
     this.root.dataset.board = "loading";
-    this.sentence = this.status.textContent = "Starting …";
+    this.say((this.sentence = "Starting …"));
   }
 
   open(message) {
@@ -40,20 +39,23 @@ class Board extends RunView {
     this.body.hidden = false;
     this.about.textContent = describe(this.model);
     this.problem.close();
-    this.table.open(this.model);
-    this.grid.open(this.model);
+    this.redraw();
     this.advance();
   }
 
-  met(message) {
-    this.model.meet(message);
+  met({ lanes, baseline }) {
+    Object.assign(this.model, { lanes, baseline });
+    this.redraw();
+  }
+
+  redraw() {
     this.table.open(this.model);
     this.grid.open(this.model);
   }
 
-  writing(message) {
-    for (const number of message.problems) this.model.begin(message.lane, number);
-    this.refresh(message.problems);
+  writing({ lane, problems }) {
+    for (const number of problems) this.model.begin(lane, number);
+    this.refresh(problems);
   }
 
   wrote(message) {
@@ -69,14 +71,13 @@ class Board extends RunView {
 
   state(message) {
     this.root.dataset.board = message.state;
-    this.bar.hidden = OVER.includes(message.state);
     super.state(message);
     if (!this.model) return;
     this.model.state = message;
-    if (!OVER.includes(message.state)) return;
+    this.bar.hidden = this.model.over;
+    if (!this.model.over) return;
     this.refresh(this.model.abandon());
     for (const lane of this.model.lanes) this.table.draw(this.model, lane.key);
-    keepBoard(this.model);
   }
 
   // Leave the drawing as it was.
@@ -104,50 +105,15 @@ class Board extends RunView {
   }
 }
 
-// The same problems once more, and the files; shown once a board is over (board.css).
-function boardTools(acts) {
-  const tools = make("div", "board-tools");
-  const labels = { again: "Same problems again", lanes: "Table as CSV", problems: "Problems as CSV" };
-  for (const [name, label] of Object.entries(labels)) {
-    tools.append(button(`board-button board-${name}`, label, acts[name]));
-  }
-  return tools;
-}
-
-function describe(model) {
-  const which = model.task === "all" ? "all families in turn" : model.problems[0].family;
-  const seeds = `seeds from ${model.first}`;
-  const batch = `${model.batch} share each forward pass`;
-  return `${model.count} problems, ${which}, ${seeds} · at most ${model.limit} tokens each · ${batch}`;
-}
-
-// The messages of the last board, or null: also when what is kept is none that this version can draw.
-function lastBoard() {
-  try {
-    const messages = JSON.parse(kept(LAST_BOARD));
-    const board = new Board(make("div"), {});
-    messages.forEach((message) => board.hear(message));
-    return messages;
-  } catch {
-    return null;
-  }
-}
-
-export function mountBoard({ element, props, watch, tell, submit }) {
-  const board = new Board(element.querySelector(".board"), { again: submit, ended: () => tell("select") });
-  window.addEventListener("pagehide", () => {
-    if (board.model && !OVER.includes(board.model.state.state)) keepBoard(board.model);
-  });
-  lastBoard()?.forEach((message) => board.hear(message));
-  board.read(props.value);
-  watch("value", () => board.read(props.value));
-  board.root.dataset.ready = "true";
+function describe({ task, problems, first, count, limit, batch }) {
+  const which = task === "all" ? "all families in turn" : problems[0].family;
+  return `${count} problems, ${which}, seeds from ${first} · at most ${limit} tokens each · ${batch} share each forward pass`;
 }
 
 // One problem, opened below the grid: what was asked, what is right, and what each lane wrote.
 class ProblemCard {
   constructor() {
-    this.root = make("section", "board-card");
+    this.root = make("section", "lens-box lens-stack board-card");
     this.close();
   }
 
@@ -157,15 +123,13 @@ class ProblemCard {
   }
 
   open(model, number) {
-    const problem = model.problems[number];
+    const { family, prompt, answer, task, seed } = model.problems[number];
     this.number = number;
-    const title = make("h3", "", `Problem ${number + 1} · ${problem.family} · seed ${problem.seed}`);
-    const { task, seed } = problem;
-    const run = button("board-button board-run", "Run this one in Compare", () => announce("lens:problem", { task, seed }));
-    const answer = put(make("p", "board-answer"), make("span", "", "Known answer"), make("b", "", problem.answer));
+    const title = make("h3", "", `Problem ${number + 1} · ${family} · seed ${seed}`);
+    const run = button("lens-tool board-run", "Run this one in Compare", () => announce("lens:problem", { task, seed }));
+    const known = put(make("p", "board-answer"), "Known answer ", make("b", "", answer));
     const texts = put(make("div", "board-texts"), ...model.lanes.map((lane) => this.text(model, lane, number)));
-    const question = put(make("div", "board-asked"), make("p", "board-prompt", problem.prompt), answer);
-    clear(this.root).append(put(make("div", "board-card-top"), title, run), question, texts);
+    this.root.replaceChildren(put(make("div", "lens-row"), title, run), make("p", "lens-pre board-prompt", prompt), known, texts);
     this.root.setAttribute("aria-label", title.textContent);
     this.root.hidden = false;
   }
@@ -173,13 +137,20 @@ class ProblemCard {
   text(model, lane, number) {
     const standing = model.standing(lane.key, number);
     const cell = model.cells[number].get(lane.key);
-    const verdict = make("span", `board-verdict ${standing}`, `${SIGNS[standing]} ${WORDS[standing]}`.trim());
-    const top = put(make("p", "board-text-top"), make("b", "board-title", lane.title), verdict);
-    const box = put(make("article", `board-text ${familyClass(lane)}`), top);
+    const verdict = make("span", `lens-badge ${standing}`, `${SIGNS[standing]} ${WORDS[standing]}`.trim());
+    const box = make("article", `lens-box board-text ${familyClass(lane)}`);
+    put(box, put(make("p", "lens-row"), make("b", "board-title", lane.title), verdict));
     if (cell?.text === undefined) return box;
     const rate = decimals(cell.tokens / Math.max(1, cell.passes), 2);
     const cut = cell.reason === "length" ? " · cut at the length limit" : "";
-    const counts = `${cell.tokens} tokens in ${cell.passes} passes · ${rate} tokens / forward${cut}`;
-    return put(box, make("p", "board-small", counts), make("p", "board-wrote", cell.text));
+    const counts = `${cell.tokens} tokens in ${cell.passes} passes · ${rate} tokens / pass${cut}`;
+    return put(box, make("p", "lens-note", counts), make("p", "lens-pre board-wrote", cell.text));
   }
+}
+
+export function mountBoard({ element, props, watch, tell, submit }) {
+  const board = new Board(element.querySelector(".board"), { again: submit, ended: () => tell("select") });
+  board.read(props.value);
+  watch("value", () => board.read(props.value));
+  board.root.dataset.ready = "true";
 }

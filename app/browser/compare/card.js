@@ -1,110 +1,61 @@
 // The card that explains one token or one rejected proposal: where it stood, how sure it was, what else was likely, and
 // why it was accepted or refused.
 
+import { alternativeList, Card } from "../shared/card.js";
 import { isSurerWhenLower } from "../shared/decoders.js";
-import { announce, button, make, put, tooltip } from "../shared/dom.js";
+import { announce, button, make } from "../shared/dom.js";
 import { sentenceOf } from "../shared/reasons.js";
-import { alternativeNode, cut, sureness, thresholdName, visiblePiece } from "../shared/tokens.js";
+import { cut, thresholdName, visiblePiece } from "../shared/tokens.js";
 
 const MOST_REJECTED = 8;
 
-export class TokenCard {
+export class TokenCard extends Card {
   constructor(host) {
-    this.host = host;
-    this.root = tooltip("div", "lens-card");
-    this.where = make("p", "lens-card-where");
-    this.scale = make("div", "lens-card-scale");
-    this.bar = make("div", "lens-card-bar");
-    this.mark = make("div", "lens-card-mark");
-    this.numbers = make("p", "lens-card-numbers");
-    this.reason = make("p", "lens-card-reason");
-    this.rejected = make("p", "lens-card-rejected");
-    this.others = make("ol", "lens-alternatives", "", { "aria-label": "Most probable tokens" });
+    super(host, "lens-card");
     // Not for the tab key: Enter on the token does the same.
     this.step = button("lens-card-step", "Step through from here ↵", () => this.stepThrough(), { tabindex: -1 });
     this.step.addEventListener("mousedown", (event) => event.preventDefault());
-    put(this.scale, this.bar, this.mark);
-    put(this.root, this.where, this.numbers, this.scale, this.reason, this.rejected, this.others, this.step);
-    host.append(this.root);
-    this.token = null;
   }
 
-  // `fact` is what `passGroup` noted of the token.
-  open(token, fact) {
-    this.close();
-    this.token = token;
+  // `fact` is what the lane noted of the token.
+  show(token, fact) {
     const { lane, message, place } = fact;
     const ghost = place >= message.tokens.length;
     const [piece, score] = ghost ? message.ghosts[place - message.tokens.length] : message.tokens[place];
-    this.number = message.number;
+    const others = ghost ? [] : (message.tokens[place][5] ?? []);
+    this.fact = fact;
     this.step.hidden = !this.host.matches("[data-state=done], [data-state=stopped]");
-    token.classList.add("chosen");
-    token.setAttribute("aria-describedby", this.root.id);
-    const fate = ghost ? " · not accepted" : "";
-    this.where.textContent = `Pass ${message.number} · position ${place + 1} of ${message.window}${fate}`;
-    this.weigh(lane, score, message.threshold);
-    this.reason.textContent = reasonOf(fact);
-    this.rejected.textContent = rejectedOf(message);
-    this.list(piece, ghost ? [] : (message.tokens[place][5] ?? []));
-    this.root.hidden = false;
-    this.place(token);
-  }
-
-  weigh(lane, score, threshold) {
-    const name = scoreName(lane);
-    const unit = isSurerWhenLower(lane.score) ? " nats" : "";
-    this.numbers.textContent = `${name[0].toUpperCase()}${name.slice(1)} ${score.toFixed(4)}${unit} · ${thresholdName(threshold)}`;
-    this.bar.style.width = `${100 * sureness(score, lane.score)}%`;
-    this.mark.hidden = threshold === null;
-    this.mark.style.left = `${100 * (threshold === null ? 0 : sureness(threshold, lane.score))}%`;
-  }
-
-  list(said, alternatives) {
-    this.others.hidden = alternatives.length === 0;
-    const nodes = alternatives.map(([piece, probability]) => alternativeNode(visiblePiece(piece), probability, piece === said));
-    this.others.replaceChildren(...nodes);
-  }
-
-  close() {
-    if (!this.token) return;
-    this.token.classList.remove("chosen");
-    this.token.removeAttribute("aria-describedby");
-    this.token = null;
-    this.root.hidden = true;
+    this.open(
+      token,
+      token,
+      make("p", "lens-card-where", `Pass ${message.number} · position ${place + 1} of ${message.window}${ghost ? " · not accepted" : ""}`),
+      make("p", "lens-card-numbers", scoreWords(lane, score, message.threshold)),
+      make("p", "lens-card-reason", reasonOf(fact)),
+      make("p", "lens-card-rejected", rejectedOf(message)),
+      alternativeList(others.map(([other, probability]) => [visiblePiece(other), probability, other === piece])),
+      this.step,
+    );
   }
 
   stepThrough() {
-    if (!this.token || this.step.hidden) return;
-    const { lane } = this.token.closest("[data-lane]").dataset;
-    announce("lens:step", { run: this.host.dataset.run, lane, number: this.number });
-  }
-
-  place(token) {
-    const spot = token.getClientRects()[0] ?? token.getBoundingClientRect();
-    const frame = this.host.getBoundingClientRect();
-    const { offsetWidth: width, offsetHeight: height } = this.root;
-    const above = spot.top - height - 10;
-    const below = spot.bottom + 10;
-    const beside = above <= 0 && below + height > window.innerHeight; // a small window
-    const right = spot.right + 10 + width <= frame.right;
-    const from = !beside ? spot.left - 12 : right ? spot.right + 10 : spot.left - width - 10;
-    const top = beside ? Math.max(0, window.innerHeight - height - 8) : above > 0 ? above : below;
-    this.root.style.left = `${Math.min(Math.max(0, from - frame.left), Math.max(0, frame.width - width))}px`;
-    this.root.style.top = `${top - frame.top}px`;
+    if (!this.node || this.step.hidden) return;
+    announce("lens:step", { run: this.host.dataset.run, lane: this.fact.lane.key, number: this.fact.message.number });
   }
 }
 
-function scoreName(lane) {
-  return lane.score === "probability" ? "score" : lane.score;
+function scoreWords({ score: name }, score, threshold) {
+  const words = name === "probability" ? "Score" : `${name[0].toUpperCase()}${name.slice(1)}`;
+  return `${words} ${score.toFixed(4)}${isSurerWhenLower(name) ? " nats" : ""} · ${thresholdName(threshold)}`;
 }
 
-// Why a proposal was accepted or refused, in a sentence. A fact is what `passGroup` noted of a token or ghost.
+// Why a proposal was accepted or refused, in a sentence.
 export function reasonOf({ lane, message, place }) {
-  const { tokens, reasons, threshold, phase } = message;
+  const { tokens, ghosts, reasons, threshold, phase } = message;
   const accepted = place < tokens.length;
+  const source = accepted ? tokens[place][2] : ghosts[place - tokens.length]?.[2];
   const end = accepted && tokens[place][3] ? "End of the turn. " : "";
   const last = place === tokens.length - 1 ? boundary(lane, message) : "";
-  const about = { score: lane.score, threshold, accepted, fills: phase === "denoise" };
+  const about = { score: lane.score, threshold, accepted, source, fills: phase === "denoise" };
   return end + sentenceOf(reasons[place], about) + last;
 }
 

@@ -1,6 +1,5 @@
 // The small parts of Compare: lines of text, marks under the slider, requests of other tabs.
 
-import { pageAddress } from "../shared/address.js";
 import { button, keep, kept } from "../shared/dom.js";
 
 // A line of text that Python sets.
@@ -56,12 +55,10 @@ export function mountTabRequests({ submit }) {
   document.addEventListener("lens:problem", (event) => ask({ problem: event.detail }));
 }
 
-// The button of the panel of settings, which the browser remembers open or closed.
+// The button of the panel of settings, which the browser remembers open or closed; and Enter in the prompt, which runs it.
 const SETTINGS_KEY = "mars-lens:settings";
 
-// It also tells Python when a projector is switched on or off, since as many lanes should run as there is room for: the
-// event "submit" introduces them anew, "select" leaves a run in view as it is.
-export function mountSettings({ element, tell }) {
+export function mountSettings({ element }) {
   const opener = element.querySelector(".lens-settings-button");
   const page = document.documentElement.classList;
   const set = (open) => {
@@ -74,12 +71,14 @@ export function mountSettings({ element, tell }) {
     set(open);
   });
   set(kept(SETTINGS_KEY) === "open");
-  let large = page.contains("lens-projector");
-  document.addEventListener("lens:looks", ({ detail }) => {
-    if (detail.projector === large) return;
-    large = detail.projector;
-    if (pageAddress()?.settings.given.lanes) return; // somebody has said how many
-    const { state = "idle" } = document.querySelector(".lens-stage").dataset;
-    tell(state === "idle" || state === "loading" ? "submit" : "select");
-  });
+  document.addEventListener("keydown", runOnEnter, { capture: true });
+}
+
+// Gradio's own text box breaks the line at Enter and submits at Shift+Enter: the other way round than elsewhere.
+function runOnEnter(event) {
+  if (event.key !== "Enter" || event.isComposing || !event.target.matches?.("#prompt textarea")) return;
+  event.stopPropagation();
+  if (event.shiftKey) return;
+  event.preventDefault();
+  document.querySelector("#run")?.click();
 }

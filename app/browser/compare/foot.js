@@ -1,11 +1,9 @@
-// At the foot of the stage, always in view: the one status line, where the texts part, the way to Step through, and the
-// passes of all lanes on one axis of time, where a run that is over can be seen again.
+// At the foot of the stage, always in view: the status, where the texts part, the way to Step through, and the passes of
+// all lanes on one axis of time, where a run that is over can be seen again.
 
 import { button, calm, make, put, shape, status } from "../shared/dom.js";
 import { decimals } from "../shared/tokens.js";
 
-const SAME = " wrote the same text.";
-const SAME_BOTH = "Same text in both lanes.";
 const STEP = 50; // milliseconds between two pictures
 const PASS = 0.12; // seconds in which the mean pass of the slowest lane is watched
 const ROW = 10; // the height of a lane in the chart, in its own units
@@ -14,73 +12,14 @@ const STEPS = 1000; // of the range
 export class StageFoot {
   constructor(replay, onStep) {
     this.status = status("lens-status");
-    this.parting = make("p", "lens-parting");
+    this.parting = make("p", "lens-parting lens-note");
     const step = button("lens-tool lens-step-through", "Step through this run", onStep); // shown once the run is over
     const line = put(make("div", "lens-status-line"), this.status, this.parting, step);
     this.root = put(make("div", "lens-board"), line, replay.root);
   }
 
-  // `lanes` are the views by key.
-  open(lanes) {
-    this.lanes = lanes;
-    this.partings = new Map();
-    this.baseline = null;
-    const first = [...lanes.values()].find(({ lane }) => lane.family === "ar") ?? [...lanes.values()][0];
-    if (first) this.compare(first.lane.key);
-    this.say();
-  }
-
-  // The question that a recorded run answers, or nothing.
-  recorded(prompt) {
-    this.about = prompt && ["Recorded run of SmolLM2 135M", `: “${prompt}”`];
-    this.say();
-  }
-
-  say() {
-    const [first, rest = ""] = this.about || this.compared();
-    this.parting.replaceChildren(first, make("span", "lens-roomy", rest));
-    this.parting.title = this.parting.textContent;
-  }
-
-  compared() {
-    const found = [...this.partings.values()];
-    const alike = found.length > 1 && found.length === this.lanes.size - 1 && found.every((each) => each.endsWith(SAME));
-    if (this.lanes?.size === 2 && found[0] === SAME_BOTH) return ["Same text", " in both lanes."];
-    return alike ? ["Same text", " in all lanes."] : [found.join(" ")];
-  }
-
-  // A ratio for each lane but the baseline.
-  compare(baseline) {
-    if (baseline === this.baseline) return;
-    this.baseline = baseline;
-    const base = this.lanes.get(baseline);
-    for (const [key, view] of this.lanes) {
-      view.counters.show({ isBaseline: key === baseline, baseline: base.name, ratio: key === baseline ? 1 : null });
-      if (key !== baseline) view.ratio(null, base.lane.title);
-    }
-  }
-
-  speedup({ ratios, baseline }) {
-    this.compare(baseline);
-    for (const [key, ratio] of Object.entries(ratios)) {
-      this.lanes.get(key).ratio(ratio, this.lanes.get(baseline).lane.title);
-      this.lanes.get(key).counters.show({ ratio });
-    }
-  }
-
-  // Two texts part, each at its own token, or with `tokens` null are the same.
-  part(key, baseline, tokens) {
-    const [one, other] = [key, baseline].map((each) => each.toUpperCase());
-    const several = this.lanes.size > 2;
-    const pair = several ? `${one} and ${other}` : "Texts";
-    let sentence = several ? `${pair}${SAME}` : SAME_BOTH;
-    if (tokens) {
-      const [here, there] = [tokens[key] + 1, tokens[baseline] + 1];
-      const place = here === there ? `token ${here}` : `token ${there} of ${other}, ${here} of ${one}`;
-      sentence = `${pair} first differ at ${place}.`;
-    }
-    this.partings.set(key, sentence);
-    this.say();
+  say(words) {
+    this.parting.textContent = this.parting.title = words;
   }
 }
 
@@ -108,20 +47,19 @@ export class Replay {
     this.chart = shape("svg", { class: "lens-chart", preserveAspectRatio: "none", "aria-hidden": "true" });
     this.line = shape("path", { class: "lens-chart-now", d: "" });
     this.names = make("div", "lens-chart-names");
-    this.clock = make("output", "lens-clock");
+    this.clock = make("output", "lens-clock lens-note");
     const track = put(make("div", "lens-track"), this.chart, this.range);
     this.root = put(make("div", "lens-replay"), put(make("div", "lens-replay-buttons"), this.play, this.real), this.names, track, this.clock);
   }
 
-  // `counted` says that the clock of the lanes counts passes, not seconds.
-  open(lanes, counted = false) {
+  open({ list, recorded }) {
     this.pause();
-    this.counted = counted;
-    this.real.hidden = counted;
-    this.views = [...lanes.values()];
+    this.counted = recorded; // the clock of the lanes counts passes, not seconds
+    this.real.hidden = recorded;
+    this.views = list;
     this.total = this.at = 0;
     this.drawn = null;
-    this.names.replaceChildren(...this.views.map(({ name, lane }) => make("span", `lens-lane-${lane.family}`, name.split(" ")[0])));
+    this.names.replaceChildren(...this.views.map(({ letter, lane }) => make("span", `lens-lane-${lane.family}`, letter)));
     const ticks = (kind) => this.views.map(({ lane }) => shape("path", { class: `lens-tick ${kind} lens-lane-${lane.family}` }));
     Object.assign(this, { prompts: ticks("prompt"), even: ticks("even"), odd: ticks("odd") });
     this.chart.replaceChildren(...this.prompts, ...this.even, ...this.odd, this.line);

@@ -1,21 +1,19 @@
 // On a phone one lane is seen at a time: a button for each, and how far the baseline is beside the lane in view.
 
 import { button, make, put } from "../shared/dom.js";
-import { plural } from "../shared/tokens.js";
 
 export class LanePicks {
   // `onPick` hears the key of the lane that a person picks.
   constructor(stage, onPick) {
     Object.assign(this, { stage, onPick });
     this.buttons = make("div", "lens-picks", "", { role: "group", "aria-label": "Lane in view" });
-    this.bar = make("div", "lens-behind");
     this.said = make("p", "lens-behind-said");
-    this.root = put(make("div", "lens-pick"), this.buttons, this.bar, this.said);
+    this.root = put(make("div", "lens-pick"), this.buttons, this.said);
   }
 
-  open(lanes) {
-    this.lanes = [...lanes.values()];
-    this.baseline = this.lanes.find(({ lane }) => lane.family === "ar");
+  open(set) {
+    this.set = set;
+    this.lanes = set.list;
     this.buttons.replaceChildren(...this.lanes.map((view) => this.button(view)));
     const usual = this.lanes.findIndex(({ lane }) => lane.family !== "ar");
     const view = this.lanes[this.place] ?? this.lanes[usual] ?? this.lanes[0];
@@ -40,9 +38,6 @@ export class LanePicks {
   }
 
   draw() {
-    const [here, base] = [this.shown, this.baseline].map((view) => view?.counters.state.counts.tokens ?? 0);
-    const compared = this.baseline && this.shown !== this.baseline && here > 0;
-    this.bar.style.setProperty("--share", compared ? Math.min(1, base / here).toFixed(3) : 0);
-    this.said.textContent = compared ? `${this.baseline.lane.title}: ${plural(base, "token")} · this lane: ${here}` : "";
+    this.said.textContent = this.set?.beside(this.shown) ?? "";
   }
 }

@@ -1,56 +1,53 @@
-// One lane: who writes, its counters, its text as bands of tokens, one band a forward pass, its history of τ, and its
-// verdict. It keeps the changes that messages bring until `flush` puts them into the page; charts wait for `draw`.
+// One lane: who writes, its text as bands of tokens, one band a forward pass, its counters, and its verdict. It keeps the
+// changes that messages bring until `flush` puts them into the page; charts wait for `draw`.
 
 import { decoderOf } from "../shared/decoders.js";
 import { make, put } from "../shared/dom.js";
 import { isRefused } from "../shared/reasons.js";
 import { bandNode, decimals, ghostNode, plural, sureness, thresholdName, tokenNode, visiblePiece } from "../shared/tokens.js";
-import { Counters, SHARING, ThresholdHistory } from "./counters.js";
+import { Counters } from "./counters.js";
 
 const ENDINGS = { length: "length limit", cancelled: "stopped" };
 const ONE_STOP = 4; // passes: a threshold that changes again within them was on its way
+const NOTHING = { tokens: 0, passes: 0, tokensPerForward: 0, seconds: 0, tokensPerSecond: 0, lengths: [] };
+const SHARED = " Other runs shared these passes; the times are those of the whole passes.";
+const PROPOSED = { mask: "read off masks", draft: "drafted", copy: "copied from the text or a frequent phrase", random: "guessed" };
+const BY_MASKS = { ...PROPOSED, draft: "drafted by masks" };
 
 export class LaneView {
   // `lane` is the lane of the message that opened the run; `facts` gets what each token and ghost stands for.
-  constructor(lane, facts, tips) {
-    this.lane = lane;
-    this.facts = facts;
+  constructor(lane, facts, recorded = false) {
+    Object.assign(this, { lane, facts, recorded });
     this.tokens = [];
     this.passes = []; // {nodes, number, tokens so far, seconds, at}
+    this.proposed = {}; // by source, the tokens that a pass gained beyond its first
     this.gone = null; // how many passes a replay shows; all of them with null
     this.threshold = undefined;
     this.turned = null; // the last band that is marked with a new threshold
-    this.latest = null;
-    this.changed = false;
+    this.now = NOTHING;
     this.waiting = document.createDocumentFragment();
     const named = { "data-lane": lane.key, "aria-label": `${lane.title} lane` };
     this.root = make("section", `lens-lane lens-lane-${lane.family}`, "", named);
-    this.counters = new Counters(tips);
-    this.history = lane.family === "masks" ? new ThresholdHistory(this.lane) : null;
-    this.sharing = make("p", "lens-lane-sharing");
+    this.counters = new Counters();
     this.reason = make("p", "lens-lane-inactive");
-    this.planned = !lane.problem && decoderOf(lane.decoder).settings.includes("layout"); // passes of changing shapes
-    this.doing = make("p", `lens-lane-doing${this.planned ? " kept" : ""}`);
+    this.note = make("p", "lens-lane-note");
     this.text = lane.problem ? make("p", "lens-lane-problem", lane.problem) : this.block();
-    const { checkpoint, note } = lane;
-    const about = make("p", "lens-lane-about", `${checkpoint} · ${note}`);
+    const about = make("p", "lens-lane-about", `${lane.checkpoint} · ${lane.note}`);
     about.title = about.textContent;
-    const foot = put(make("div", "lens-lane-foot"), this.reason, this.doing, this.sharing, this.counters.root);
-    if (this.history) foot.append(this.history.root);
-    put(this.root, this.top(), ...this.before(), this.text, put(foot, about));
+    const foot = put(make("div", "lens-lane-foot"), this.reason, this.note, this.counters.root, about);
+    put(this.root, this.top(), ...this.before(), this.text, foot);
     this.inactive({ sentence: lane.inactive });
-    this.sum(null);
+    this.sum(NOTHING);
   }
 
   top() {
-    const { title } = this.lane;
     this.badge = make("span", "lens-badge");
     this.ending = make("span", "lens-ending");
     this.speed = make("p", "lens-speedup");
     this.summary = make("p", "lens-lane-sum");
     this.agreement = make("p", "lens-lane-agreement");
-    const letter = make("span", "lens-lane-letter", letterOf(this.lane));
-    const name = put(make("h2", "lens-lane-title"), letter, make("span", "lens-lane-name", title));
+    const letter = make("span", "lens-lane-letter", this.letter);
+    const name = put(make("h2", "lens-lane-title"), letter, make("span", "lens-lane-name", this.lane.title));
     return put(make("div", "lens-lane-top"), name, this.ending, this.badge, this.speed, this.summary, this.agreement);
   }
 
@@ -69,8 +66,9 @@ export class LaneView {
     return make("div", "lens-text", "", { tabindex: 0, "data-hint": hint, role: "group", "aria-label": name });
   }
 
-  get name() {
-    return `${letterOf(this.lane)} · ${this.lane.title}`;
+  // Lanes of a live run have a letter as their key; those of a recorded one get one by their place.
+  get letter() {
+    return this.lane.letter ?? this.lane.key.toUpperCase();
   }
 
   // The clock of the lane at its last pass, in seconds of model time.
@@ -78,8 +76,19 @@ export class LaneView {
     return this.passes.at(-1)?.at ?? 0;
   }
 
+  // The mean time from one pass that wrote to the next, of those in view; 0 where nobody knows.
+  get milliseconds() {
+    const seen = this.recorded ? [] : this.passes.slice(0, this.gone ?? undefined);
+    const [first, last] = [seen[0], seen.at(-1)];
+    return first ? (1000 * (last.at - first.at + first.seconds)) / seen.length : 0;
+  }
+
+  get written() {
+    return this.now.tokens;
+  }
+
   counts({ counts }) {
-    this.latest = counts;
+    this.now = counts;
     this.changed = true;
   }
 
@@ -87,16 +96,15 @@ export class LaneView {
     const band = passBand(this.lane, message, this.facts);
     const nodes = [band];
     this.turn(band, message);
-    this.history?.add(message.number, message.threshold);
     for (const node of band.children) if (node.dataset.index) this.tokens.push(node);
     this.waiting.append(band);
     if (message.ghosts?.length) {
       nodes.push(ghostRow(this.lane, message, this.facts));
       this.waiting.append(nodes[1]);
     }
-    const { number, seconds = 0, at = 0, columns } = message;
+    for (const [, , source] of message.tokens.slice(1)) this.proposed[source] = (this.proposed[source] ?? 0) + 1;
+    const { number, seconds = 0, at = 0 } = message;
     this.passes.push({ nodes, number, seconds, at, tokens: this.tokens.length });
-    if (columns && message.phase === "verify") Object.assign(this, { columns, tree: message.tree });
     if (message.counts) this.counts(message); // a later pass of the same picture has them otherwise
   }
 
@@ -119,26 +127,27 @@ export class LaneView {
 
   // Put what has come since the last time into the page, at once.
   flush() {
-    if (this.latest) {
-      this.counters.show({ counts: this.latest });
-      this.sum(this.latest);
-      if (this.latest.shared && !this.sharing.textContent) this.sharing.textContent = SHARING;
-      this.latest = null;
-    }
+    if (this.changed) this.sum(this.now);
+    this.changed = false;
     if (this.waiting.hasChildNodes()) this.text.append(this.waiting);
   }
 
   // A recorded run counts passes, a live one model time as well.
   sum(counts) {
-    const { passes = 0, tokens = 0, seconds = 0 } = counts ?? {};
-    const more = this.lane.letter ? plural(tokens, "token") : `${decimals(seconds, 2)} s model time`;
+    const { passes, tokens, seconds } = counts;
+    const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s model time`;
     this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
+    this.counters.show({ counts, milliseconds: this.milliseconds });
   }
 
-  draw() {
-    this.counters.draw();
-    this.history?.draw();
-    if (this.columns && this.planned) this.doing.textContent = doing(this.lane, this);
+  // Beside `base`, the lane that the others are compared with.
+  draw(base) {
+    const { lengths, shared, tokensPerForward } = this.now;
+    this.counters.draw(lengths);
+    this.counters.cost.show(tokensPerForward, this.milliseconds, base !== this && base.lane.family === "ar" ? base.milliseconds : 0);
+    this.note.textContent = `${proposedWords(this.proposed, decoderOf(this.lane.decoder).needs === "masks")}${shared ? SHARED : ""}`;
+    if (this.recorded) this.head(decimals(tokensPerForward, 2), "tokens / pass");
+    else if (!this.said) this.ratio(null, base.lane.title, base === this);
   }
 
   // `other` names the lane that it differs from, where there are several.
@@ -149,9 +158,9 @@ export class LaneView {
     token.dataset.differs = `${token.dataset.differs ?? ""}${other}`;
   }
 
-  // Nobody compares with it, or its speed is not known yet.
-  ratio(ratio, baseline) {
-    this.head(ratio ? `${decimals(ratio, 2)}×` : "–", baseline, "the speed of ");
+  ratio(ratio, baseline, isBaseline = false) {
+    this.said = Boolean(ratio);
+    if (!isBaseline) this.head(ratio ? `${decimals(ratio, 2)}×` : "–", baseline, "the speed of ");
   }
 
   // `before` is left out where the head has no room.
@@ -178,7 +187,6 @@ export class LaneView {
 
   inactive({ sentence }) {
     this.reason.textContent = sentence ?? "";
-    this.root.classList.toggle("inactive", Boolean(sentence));
   }
 
   // Show the text that the lane had written when its clock stood at `at`. The rest keeps its place, so nothing moves.
@@ -192,34 +200,21 @@ export class LaneView {
     }
     this.gone = gone;
     const { number = 0, tokens = 0, at: seconds = 0 } = this.passes[gone - 1] ?? {};
-    const rate = seconds ? tokens / seconds : 0;
-    this.sum({ passes: number, tokens, seconds });
-    const { lengths, shared } = this.counters.state.counts;
-    const counts = { tokens, passes: number, tokensPerForward: number ? tokens / number : 0, seconds, tokensPerSecond: rate };
-    this.counters.show({ counts: { ...counts, lengths, shared } });
+    this.sum({ tokens, passes: number, seconds, tokensPerForward: tokens / (number || 1), tokensPerSecond: tokens / (seconds || 1) });
   }
 
   // The places that arrow keys walk through: the tokens, and the ghosts that are shown.
   get places() {
-    const ghosts = this.text.querySelector(".lens-ghost") !== null;
-    if (!ghosts) return this.tokens;
     const all = [...this.text.querySelectorAll(".lens-token, .lens-ghost")];
     return all.filter((node) => node.classList.contains("lens-token") || node.getClientRects().length);
   }
 }
 
-// Lanes of a live run have a letter as their key; those of a recorded one have a name, and get one by their place.
-export function letterOf({ key, letter }) {
-  return letter ?? key.toUpperCase();
-}
-
-// The shape of the exact lane's passes now: drafts, positions a pass, and why.
-export function doing(lane, { columns, tree }) {
-  const { layout = "auto" } = lane.settings ?? {};
-  const set = lane.letter ? "as recorded" : "as set in Settings";
-  const why = layout === "auto" ? "chosen by what each layout costs and gains on this machine" : set;
-  if (columns === 1) return `Now: no drafts, 1 position a pass (${why}).`;
-  return `Now: ${tree ? "drafts in a tree" : "drafts in a line"}, ${columns} positions a pass (${why}).`;
+// What proposed the tokens that passes gained beyond their first, in words.
+export function proposedWords(proposed, masked) {
+  const found = Object.entries(masked ? BY_MASKS : PROPOSED).filter(([source]) => proposed[source]);
+  if (!found.length) return "";
+  return `Tokens beyond one a pass: ${found.map(([source, words]) => `${proposed[source]} ${words}`).join(", ")}.`;
 }
 
 // One forward pass of a lane: a band of the tokens that it accepted, and behind that the proposals that it rejected.

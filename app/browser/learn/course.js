@@ -2,7 +2,7 @@
 
 import { pageAddress } from "../shared/address.js";
 import { keep, keptValue, make, ours, button as plainButton, put, status } from "../shared/dom.js";
-import { PAGES, SUMMARY } from "./pages.js";
+import { INVITATION, PAGES } from "./pages.js";
 import { button } from "./parts.js";
 
 const FINISHED = "mars-lens-learn";
@@ -14,7 +14,7 @@ class Course {
     this.material = null;
     this.open = -1;
     this.place = null; // in the address
-    this.stage = make("article", "lens-learn-page");
+    this.stage = make("article", "lens-stack lens-learn-page");
     const contents = make("ol", "lens-learn-contents");
     const nav = put(make("nav", "lens-learn-nav", "", { "aria-label": "Pages of the course" }), contents);
     this.entries = PAGES.map((page, number) => this.entry(page, number, contents));
@@ -61,40 +61,36 @@ class Course {
     const question = make("p", "lens-learn-question", page.question);
     const task = put(make("p", "lens-learn-task"), make("strong", "", "To do: "), page.task);
     const praise = status("lens-learn-praise");
-    const playground = make("div", "lens-learn-stage");
+    const playground = make("div", "lens-box lens-stack lens-learn-stage");
     let lit = null;
     const done = () => {
       this.finish(page);
       praise.textContent = this.finished.size === PAGES.length ? "✓ Done, and with it the whole course." : "✓ Done.";
       lit?.classList.remove("lit");
     };
-    const next = button(`Next: ${PAGES[number + 1]?.title ?? SUMMARY.title}`, () => {
-      if (number + 1 < PAGES.length) this.turn(number + 1);
-      else this.close();
-      this.stage.querySelector("h2").focus();
-    });
+    const next = number + 1 < PAGES.length ? this.next(number + 1) : this.invitation();
     const title = make("h2", "", `${number + 1}. ${page.title}`, { tabindex: -1 });
     this.stage.replaceChildren(title, question, ...page.text.map((text) => make("p", "", text)), task, playground, praise, next);
-    next.classList.add("lens-learn-next");
     lit = page.build(playground, this.material, done);
     if (!this.finished.has(page.id)) lit?.classList.add("lit");
     this.mark();
     this.place?.say({ lesson: page.id });
   }
 
-  // A summary: each page in a line, and where to try it.
-  close() {
-    const title = make("h2", "", SUMMARY.title, { tabindex: -1 });
-    const points = make("ul", "lens-learn-points");
-    PAGES.forEach((page, number) => {
-      const link = button(page.title, () => this.turn(number));
-      link.classList.add("lens-learn-back");
-      points.append(put(make("li"), link, ` ${page.answer}`));
+  next(number) {
+    const next = button(`Next: ${PAGES[number].title}`, () => {
+      this.turn(number);
+      this.stage.querySelector("h2").focus();
     });
-    const link = make("a", "lens-learn-button lens-learn-try", SUMMARY.invitation);
-    link.href = ours(SUMMARY.address(this.material.problem));
-    this.stage.replaceChildren(title, points, make("p", "", SUMMARY.text), link);
-    this.entries[this.open].link.removeAttribute("aria-current");
+    next.classList.add("lens-learn-next");
+    return next;
+  }
+
+  // After the last page, the way to the problem of these pages, with the small models that wrote them.
+  invitation() {
+    const { task, seed } = this.material.problem;
+    const href = ours(`?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`);
+    return make("a", "lens-tool lens-learn-next", INVITATION, { href });
   }
 
   finish(page) {

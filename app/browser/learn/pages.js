@@ -12,10 +12,9 @@ const oneTokenPage = {
   text: [
     "A language model reads everything written so far and says which token comes next. That is one forward pass: one " +
       "trip through all of its weights. The token is appended, and the next pass begins.",
-    "Most of the time of a pass goes into fetching the weights, not into computing with them. So a pass that gained " +
-      "several tokens would not take much longer.",
+    "Most of the time of a pass goes into fetching the weights, not into computing with them. So one pass that gains " +
+      "three tokens costs less than three passes, though more than one.",
   ],
-  answer: "A pass reads everything written so far and adds one token.",
   task: "Write ten tokens, one forward pass each.",
   build(stage, { ar }, done) {
     let count = 0;
@@ -29,7 +28,7 @@ const oneTokenPage = {
       next.disabled = count === ar.passes.length;
       if (count >= 10) done();
     };
-    put(stage, put(make("div", "lens-learn-controls"), next, told), text);
+    put(stage, put(make("div", "lens-row lens-learn-controls"), next, told), text);
     draw(0);
     return next;
   },
@@ -45,7 +44,6 @@ const obviousPage = {
     "Every token below cost a whole pass. Choose one, and its underline shows how sure the model was: the longer, the " +
       "surer, here and everywhere else on this page.",
   ],
-  answer: "The model is almost certain of many tokens.",
   task: "Find five tokens that the model was at least 99 % sure of.",
   build(stage, { ar }, done) {
     const found = new Set();
@@ -78,7 +76,6 @@ const windowPage = {
       "not written yet. Those from the left that are sure enough are accepted, and the masks move on. Each coloured " +
       "band came out of one pass; the number at its end says how many tokens it has.",
   ],
-  answer: "Masks behind the text let one pass propose a whole block; those that are sure enough are accepted.",
   task: "Fill the masks of a few passes, and find one that gained three tokens.",
   build(stage, { mars }, done) {
     const text = make("div");
@@ -117,7 +114,6 @@ const thresholdPage = {
       "a pass gains hardly more than that one token. (This page and the next show a small model with seven masks, " +
       "whose answers can be checked.)",
   ],
-  answer: "Proposals are accepted from the left, up to the first whose score does not reach τ.",
   task: "For one pass, find a τ that accepts exactly three tokens, and one that accepts at least three more.",
   build(stage, { small, tried }, done) {
     const window_ = make("div");
@@ -165,7 +161,6 @@ const lowThresholdPage = {
       "wrong together.",
     "Here is the same problem, recorded at eight thresholds.",
   ],
-  answer: "A lower τ accepts more tokens a pass, and in the end wrong ones.",
   task: "Lower τ until the first wrong answer appears.",
   build(stage, { prompt, sweep }, done) {
     const text = make("div");
@@ -189,135 +184,17 @@ const lowThresholdPage = {
   },
 };
 
-const trainingPage = {
-  id: "training",
-  title: "How it is trained",
-  question: "How does a model learn to fill masks and stay a language model?",
-  text: [
-    "Ordinary fine-tuning first. Then the same data once more, each text twice in one sequence: clean, and as noise in " +
-      "which every token of the answer is a mask. A block of masks reads the clean text of the blocks before it, and " +
-      "the masks before it in its own block. No mask is ever read by the clean stream.",
-    "Both streams are trained to say the next token. The clean one keeps the model an ordinary language model: of all " +
-      "the training signal, a share of (1 + 1/B)/2 is like that of one token at a time. Without it the share is 1/B, " +
-      "and the larger the block, the more the model forgets.",
-  ],
-  answer: "Each text is read twice, clean and masked; the clean half keeps the model a language model.",
-  task: "Set B to 8 or more and leave the clean text out of the loss. Then point at a mask to see the tokens it reads.",
-  build(stage, { masks }, done) {
-    const state = { length: 8, block: 4, loss: true, query: null };
-    const canvas = make("div", "lens-learn-matrix");
-    const share = make("p", "lens-learn-told");
-    const reads = make("p", "lens-learn-told");
-    let removed = false;
-    const mask = () => masks.find(({ length, block }) => length === state.length && block === state.block);
-    const name = (place) => `${place < state.length ? "clean" : "mask"} ${(place % state.length) + 1}`;
-    const point = (query) => {
-      state.query = query;
-      canvas.querySelectorAll("tr[data-query]").forEach((row) => row.classList.toggle("pointed", Number(row.dataset.query) === query));
-      reads.textContent = `${name(query)} reads ${mask().reads[query].map(name).join(", ")}.`;
-      if (removed && query >= state.length) done();
-    };
-    const draw = () => {
-      const table = make("table", "", "", { "aria-label": "Attention mask: rows are queries, columns are keys" });
-      const heads = ["clean text", "masks"].map((name) => make("th", "", name, { scope: "colgroup", colspan: state.length }));
-      table.append(put(make("tr"), make("td", "corner"), ...heads));
-      mask().reads.forEach((read, query) => {
-        const row = make("tr", "", "", { "data-query": query, tabindex: 0 });
-        row.append(make("th", "", name(query), { scope: "row" }));
-        for (let key = 0; key < 2 * state.length; key++) {
-          const seen = read.includes(key);
-          const kind = query < state.length ? "clean" : key < state.length ? "across" : "noisy";
-          const cell = make("td", seen ? `seen ${kind}` : "", seen ? "●" : "");
-          if (key === state.length) cell.classList.add("second");
-          row.append(cell);
-        }
-        if (query === state.length) row.classList.add("second");
-        for (const event of ["pointerenter", "focus", "click"]) row.addEventListener(event, () => point(query));
-        table.append(row);
-      });
-      canvas.replaceChildren(make("p", "lens-learn-source", "A dot: this row reads this column."), table);
-      const part = state.loss ? (1 + 1 / state.block) / 2 : 1 / state.block;
-      const formula = state.loss ? "(1 + 1/B)/2" : "1/B";
-      share.textContent = `Share of the training signal that is like one token at a time: ${formula} = ${(100 * part).toFixed(0)} %`;
-      removed ||= !state.loss && state.block >= 8;
-    };
-    // A block is no longer than the text: the other slider follows, so that what they say is what is drawn.
-    const size = (label, values, key, follow) =>
-      slider(label, [0, values.length - 1, 1], values.indexOf(state[key]), (place) => String(values[place]), (place) => {
-        state[key] = values[place];
-        follow();
-        draw();
-      });
-    const [blocks, lengths] = ["block", "length"].map((size) => [...new Set(masks.map((each) => each[size]))].sort((a, b) => a - b));
-    const block = size("Block size B", blocks, "block", () => state.block > state.length && length.set(lengths.indexOf(state.block)));
-    const length = size("Length L", lengths, "length", () => state.length < state.block && block.set(blocks.indexOf(state.length)));
-    const loss = checkbox(true, () => {
-      state.loss = loss.checked;
-      draw();
-    });
-    const toggle = put(make("label", "lens-learn-check"), loss, " the clean stream counts in the loss");
-    put(stage, put(make("div", "lens-learn-controls"), block, length, toggle), share, canvas, reads);
-    length.show();
-    block.show();
-    return toggle;
-  },
-};
-
-const cachePage = {
-  id: "cache",
-  title: "Why the cache matters",
-  question: "What does a pass have to read?",
-  text: [
-    "To read a token, the model computes its keys and values once. If they are kept, the next pass forwards only what " +
-      "is new: the tokens accepted last, and the masks. If they are thrown away, every pass reads the whole text again.",
-    "The masks' own keys and values are never worth keeping: a guess may turn out wrong. Rows of a " +
-      "batch gain different numbers of tokens, so each keeps a cursor of its own, and none waits for another.",
-  ],
-  answer: "Accepted tokens are read once and kept; masks are read anew in each pass.",
-  task: "Switch the cache off, and see how many positions the same answer takes.",
-  build(stage, { mars }, done) {
-    const chart = make("div", "lens-learn-bars");
-    const told = status("lens-learn-told");
-    const cached = (pass) => pass.positions;
-    const whole = (pass) => pass.uncached;
-    const most = Math.max(...mars.passes.map(whole));
-    const sum = (count) => mars.passes.reduce((total, pass) => total + count(pass), 0);
-    const draw = () => {
-      const count = on.checked ? cached : whole;
-      chart.replaceChildren(
-        ...mars.passes.map((pass, number) => {
-          const bar = make("span", "lens-learn-column");
-          bar.style.height = `${(100 * count(pass)) / most}%`;
-          bar.title = `pass ${number + 1}: ${count(pass)} positions`;
-          return bar;
-        }),
-      );
-      told.textContent =
-        `${sum(count)} positions in ${mars.passes.length} passes` +
-        (on.checked ? "." : `, ${(sum(whole) / sum(cached)).toFixed(1)} times as many as with the cache.`);
-      if (!on.checked) done();
-    };
-    const on = checkbox(true, draw);
-    const toggle = put(make("label", "lens-learn-check"), on, " keep keys and values");
-    const axis = make("p", "lens-learn-source", "A bar for each pass: the positions that it reads.");
-    put(stage, put(make("div", "lens-learn-controls"), toggle), chart, axis, told);
-    draw();
-    return toggle;
-  },
-};
-
 const widthPage = {
   id: "width",
   title: "What a wider pass costs",
   question: "Why does one pass of eight columns cost far less than eight passes of one?",
   text: [
-    "Each column of a pass is a position that the model reads: a token or a mask. Whatever their number, the pass " +
-      "fetches every weight from memory once, and for one column it does little else. More columns use the same " +
-      "weights again while they are at hand. So the second column is nearly free, and the eighth still cheap.",
-    "At some width the computing itself takes the time, and each further column costs its share. Where that " +
-      "begins depends on the machine: a GPU takes hundreds of columns, a processor with few cores a dozen.",
+    "Each column of a pass is a position that the model reads: a token or a mask. The pass fetches every weight from " +
+      "memory once, however many columns use it. So eight columns cost less than eight passes of one column. But they " +
+      "do not cost the same as one; how much more depends on the machine.",
+    "A wider pass pays only if it gains more than it costs: one that takes 1.5 times as long as AR's must gain more " +
+      "than 1.5 tokens on average. Compare marks that point under each text.",
   ],
-  answer: "A pass fetches the weights once, however many columns use them; up to a width, columns are cheap.",
   task: "Find the widest pass that takes less than twice as long as a pass of one column.",
   build(stage, { passTimes }, done) {
     const { times, checkpoint, machine, context, date, busy } = passTimes;
@@ -345,7 +222,7 @@ const widthPage = {
     const source =
       `Measured: ${checkpoint} behind ${context} cached positions, ${machine}, ${date}.` +
       (busy ? " Other programs ran meanwhile: look at the shape, not at the milliseconds." : "");
-    put(stage, knob, put(make("div", "lens-learn-bars named"), ...bars), told, make("p", "lens-learn-source", source));
+    put(stage, knob, put(make("div", "lens-learn-bars named"), ...bars), told, make("p", "lens-note", source));
     knob.show();
     return knob;
   },
@@ -366,7 +243,6 @@ const exactPage = {
     "The text is that of one token at a time, token for token. No threshold, no loss; the price is that every proposal " +
       "is read once more before it counts.",
   ],
-  answer: "Read as drafts and checked in the next pass, proposals give exactly the text of one token at a time.",
   task: "Find a pass in which a draft was refused.",
   build(stage, { ar, exact }, done) {
     const text = make("div");
@@ -392,14 +268,6 @@ const exactPage = {
   },
 };
 
-export const PAGES = [oneTokenPage, obviousPage, windowPage, thresholdPage, lowThresholdPage, trainingPage, cachePage, widthPage, exactPage];
+export const PAGES = [oneTokenPage, obviousPage, windowPage, thresholdPage, lowThresholdPage, widthPage, exactPage];
 
-// After the last page. The link opens Compare on the problem of these pages, with the small models that wrote them.
-export const SUMMARY = {
-  title: "What you have seen",
-  text:
-    "The link below opens Compare with the problem of lessons 4 and 5: AR, MARS with a threshold and MARS exact answer " +
-    "it side by side. Press Run, and move τ while they write.",
-  invitation: "Try it in Compare",
-  address: ({ task, seed }) => `?tab=compare&models=tiny&task=${task}&seed=${seed}&lanes=3`,
-};
+export const INVITATION = "Try the problem of lessons 4 and 5 in Compare: press Run, and move τ while the lanes write";

@@ -4,7 +4,7 @@ import { make, button as plainButton, put } from "../shared/dom.js";
 import { bandNode, sureness, tokenNode } from "../shared/tokens.js";
 
 export function button(label, act) {
-  return plainButton("lens-learn-button", label, act);
+  return plainButton("lens-tool lens-learn-button", label, act);
 }
 
 // A labelled slider; `act` gets its value, at once and on every change. The reading stands beside the label. `range` is
@@ -88,7 +88,7 @@ export function walk(count, draw, begin = 0) {
   const before = button("Previous pass", () => go(number - 1));
   const next = button("Next pass", () => go(number + 1));
   const where = make("span", "lens-learn-where");
-  const controls = put(make("div", "lens-learn-controls"), before, next, where);
+  const controls = put(make("div", "lens-row lens-learn-controls"), before, next, where);
   controls.start = () => go(begin);
   return [controls, next];
 }

@@ -8,6 +8,8 @@
 // Values are strings from anywhere: check them, and use them as text only. `restore` may be async; names that are null
 // are all its own to refuse.
 
+import { announce } from "./dom.js";
+
 const OWN_PRESET = "Own"; // of a lane whose settings are not those of a preset
 const FIRST_TAB = "compare";
 const FOREIGN = /^(__.*|view)$/; // Gradio's own names
@@ -183,6 +185,7 @@ class SettingsInAddress {
     this.values = values;
     if (!this.usual) return;
     const now = Object.fromEntries(Object.keys(this.usual).map((name, at) => [name, values[at]]));
+    announce("lens:prompt", now.prompt);
     const said = Object.entries(now).filter(([name, value]) => this.says(name, value, now));
     this.place.say(Object.fromEntries(said));
   }

@@ -62,11 +62,6 @@ export function shape(name, attributes, text = "") {
   return node;
 }
 
-export function clear(node) {
-  node.replaceChildren();
-  return node;
-}
-
 // An address of the app's own, relative to the page: a proxy may show it by another name and below a path.
 export function ours(path) {
   return new URL(path, document.baseURI).href;

@@ -1,18 +1,46 @@
-// The live run as it comes: what it has written, and when to draw it.
+// Who makes the messages of a run: the server, whose stream a page follows, or a recording. A view knows no more than
+// that a source hands on messages that came together, says how it is, and can be closed.
+//
+//   const source = liveRun("id", { hear, say, lost });
+//   source.close();
 
 import { ours } from "./dom.js";
 import { hearLines } from "./messages.js";
 
 export const OVER = ["done", "stopped", "failed"]; // states of a run after which nothing comes
 const DRAWING_GAP = 250; // milliseconds
-
 const RECONNECTING = "The connection was lost. Reconnecting …";
 const LOST = "The server no longer has this run. Start it again.";
 
-// The base of views that draw a live run, message by message: each kind of message has a method of its name. The value
-// of a component says which run to follow, or why none starts. The lines of a run come several at once, until another
-// one is followed or it is over; the browser connects again by itself and says how many lines it has. A view has
-// `status`, the element of its sentence.
+export function messagesOf(text) {
+  const found = [];
+  hearLines(text, (message) => found.push(message));
+  return found;
+}
+
+// The lines of a run on the server, until it is closed. The browser connects again by itself and says how many lines it
+// has; `say` hears of a connection that was lost, and null when there is one; `lost` that no more will come.
+export function liveRun(run, { hear, say, lost }) {
+  const source = new EventSource(ours(`runs/${run}/events`));
+  source.onopen = () => say(null);
+  source.onmessage = ({ data }) => hear(messagesOf(data));
+  source.onerror = () => (source.readyState === EventSource.CLOSED ? lost(LOST) : say(RECONNECTING));
+  return source;
+}
+
+// A run in a file of the app's own: all of it comes at once, or nothing does.
+export function recordedRun(path, { hear }) {
+  const abort = new AbortController();
+  const read = async () => {
+    const answer = await fetch(ours(path), { signal: abort.signal });
+    if (answer.ok) hear(messagesOf(await answer.text()));
+  };
+  read().catch(() => {}); // the page is complete without it
+  return { close: () => abort.abort() };
+}
+
+// The base of views that draw a run, message by message: each kind of message has a method of its name. The value of a
+// component says which run to follow, or why none starts. A view has `status`, the element of its sentence.
 export class RunView {
   constructor(root) {
     this.root = root;
@@ -26,7 +54,7 @@ export class RunView {
   }
 
   read(value) {
-    hearLines(value, (message) => this.hear(message));
+    for (const message of messagesOf(value)) this.hear(message);
   }
 
   hear(message) {
@@ -44,20 +72,14 @@ export class RunView {
   listen(run) {
     this.source?.close();
     this.run = run;
-    if (!run) return;
-    const source = new EventSource(ours(`runs/${run}/events`));
-    this.source = source;
-    source.onopen = () => this.say(this.sentence);
-    source.onmessage = ({ data }) => {
-      if (run !== this.run) return;
-      hearLines(data, (message) => this.hear(message));
-      this.picture();
-    };
-    source.onerror = () => {
-      if (run !== this.run) return;
-      if (source.readyState !== EventSource.CLOSED) this.say(RECONNECTING);
-      else this.state({ state: "failed", sentence: LOST });
-    };
+    this.source = run && liveRun(run, {
+      hear: (messages) => {
+        for (const message of messages) if (run === this.run) this.hear(message);
+        this.picture();
+      },
+      say: (sentence) => run === this.run && this.say(sentence ?? this.sentence),
+      lost: (sentence) => run === this.run && this.state({ state: "failed", sentence }),
+    });
   }
 
   state({ state, sentence }) {

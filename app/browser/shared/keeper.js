@@ -1,7 +1,6 @@
 // Keeps the runs of this page, whatever tab is open: a tab is not there before it is looked at. The value is the run that
 // ended last, as Python opens it (app/runs/what_if.py). "lens:step" {run: its id, lane: key, number: of the pass} asks to
-// step through one; "lens:run" says that one has come. "lens:counts" tells how a lane of Compare stands; the last of each
-// is in `live`.
+// step through one; "lens:run" says that one has come.
 
 import { announce, keep, kept } from "./dom.js";
 import { hearValue, Questions } from "./messages.js";
@@ -14,13 +13,8 @@ export const keeper = {
   // By id, the newest last. They stay text: a dozen of them as objects would be most of what the browser must look
   // through whenever it collects its garbage.
   runs: new Map(),
-  live: new Map(), // by lane, of one run
   place: () => ({}), // the lane and the pass that one looks at in Compare
   wish: null, // the last "lens:step" that nobody has fulfilled
-  follow(counts) {
-    if ([...this.live.values()].some(({ run }) => run !== counts.run)) this.live.clear();
-    this.live.set(counts.lane, counts);
-  },
   get newest() {
     return [...this.runs.values()].at(-1);
   },
@@ -51,7 +45,6 @@ export function mountRuns({ props, watch }) {
   watch("value", () => {
     if (props.value) keeper.add(props.value);
   });
-  document.addEventListener("lens:counts", (event) => keeper.follow(event.detail));
   document.addEventListener("lens:step", (event) => {
     keeper.wish = event.detail;
     document.getElementById("tab-step-button")?.click();

@@ -51,8 +51,7 @@ class Modes {
   }
 }
 
-// "Copy link", also where a page may not reach the clipboard, as over plain http; where nothing can be copied, the link
-// is shown selected.
+// "Copy link". Where a page may not reach the clipboard, as over plain http, the link is shown selected.
 
 const MOST_SHOWN = 40; // characters of a value in a sentence
 const SAID_FOR = 6_000; // milliseconds
@@ -105,7 +104,7 @@ class LinkButton {
   }
 
   async give(link, more) {
-    const copied = (await toClipboard(link)) || byCommand(link);
+    const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false;
     this.field.hidden = copied;
     this.say(`${copied ? "Link copied" : "Copy this link yourself"}${more}`, copied && this.save.hidden);
     if (copied) return;
@@ -118,31 +117,6 @@ class LinkButton {
     clearTimeout(this.timer);
     this.said.textContent = sentence;
     if (goes) this.timer = setTimeout(() => (this.said.textContent = ""), SAID_FOR);
-  }
-}
-
-async function toClipboard(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false; // not there, or not allowed
-  }
-}
-
-function byCommand(text) {
-  const focused = document.activeElement;
-  const area = make("textarea", "lens-link-area");
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  try {
-    return document.execCommand("copy");
-  } catch {
-    return false;
-  } finally {
-    area.remove();
-    focused?.focus?.();
   }
 }
 
@@ -183,7 +157,9 @@ export function mountMasthead({ element, props, watch, submit }) {
   watch("value", hear);
   // Gradio's own event tells of keys in the prompt only, not of what is pasted or dropped.
   document.addEventListener("input", ({ target }) => {
-    if (target.matches("#prompt textarea")) address.settings.give("prompt", target.value);
+    if (!target.matches("#prompt textarea")) return;
+    address.settings.give("prompt", target.value);
+    announce("lens:prompt", target.value);
   });
   whenTabsCome((tabs) => {
     address.show();

@@ -12,19 +12,16 @@ function reaching(score, met) {
 
 const SENTENCES = {
   first: () => "It read only real tokens: the autoregressive token, always accepted.",
-  right: ({ threshold = null }) =>
-    threshold === null
-      ? "It read drafts, and all of them were what the model itself says: exact."
-      : "It read drafts, and all of them passed the check.",
+  right: ({ threshold = null, source }) =>
+    `Every draft before it ${threshold === null ? "matched the model's own choice" : "passed the check"}, so it was kept.` +
+    (source === "copy" ? " The last of them was copied from the text or a frequent phrase." : ""),
   met: ({ score, fills }) => `${fills ? "Filled in this pass:" : "It read masks; accepted because"} ${reaching(score, true)}.`,
   rule: ({ score, accepted }) =>
     `${accepted ? "Accepted" : "Refused"} by this decoder's own rule, although ${reaching(score, !accepted)}.`,
   below: ({ score }) => `Refused: ${reaching(score, false)}.`,
   behind: () => "Behind a refused proposal: acceptance goes from left to right.",
   "wrong draft": ({ threshold = null }) =>
-    threshold === null
-      ? "Refused: it read a draft that is not what the model itself says."
-      : "Refused: it read a draft that did not pass the check.",
+    `Refused: it read a draft that ${threshold === null ? "is not the model's own choice" : "did not pass the check"}.`,
   ended: () => "Behind the end of the turn.",
   kept: () => "Kept as a draft: the next pass reads it and verifies it.",
   unsure: () => "Not kept as a draft: it is not sure enough.",
@@ -34,8 +31,8 @@ const SENTENCES = {
     `Still a mask: others were surer${threshold === null ? "" : `, and ${reaching(score, false)}`}.`,
 };
 
-// `reason` is undefined for what an earlier version recorded. `score` is the name of the score, `fills` says whether the
-// pass filled a block, `accepted` whether the proposal was accepted at the `threshold` of the pass.
+// `reason` is undefined for what an earlier version recorded. `score` is the name of the score, `source` what was read,
+// `fills` says whether the pass filled a block, `accepted` whether the proposal was accepted at the `threshold`.
 export function sentenceOf(reason, about) {
   if (reason) return SENTENCES[reason](about);
   return `${about.accepted ? "Accepted" : "Not accepted"}. An earlier version recorded this run, and not why.`;

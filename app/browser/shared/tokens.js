@@ -29,11 +29,12 @@ export function plainWords(text) {
 // The band of a pass, by its number and the nodes of the tokens that it accepted. How many there are stands at its end,
 // before a line break there.
 export function bandNode(number, tokens) {
-  const band = make("span", `lens-pass ${number % 2 ? "odd" : "even"}`);
-  band.append(...tokens);
-  const last = tokens.at(-1)?.lastChild;
-  const breaks = last?.nodeType === 1 && last.classList.contains("lens-newline");
-  if (tokens.length > 1) (breaks ? last : band).dataset.count = tokens.length;
+  const band = put(make("span", `lens-pass ${number % 2 ? "odd" : "even"}`), ...tokens);
+  if (tokens.length < 2) return band;
+  const count = make("span", "lens-count", "", { "data-count": tokens.length });
+  const last = tokens.at(-1).lastChild;
+  if (last?.className === "lens-newline") last.prepend(count);
+  else band.append(count);
   return band;
 }
 

@@ -60,7 +60,9 @@ export class SteppedLane {
     if (record.phase === "verify" && row.threshold === null && shape.known) {
       const drafts = shape.columns.filter(({ kind }) => kind === "draft" || kind === "noise").length;
       const right = row.trace.reasons.filter((reason) => reason === "right").length;
-      return drafts ? `${right} of ${drafts} drafts right, so ${tokens} accepted.` : `No drafts to verify, ${tokens} accepted.`;
+      const copied = shape.columns.filter((column) => column.copied).length;
+      const what = `${right} of ${plural(drafts, "draft")}${copied ? ` (${copied === drafts ? "all" : copied} copied)` : ""}`;
+      return drafts ? `${what} right, so ${tokens} accepted.` : `No drafts to verify, ${tokens} accepted.`;
     }
     const said = plural(row.proposals.length, "proposal");
     if (record.phase === "draft") {
@@ -102,8 +104,9 @@ export class SteppedLane {
   // Why a proposal was accepted or not.
   reason({ row }, place) {
     const ends = this.ends(row.proposals[place].token_id) ? "End of the turn. " : "";
-    const { threshold } = row;
-    const about = { score: this.lane.settings.score, threshold, fills: this.diffuses, accepted: place < row.accepted };
+    const { threshold, accepted } = row;
+    const { source } = row.proposals[place];
+    const about = { score: this.lane.settings.score, threshold, source, fills: this.diffuses, accepted: place < accepted };
     return ends + sentenceOf(row.trace?.reasons[place], about);
   }
 

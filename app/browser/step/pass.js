@@ -1,16 +1,15 @@
 // One pass, drawn: its window, the card of a proposal, and who sees whom.
 
-import { clear, make, put, shape, tooltip } from "../shared/dom.js";
-import { alternativeNode, cut, plural, thresholdName } from "../shared/tokens.js";
+import { alternativeList, Card } from "../shared/card.js";
+import { make, put, shape } from "../shared/dom.js";
+import { cut, plural, thresholdName } from "../shared/tokens.js";
 import { seenBy } from "./lane.js";
 
 const READ = { real: "token", draft: "draft", mask: "mask", noise: "random", none: "no draft" };
 const SIGNS = { gained: "+", lost: "−", accepted: "✓", refused: "×", behind: "·", waits: "→" };
-const LETTERS = { real: "t", draft: "d", mask: "m", noise: "r", none: "–" };
 const WORDS = { real: "token", draft: "draft", mask: "mask", noise: "random token", none: "missing draft" };
-const LETTERED = 17; // more columns than this are too narrow for letters
 const UNKNOWN = "An earlier version recorded this run: it has no attention masks of its passes, and no reasons.";
-const DRAWN = 200; // a causal pass of more columns is drawn as the triangle that it is
+const DRAWN = 200; // more columns than this have no lines between them
 
 // The window of a pass: for each position the token that the model read, the one it proposed, and its score.
 export class WindowView {
@@ -124,64 +123,34 @@ export class WindowView {
     if (column.kind === "draft" && known && before !== null && this.pass.record.phase === "verify") {
       const right = this.pass.row.proposals[before].token_id === column.token;
       node.append(make("span", "step-sign", right ? "=" : "≠"));
-      const draft = column.copied ? "The draft, a copy from the text or a frequent phrase," : "The draft";
-      node.title = right ? `${draft} is what the model says here.` : `${draft} is not what the model says here.`;
+      const draft = column.copied ? "The draft, copied from the text or a frequent phrase," : "The draft";
+      node.title = `${draft} ${right ? "matches" : "does not match"} the model's own choice.`;
     }
     const word = make("span", known ? "step-word" : "step-word step-origin", known ? this.lane.label(column.token) : READ[column.kind]);
-    return put(node, word);
+    return put(node, word, column.copied ? make("small", "step-copied", "copied") : "");
   }
 }
 
 // The card of one proposal: what was said at this position, how sure, what else was likely, and what became of it.
-export class ProposalCard {
+export class ProposalCard extends Card {
   constructor(host) {
-    this.host = host;
-    this.root = tooltip("div", "step-card");
-    host.append(this.root);
-    this.node = null;
+    super(host, "step-card");
   }
 
-  open(node, lane, pass) {
-    this.close();
+  show(node, lane, pass) {
     const place = Number(node.dataset.place);
-    const proposal = pass.row.proposals[place];
-    this.node = node;
-    node.classList.add("chosen");
-    node.querySelector("button").setAttribute("aria-describedby", this.root.id);
-    const of = `${lane.name(pass)} · proposal ${place + 1} of ${pass.row.proposals.length}`;
-    const threshold = pass.row.threshold === null ? "" : ` · ${thresholdName(pass.row.threshold)}`;
-    const score = `${lane.lane.settings.score} ${cut(proposal.score, 4)}${threshold}`;
-    this.root.replaceChildren(make("p", "step-card-where", of), make("p", "step-card-score", score));
-    if (proposal.alternatives.length) this.root.append(this.alternatives(lane, proposal));
-    this.root.append(make("p", "step-card-reason", lane.reason(pass, place)));
-    this.root.hidden = false;
-    this.place(node);
-  }
-
-  alternatives(lane, proposal) {
-    const nodes = proposal.alternatives.map(([token, probability]) =>
-      alternativeNode(lane.label(token), probability, token === proposal.token_id),
+    const { proposals, threshold } = pass.row;
+    const { score, alternatives, token_id: said } = proposals[place];
+    const of = `${lane.name(pass)} · proposal ${place + 1} of ${proposals.length}`;
+    const numbers = `${lane.lane.settings.score} ${cut(score, 4)}${threshold === null ? "" : ` · ${thresholdName(threshold)}`}`;
+    this.open(
+      node,
+      node.querySelector("button"),
+      make("p", "lens-card-where", of),
+      make("p", "", numbers),
+      alternativeList(alternatives.map(([token, probability]) => [lane.label(token), probability, token === said])),
+      make("p", "lens-card-reason", lane.reason(pass, place)),
     );
-    return put(make("ol", "lens-alternatives"), ...nodes);
-  }
-
-  close() {
-    if (!this.node) return;
-    this.node.classList.remove("chosen");
-    this.node.querySelector("button")?.removeAttribute("aria-describedby");
-    this.node = null;
-    this.root.hidden = true;
-  }
-
-  place(node) {
-    const spot = node.getBoundingClientRect();
-    const frame = this.host.getBoundingClientRect();
-    const middle = spot.left + spot.width / 2 - frame.left - this.root.offsetWidth / 2;
-    const left = Math.min(Math.max(0, middle), Math.max(0, frame.width - this.root.offsetWidth));
-    const below = spot.bottom + this.root.offsetHeight + 12 < window.innerHeight;
-    const top = below ? spot.bottom + 8 : spot.top - this.root.offsetHeight - 8;
-    this.root.style.left = `${left}px`;
-    this.root.style.top = `${top - frame.top}px`;
   }
 }
 
@@ -190,11 +159,9 @@ export class MatrixView {
   constructor() {
     this.root = make("figure", "step-matrix");
     this.picture = shape("svg", { "aria-hidden": "true" });
-    this.caption = make("figcaption", "step-caption");
-    this.keys = make("ul", "step-keys");
+    this.caption = make("figcaption", "step-caption lens-note");
+    this.keys = make("ul", "step-keys lens-row lens-note");
     put(this.root, make("h3", "", "Who sees whom"), this.picture, this.keys, this.caption);
-    this.picture.addEventListener("pointermove", (event) => this.point(event));
-    this.picture.addEventListener("pointerleave", () => this.mark(null));
   }
 
   // A run of an earlier version has no attention masks.
@@ -202,17 +169,17 @@ export class MatrixView {
     this.pass = pass;
     this.root.classList.toggle("unknown", !pass.known);
     if (!pass.known) {
-      clear(this.picture);
-      clear(this.keys);
+      this.picture.replaceChildren();
+      this.keys.replaceChildren();
       this.caption.textContent = UNKNOWN;
       return;
     }
     const count = pass.columns.length;
-    const size = 1 + count + 1.6; // a strip of heads, the positions, and the prefix, which is wider
-    this.picture.setAttribute("viewBox", `0 0 ${size} ${1 + count}`);
+    const size = count + 1.6; // the positions, and the prefix, which is wider
+    this.picture.setAttribute("viewBox", `0 0 ${size} ${count}`);
     this.picture.style.setProperty("--size", size);
     this.row = shape("rect", { class: "step-row", x: 0, y: 0, width: size, height: 1, visibility: "hidden" });
-    this.picture.replaceChildren(...this.heads(), ...this.cells(), this.row);
+    this.picture.replaceChildren(...this.cells(), this.row);
     this.key();
     this.mark(null);
   }
@@ -220,7 +187,7 @@ export class MatrixView {
   // The kinds that occur.
   key() {
     const found = new Set([this.pass.prefix ? "prefix" : "", ...this.pass.columns.map(({ kind }) => kind)]);
-    clear(this.keys);
+    this.keys.replaceChildren();
     for (const kind of ["prefix", ...Object.keys(WORDS)].filter((name) => found.has(name))) {
       const sample = shape("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" });
       sample.append(shape("rect", { class: `step-cell ${kind}`, width: 10, height: 10 }));
@@ -228,55 +195,31 @@ export class MatrixView {
     }
   }
 
-  heads() {
-    const { columns } = this.pass;
-    const letters = columns.length <= LETTERED;
-    const nodes = [];
-    columns.forEach(({ kind }, index) => {
-      for (const [x, y] of [[2.6 + index, 0], [0, 1 + index]]) {
-        nodes.push(shape("rect", { class: `step-head ${kind}`, x, y, width: 1, height: 1 }));
-        if (letters) nodes.push(shape("text", { class: "step-letter", x: x + 0.5, y: y + 0.7 }, LETTERS[kind]));
-      }
-    });
-    return nodes;
-  }
-
   // Neighbouring cells of a row that are seen and of one kind are one rectangle.
   cells() {
-    const { columns, tree, block, prefix } = this.pass;
+    const { columns, prefix } = this.pass;
     const count = columns.length;
-    const nodes = prefix ? [shape("rect", { class: "step-cell prefix", x: 1, y: 1, width: 1.5, height: count })] : [];
-    if (!tree && !block && count > DRAWN) {
-      return [...nodes, shape("polygon", { class: "step-cell real", points: `2.6,1 ${2.6 + count},${1 + count} 2.6,${1 + count}` })];
-    }
+    const nodes = prefix ? [shape("rect", { class: "step-cell prefix", x: 0, y: 0, width: 1.5, height: count })] : [];
     for (let query = 0; query < count; query++) {
       const seen = seenBy(this.pass, query);
       for (let key = 0, end = 0; key < count; key = Math.max(end, key + 1)) {
         for (end = key; end < count && columns[end].kind === columns[key].kind && seen[end]; ) end += 1;
         if (end === key) continue;
-        const place = { x: 2.6 + key, y: 1 + query, width: end - key, height: 1 };
+        const place = { x: 1.6 + key, y: query, width: end - key, height: 1 };
         nodes.push(shape("rect", { class: `step-cell ${columns[key].kind}`, ...place }));
       }
     }
     for (let line = 1; line <= count && count <= DRAWN; line++) {
-      nodes.push(shape("path", { class: "step-grid", d: `M1 ${line}H${2.6 + count}M${1.6 + line} 1V${1 + count}` }));
+      nodes.push(shape("path", { class: "step-grid", d: `M0 ${line}H${1.6 + count}M${1.6 + line} 0V${count}` }));
     }
     return nodes;
-  }
-
-  point(event) {
-    if (!this.pass.known) return;
-    const frame = this.picture.getBoundingClientRect();
-    const rows = 1 + this.pass.columns.length;
-    const row = Math.floor(((event.clientY - frame.top) / frame.height) * rows) - 1;
-    this.mark(row >= 0 && row < rows - 1 ? row : null);
   }
 
   // Say and show what one position sees, or with null how the whole pass is built.
   mark(query) {
     if (!this.pass.known) return;
     this.row.setAttribute("visibility", query === null ? "hidden" : "visible");
-    this.row.setAttribute("y", 1 + (query ?? 0));
+    this.row.setAttribute("y", query ?? 0);
     this.caption.textContent = query === null ? this.summary() : this.sentence(query);
   }
 

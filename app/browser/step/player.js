@@ -1,10 +1,10 @@
-// Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing at a chosen speed.
+// Moves through the passes: a bar for each, a native range over them, buttons, keys, and playing.
 
 import { button, make, put, shape } from "../shared/dom.js";
 import { HUNDREDTHS } from "../shared/reasons.js";
 import { decimals } from "../shared/tokens.js";
 
-const SPEEDS = [0.25, 0.5, 1, 2, 4];
+const A_PASS = 1000; // milliseconds
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
 
 export class Player {
@@ -17,14 +17,12 @@ export class Player {
     this.range = make("input", "step-range", "", { type: "range", min: 0, step: 1, "aria-label": "Pass" });
     this.range.addEventListener("input", () => this.go(Number(this.range.value)));
     const named = (name) => ({ title: name, "aria-label": name });
-    this.play = button("step-button step-play", "▶", () => this.toggle(), named("Play"));
-    const back = button("step-button", "‹", () => this.go(this.index - 1), named("One pass back"));
-    const on = button("step-button", "›", () => this.go(this.index + 1), named("One pass on"));
+    this.play = button("lens-tool step-button step-play", "▶", () => this.toggle(), named("Play"));
+    const back = button("lens-tool step-button", "‹", () => this.go(this.index - 1), named("One pass back"));
+    const on = button("lens-tool step-button", "›", () => this.go(this.index + 1), named("One pass on"));
     this.where = make("output", "step-where");
-    this.speed = make("select", "step-speed", "", { "aria-label": "Speed: 1× is one pass a second" });
-    for (const speed of SPEEDS) this.speed.append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
     const track = put(make("div", "step-track"), this.bars, this.range);
-    put(this.root, put(make("div", "step-buttons"), back, this.play, on), track, this.where, this.speed);
+    put(this.root, put(make("div", "step-buttons"), back, this.play, on), track, this.where);
   }
 
   open(lane, index) {
@@ -84,7 +82,7 @@ export class Player {
       if (!this.root.isConnected) return this.pause();
       this.go(this.index + 1);
       return this.playing ? this.wait() : undefined;
-    }, 1000 / Number(this.speed.value));
+    }, A_PASS);
   }
 
   pause() {
@@ -120,8 +118,8 @@ export class WhatIf {
     this.range = make("input", "step-range", "", { type: "range" });
     this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));
-    this.back = button("step-button", "As recorded", () => this.set(null));
-    this.notice = make("p", "step-what-if-notice");
+    this.back = button("lens-tool step-button", "As recorded", () => this.set(null));
+    this.notice = make("p", "step-what-if-notice lens-note");
     put(this.label, this.range);
     put(this.root, this.label, this.reading, this.back, this.notice);
   }

@@ -1,7 +1,7 @@
 // Which run to step through: the last ones of this browser, the shipped ones, or a file; and saving what is shown.
 
 import { pageAddress } from "../shared/address.js";
-import { button, clear, make, offerFile, put } from "../shared/dom.js";
+import { button, make, offerFile, put } from "../shared/dom.js";
 import { keeper, lastRun } from "../shared/keeper.js";
 import { hearValue, Questions } from "../shared/messages.js";
 import { decimals } from "../shared/tokens.js";
@@ -15,17 +15,17 @@ class RunPicker {
     Object.assign(this, { root, questions, shipped, largest, looked, onOpen });
     this.shown = null;
     this.coming = false; // whether a run was asked for that is not there yet
-    this.choice = make("select", "step-choice");
+    this.choice = make("select", "lens-field step-choice");
     this.choice.addEventListener("change", () => this.pick(this.choice.value));
     this.file = make("input", "step-file");
     Object.assign(this.file, { type: "file", accept: ".json,application/json", hidden: true });
     this.file.addEventListener("change", () => this.load(this.file.files[0]));
-    this.notice = make("p", "step-notice", "", { role: "alert" });
-    this.save = button("step-button step-save", "Save run", () => this.download());
-    this.export = button("step-button step-export", "Export replay", () => this.replay());
-    const label = put(make("label", "step-choose"), make("span", "", "Run"), this.choice);
-    const open = button("step-button step-open", "Open file", () => this.file.click());
-    this.bar = put(make("div", "step-picker"), label, open, this.save, this.export, this.file);
+    this.notice = make("p", "lens-refusal step-notice", "", { role: "alert" });
+    this.save = button("lens-tool step-button step-save", "Save run", () => this.download());
+    this.export = button("lens-tool step-button step-export", "Export replay", () => this.replay());
+    const label = put(make("label", "step-choose lens-note"), make("span", "", "Run"), this.choice);
+    const open = button("lens-tool step-button step-open", "Open file", () => this.file.click());
+    this.bar = put(make("div", "step-picker lens-row"), label, open, this.save, this.export, this.file);
     this.offers = put(make("div", "step-offers"));
     put(root, this.bar, this.notice, this.offers);
     this.list();
@@ -36,7 +36,7 @@ class RunPicker {
     const groups = [["This browser", [...keeper.runs.values()].reverse().map((run) => [run.id, nameOf(run)])]];
     if (isShared(this.shown?.value)) groups.unshift(["Shared", [[this.shown.value, nameOf(this.shown.run)]]]);
     groups.push(["Shipped", this.shipped.map(({ name, title }) => [`shipped:${name}`, title])]);
-    clear(this.choice);
+    this.choice.replaceChildren();
     if (!this.shown) this.choice.append(new Option("choose one", ""));
     for (const [label, entries] of groups.filter(([, found]) => found.length)) {
       const group = make("optgroup", "", "", { label });
@@ -47,13 +47,13 @@ class RunPicker {
     this.save.disabled = this.export.disabled = !this.shown;
     this.offers.hidden = Boolean(this.shown);
     if (this.shown) return;
-    const intro = "See what the model saw and said in each forward pass: of your next run in Compare, of a file, or of these runs:";
-    clear(this.offers).append(make("p", "step-intro", intro), ...this.shipped.map((offer) => this.offer(offer)));
+    const intro = "See what the model read and proposed in each pass: of your next run in Compare, of a file, or of one of these runs.";
+    this.offers.replaceChildren(make("p", "step-intro", intro), ...this.shipped.map((offer) => this.offer(offer)));
   }
 
   offer({ name, title, note, lanes }) {
-    const node = button("step-offer", "", () => this.pick(`shipped:${name}`));
-    return put(node, make("b", "", title), make("span", "step-offer-note", note), make("span", "step-about", lanes));
+    const node = button("step-offer lens-box", "", () => this.pick(`shipped:${name}`));
+    return put(node, make("b", "", title), make("span", "", note), make("span", "lens-note", lanes));
   }
 
   async pick(value, place = {}) {

@@ -1,7 +1,7 @@
 // Steps through one run: its question, a lane, the text, and one pass at a time. Needs no server and no model.
 
 import { decoderOf, familyOf } from "../shared/decoders.js";
-import { button, clear, make, put, status } from "../shared/dom.js";
+import { button, make, put, status } from "../shared/dom.js";
 import { bandNode, decimals, sureness, thresholdName, tokenNode } from "../shared/tokens.js";
 import { columnsOf, SteppedLane } from "./lane.js";
 import { MatrixView, ProposalCard, WindowView } from "./pass.js";
@@ -13,11 +13,11 @@ export class StepView {
   constructor(root) {
     this.root = root;
     this.question = make("details", "step-asked");
-    this.lanes = make("div", "step-lanes", "", { role: "group", "aria-label": "Lane" });
+    this.lanes = make("div", "step-lanes lens-row", "", { role: "group", "aria-label": "Lane" });
     this.passage = new PassageView((index) => this.player.go(index));
     this.player = new Player((index) => this.show(index));
     this.title = make("h2", "step-title");
-    this.facts = make("p", "step-facts");
+    this.facts = make("p", "step-facts lens-note");
     this.status = status("step-status");
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
@@ -45,7 +45,7 @@ export class StepView {
     const node = button(`step-lane lens-lane-${familyOf(lane)}`, "", choose, { "data-lane": lane.key });
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
     const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
-    put(node, make("b", "", lane.title), make("span", "step-about", about));
+    put(node, make("b", "", lane.title), make("span", "lens-note", about));
     if (verdict) node.append(make("span", `lens-badge ${lane.right ? "right" : "wrong"}`, verdict));
     return node;
   }
@@ -66,9 +66,9 @@ export class StepView {
   // The question, behind the turns of this lane that it follows up.
   ask({ earlier = [] }) {
     const { prompt } = this.run.question;
-    const turns = earlier.flatMap((turn) => [make("p", "step-prompt", turn.prompt), make("p", "step-prompt step-about", turn.answer)]);
+    const turns = earlier.flatMap((turn) => [make("p", "lens-pre", turn.prompt), make("p", "lens-pre lens-note", turn.answer)]);
     const words = `${turns.length ? `Question ${earlier.length + 1}: ` : ""}${prompt.trim().split("\n")[0]}`;
-    this.question.replaceChildren(make("summary", "", words), ...turns, make("p", "step-prompt", prompt));
+    this.question.replaceChildren(make("summary", "", words), ...turns, make("p", "lens-pre", prompt));
   }
 
   show(index) {
@@ -81,7 +81,7 @@ export class StepView {
       row.threshold === null ? "" : thresholdName(row.threshold),
     ];
     const outcome = this.lane.outcome(this.pass, this.shape);
-    put(clear(this.title), make("b", "", this.lane.name(this.pass)), make("span", "", outcome));
+    this.title.replaceChildren(make("b", "", this.lane.name(this.pass)), make("span", "", outcome));
     this.facts.textContent = facts.filter(Boolean).join(" · ");
     this.card.close();
     this.passage.show(index);
@@ -107,7 +107,7 @@ export class StepView {
   pick(node, stays) {
     this.matrix.mark(node ? Number(node.dataset.column) : null);
     if (node?.dataset.place !== undefined) {
-      if (node !== this.card.node) this.card.open(node, this.lane, this.pass);
+      if (node !== this.card.node) this.card.show(node, this.lane, this.pass);
       this.pinned = stays || (this.pinned && node === this.card.node);
     } else if (stays || !this.pinned) {
       this.card.close();

@@ -14,7 +14,7 @@ export class TradeCard {
   constructor(ask, samples) {
     this.ask = ask;
     this.samples = samples;
-    this.root = make("section", "trade-card", "", { tabindex: -1, "aria-label": "The run that was picked" });
+    this.root = make("section", "lens-box lens-stack trade-card", "", { tabindex: -1, "aria-label": "The run that was picked" });
     this.root.hidden = true;
     this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
   }
@@ -50,32 +50,31 @@ export class TradeCard {
   }
 
   head(title, setting) {
-    const close = button("trade-close", "×", () => this.close(), { "aria-label": "Close the card" });
-    const words = put(make("div"), make("h3", "", title), make("p", "trade-setting", setting));
+    const close = button("lens-tool trade-close", "×", () => this.close(), { "aria-label": "Close the card" });
+    const words = put(make("div"), make("h3", "", title), make("p", "lens-note trade-setting", setting));
     return put(make("header", "trade-card-head"), words, close);
   }
 
   measures(measures) {
     const list = make("dl", "trade-measures");
     for (const { label, value, interval } of measures) {
-      const value2 = put(make("dd"), make("b", "", value));
-      if (interval) value2.append(make("span", "trade-small", interval));
-      list.append(put(make("div"), make("dt", "", label), value2));
+      const said = put(make("dd"), make("b", "", value), make("span", "lens-note", interval));
+      list.append(put(make("div"), make("dt", "lens-note", label), said));
     }
     return list;
   }
 
   use({ choice, lacking }) {
-    const use = button("trade-button primary", "Use these settings in Compare", () => announce("lens:use", { choice }));
+    const use = button("lens-tool primary", "Use these settings in Compare", () => announce("lens:use", { choice }));
     use.disabled = !choice;
-    return put(make("div", "trade-use"), use, ...(lacking ? [make("p", "trade-small", lacking)] : []));
+    return put(make("div", "trade-use"), use, ...(lacking ? [make("p", "lens-note", lacking)] : []));
   }
 
   origin({ facts, command }) {
     const fold = put(make("details", "trade-origin"), make("summary", "", "Where it comes from"));
-    if (command) fold.append(put(make("pre", "trade-command"), make("code", "", command)));
+    if (command) fold.append(put(make("pre", "lens-pre trade-text"), make("code", "", command)));
     const list = make("dl", "trade-facts");
-    for (const [label, value] of facts) list.append(make("dt", "", label), make("dd", "", value));
+    for (const [label, value] of facts) list.append(make("dt", "lens-note", label), make("dd", "", value));
     fold.append(list);
     fold.open = matchMedia("(min-width: 1100px)").matches;
     return fold;
@@ -90,17 +89,17 @@ export class TradeSamples {
 
   open(card) {
     this.card = card;
-    this.task = make("select", "trade-select", "", { "aria-label": "Family of the samples" });
+    this.task = make("select", "lens-field", "", { "aria-label": "Family of the samples" });
     put(this.task, new Option("All families", ""), ...card.tasks.map(({ value, label }) => new Option(label, value)));
-    this.right = make("select", "trade-select", "", { "aria-label": "Right or wrong samples" });
+    this.right = make("select", "lens-field", "", { "aria-label": "Right or wrong samples" });
     put(this.right, ...RIGHTS.map(([label], place) => new Option(label, place)));
     for (const select of [this.task, this.right]) select.addEventListener("change", () => this.restart());
     this.list = make("ol", "trade-samples");
-    this.status = status("trade-small trade-shown");
-    this.more = button("trade-button", "Show more", () => this.fetch());
-    const choose = put(make("div", "trade-row"), make("h3", "", "What it wrote"), this.task, this.right);
-    const root = put(make("section", "trade-written"), choose);
-    if (card.again) root.append(make("p", "trade-small", `These texts cannot be stepped through. ${card.again}`));
+    this.status = status("lens-note trade-shown");
+    this.more = button("lens-tool", "Show more", () => this.fetch());
+    const choose = put(make("div", "lens-row"), make("h3", "", "What it wrote"), this.task, this.right);
+    const root = put(make("section", "lens-stack trade-written"), choose);
+    if (card.again) root.append(make("p", "lens-note", `These texts cannot be stepped through. ${card.again}`));
     put(root, this.list, this.status, this.more);
     this.restart();
     return root;
@@ -127,21 +126,21 @@ export class TradeSamples {
     const { family, prompt, answer, text, right, tokens, passes, cut } = sample;
     const badge = make("span", `lens-badge ${right ? "right" : "wrong"}`, right ? "✓ right" : "× wrong");
     const facts = `${tokens} tokens in ${passes} passes${cut ? ", cut at the limit" : ""}`;
-    const head = put(make("div", "trade-row"), make("b", "", `${family} ${sample.number}`));
+    const head = put(make("div", "lens-row"), make("b", "", `${family} ${sample.number}`));
     if (right !== null) head.append(badge); // null: nobody judged it
-    put(head, make("span", "trade-small", facts));
-    const item = put(make("li", "trade-sample"), head);
-    if (prompt) item.append(make("p", "trade-prompt", prompt));
-    item.append(make("p", "trade-text", text || "(no text was stored)"));
-    if (!right && answer) item.append(put(make("p", "trade-small"), "Known answer: ", make("b", "", answer)));
+    put(head, make("span", "lens-note", facts));
+    const item = put(make("li", "lens-stack trade-sample"), head);
+    if (prompt) item.append(make("p", "lens-pre lens-note", prompt));
+    item.append(make("p", "lens-pre trade-text", text || "(no text was stored)"));
+    if (!right && answer) item.append(put(make("p", "lens-note"), "Known answer: ", make("b", "", answer)));
     if (!this.card.again) item.append(this.again(sample));
     return item;
   }
 
   again({ task, number }) {
-    const notice = make("span", "trade-small", "", { role: "status" });
+    const notice = make("span", "lens-note", "", { role: "status" });
     const say = (words) => (notice.textContent = words);
-    const write = button("trade-button", "Step through", async () => {
+    const write = button("lens-tool", "Step through", async () => {
       write.disabled = true;
       say("Writing it once more …");
       const { run, problem } = await this.ask("again", { id: this.card.id, task, number }, say);
@@ -149,7 +148,7 @@ export class TradeSamples {
       say(problem ?? "");
       if (run) this.step(run);
     });
-    return put(make("div", "trade-row"), write, notice);
+    return put(make("div", "lens-row"), write, notice);
   }
 
   step(text) {

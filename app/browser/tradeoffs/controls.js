@@ -1,72 +1,54 @@
-// The controls around a figure: its axis, its runs, and the table of its numbers.
+// The controls around a figure: what it shows, the accuracy budget with its answer, and the table of its numbers.
 
-import { button, checkbox, make, put, status } from "../shared/dom.js";
+import { button, make, put, status } from "../shared/dom.js";
 
-// Above the figure: which one, against what, on which problems, with what was published, and how much may be lost.
+const SELECTS = {
+  figure: "Question",
+  runs: "Runs measured together",
+  against: "Horizontal axis",
+  batch: "Batch size",
+  task: "Problems",
+};
+
+// Above the figure: which one, of which runs, against what, on which problems.
 export class TradeControls {
   // `onChange` hears what has changed of the view.
   constructor(onChange) {
-    this.onChange = onChange;
-    this.root = make("div", "trade-controls");
-    this.figure = this.select("Figure", "figure");
-    this.runs = this.select("Runs measured together", "runs");
-    this.against = this.select("Horizontal axis", "against");
-    this.batch = this.select("Batch size", "batch", Number);
-    this.task = this.select("Problems", "task");
-    this.layer = this.select("Which published numbers", "published");
-    this.published = checkbox(false, () => this.onChange({ published: this.published.checked ? this.layer.value : "" }));
-    this.switch = put(make("label", "trade-switch"), this.published, make("span", "", "Published curves"));
-    this.points = make("input", "trade-points", "", { type: "number" });
-    this.points.addEventListener("change", () => this.allow());
-    this.allowed = put(make("label", "trade-allow"), "Set an accuracy budget: lose at most", this.points, "points");
-    this.refused = status("trade-refused");
-    const layer = put(make("div", "trade-layer"), this.switch, this.layer.parentElement);
-    const selects = [this.figure, this.against, this.batch, this.task, this.runs];
-    put(this.root, ...selects.map((select) => select.parentElement), layer);
+    this.root = make("div", "lens-row trade-controls");
+    this.selects = {};
+    for (const [name, label] of Object.entries(SELECTS)) {
+      const select = make("select", "lens-field");
+      const read = name === "batch" ? Number : String;
+      select.addEventListener("change", () => onChange({ [name]: read(select.value) }));
+      this.selects[name] = select;
+      this.root.append(put(make("label", "trade-field lens-note"), make("span", "", label), select));
+    }
   }
 
-  select(label, name, read = String) {
-    const select = make("select", "trade-select");
-    select.addEventListener("change", () => this.onChange({ [name]: read(select.value) }));
-    put(make("label", "trade-field"), make("span", "", label), select);
-    return select;
+  begin({ figures }) {
+    this.fill("figure", figures);
   }
 
-  begin({ figures, points }) {
-    fill(this.figure, figures);
-    Object.assign(this.points, { min: points.least, max: points.most, step: 0.1, value: points.value });
+  show({ figure }, { axes, against, tasks, task, runs, batch }) {
+    this.selects.figure.value = figure;
+    this.fill("against", axes, against);
+    this.fill("runs", runs.options, runs.value);
+    this.fill("batch", batch.options.map((value) => ({ value, label: value })), batch.value);
+    this.fill("task", tasks, task);
   }
 
-  // A budget that cannot be is answered, and the one before stays.
-  allow() {
-    const points = this.points.valueAsNumber;
-    const problem = budgetProblem(points, Number(this.points.min), Number(this.points.max));
-    this.refused.textContent = problem;
-    this.points.setAttribute("aria-invalid", String(Boolean(problem)));
-    if (!problem) this.onChange({ points });
+  // A list without a choice is hidden.
+  fill(name, options, value) {
+    const select = this.selects[name];
+    select.parentElement.hidden = options.length < 2;
+    select.replaceChildren(...options.map((option) => new Option(option.label, option.value)));
+    if (options.some((option) => String(option.value) === String(value))) select.value = value;
   }
 
-  show(view, { axes, against, tasks, task, layers, layer, runs, batch }) {
-    this.figure.value = view.figure;
-    const named = (values) => values.map((value) => ({ value, label: value }));
-    fill(this.against, axes, against, 2);
-    fill(this.runs, runs.options, runs.value, 2);
-    fill(this.batch, named(batch.options), String(batch.value), 1);
-    fill(this.task, tasks, task, 2);
-    fill(this.layer, named(layers), layer || this.layer.value);
-    this.published.checked = Boolean(layer);
-    this.published.disabled = layers.length === 0;
-    this.switch.title = layers.length ? "From arXiv 2604.07023: other models, no intervals" : "No published numbers for this view";
-    this.layer.parentElement.hidden = !layer || layers.length < 2;
-    if (document.activeElement !== this.points && !this.refused.textContent) this.points.value = view.points;
+  // What the figure is called.
+  get title() {
+    return this.selects.figure.selectedOptions[0]?.label ?? "";
   }
-}
-
-// A list with fewer options than `fewest` is hidden.
-function fill(select, options, value = select.value, fewest = 0) {
-  select.parentElement.hidden = options.length < fewest;
-  select.replaceChildren(...options.map((option) => new Option(option.label, option.value)));
-  if (options.some((option) => String(option.value) === value)) select.value = value;
 }
 
 // Why so many points are no budget; empty where they are one.
@@ -81,70 +63,45 @@ export function budgetProblem(points, least, most) {
   return "";
 }
 
-// The answer to the budget: one sentence, how it was found, and the way to the setting it names.
-export class TradeAnswer {
-  // `onOpen` hears the id of the run.
-  constructor(onOpen) {
-    this.root = make("div", "trade-answer");
-    this.sentence = status("trade-sentence");
-    this.open = button("trade-button", "Show this setting", () => onOpen(this.run));
-    this.how = make("p", "trade-small trade-how");
-    put(this.root, put(make("div", "trade-row"), this.sentence, this.open), this.how);
-  }
-
-  show(answer) {
-    this.root.hidden = !answer;
-    this.run = answer?.run ?? null;
-    this.sentence.textContent = answer?.sentence ?? "";
-    this.how.textContent = answer?.how ?? "";
-    this.open.hidden = !this.run;
-  }
-}
-
-// Which runs are looked at: a group of switches for every property, each with the number of runs that it would show.
-export class TradeFilters {
-  // `onChange` hears {filter: [values]}, or null for the selection that the figure starts with.
-  constructor(onChange) {
+// How much accuracy may be lost, and the answer: one sentence, how it was found, and the way to the setting it names.
+export class TradeBudget {
+  // `onChange` hears {points}, `onOpen` the id of a run.
+  constructor(onChange, onOpen) {
     this.onChange = onChange;
-    this.root = make("details", "trade-filters");
-    this.summary = make("summary");
-    this.count = make("b");
-    this.words = make("span", "trade-words");
-    put(this.summary, make("span", "trade-summary-title", "Filters"), this.count, this.words);
-    this.groups = make("div", "trade-groups");
-    this.all = button("trade-button", "Show all runs", () => this.onChange({}));
-    this.usual = button("trade-button", "Reset the filters", () => this.onChange(null));
-    put(this.root, this.summary, this.groups, put(make("div", "trade-row"), this.all, this.usual));
+    this.points = make("input", "lens-field trade-points", "", { type: "number", step: 0.1 });
+    this.points.addEventListener("change", () => this.allow());
+    this.sentence = status("trade-sentence");
+    this.open = button("lens-tool", "Show this setting", () => onOpen(this.run));
+    this.how = make("p", "lens-note");
+    const asked = put(make("label", "lens-row trade-allow"), "Set an accuracy budget: lose at most", this.points, "points");
+    this.root = put(make("section", "lens-box lens-stack"), asked, put(make("div", "lens-row"), this.sentence, this.open), this.how);
   }
 
-  show({ filters, words, summary, usual }) {
-    this.root.hidden = !filters.length;
-    const focus = this.groups.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    this.chosen = Object.fromEntries(
-      filters.map(({ name, options }) => [name, options.filter(({ on }) => on).map(({ value }) => value)]),
-    );
-    this.count.textContent = summary;
-    this.words.textContent = words;
-    this.all.disabled = !words;
-    this.usual.disabled = usual;
-    this.groups.replaceChildren(...filters.map((filter) => this.group(filter)));
-    if (focus) this.groups.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
+  begin({ least, most, value }) {
+    Object.assign(this.points, { min: least, max: most, value });
   }
 
-  group({ name, label, options }) {
-    const group = put(make("fieldset", "trade-group"), make("legend", "", label));
-    for (const { value, count, on } of options) {
-      const input = checkbox(on, () => this.toggle(name, value, input.checked), { "data-key": `${name} ${value}` });
-      input.disabled = !count && !on;
-      const pill = put(make("label", "trade-pill"), input, make("span", "", value), make("small", "", String(count)));
-      group.append(pill);
-    }
-    return group;
+  // A budget that cannot be is answered with the reason; the answer to another one would mislead.
+  allow() {
+    const points = this.points.valueAsNumber;
+    const problem = budgetProblem(points, Number(this.points.min), Number(this.points.max));
+    if (problem) this.say({ sentence: problem });
+    else this.onChange({ points });
+    this.points.setAttribute("aria-invalid", String(Boolean(problem)));
   }
 
-  toggle(name, value, on) {
-    const values = (this.chosen[name] ?? []).filter((other) => other !== value);
-    this.onChange({ ...this.chosen, [name]: on ? [...values, value] : values });
+  show(answer, points) {
+    this.root.hidden = !answer;
+    if (document.activeElement !== this.points) this.points.value = points;
+    this.points.setAttribute("aria-invalid", "false");
+    this.say(answer ?? {});
+  }
+
+  say({ sentence = "", how = "", run = null }) {
+    this.run = run;
+    this.sentence.textContent = sentence;
+    this.how.textContent = how;
+    this.open.hidden = !run;
   }
 }
 
@@ -153,7 +110,7 @@ export class TradeTable {
   constructor(onPick) {
     this.onPick = onPick;
     const scrolls = { tabindex: 0, role: "region", "aria-label": "The numbers of the figure" };
-    this.root = make("div", "trade-scroll", "", scrolls);
+    this.root = make("div", "lens-scroll trade-scroll", "", scrolls);
     this.sorted = null; // {label, up}
   }
 
@@ -169,11 +126,9 @@ export class TradeTable {
   }
 
   draw() {
-    const head = make("tr");
-    this.columns.forEach((column, place) => head.append(this.heading(column, place)));
+    const head = put(make("tr"), ...this.columns.map((column) => this.heading(column)));
     const body = put(make("tbody"), ...this.order().map((row) => this.row(row)));
-    const table = put(make("table", "trade-table"), put(make("thead"), head), body);
-    this.root.replaceChildren(table);
+    this.root.replaceChildren(put(make("table", "lens-table"), put(make("thead"), head), body));
     this.mark(this.picked);
   }
 
@@ -181,17 +136,16 @@ export class TradeTable {
     const cell = make("th", number ? "number" : "", "", { scope: "col" });
     const { up } = this.sorted?.label === label ? this.sorted : {};
     if (up !== undefined) cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const arrow = make("span", "trade-arrow", up === undefined ? "" : up ? "▲" : "▼");
-    return put(cell, put(button("trade-sort", label, () => this.sort(label, number)), arrow));
+    const arrow = up === undefined ? "" : up ? " ▲" : " ▼";
+    return put(cell, button("lens-link-like", `${label}${arrow}`, () => this.sort(label, number)));
   }
 
   // Numbers begin with the largest, words with the first letter; once more turns it round.
   sort(label, number) {
-    const up = this.sorted?.label === label ? !this.sorted.up : !number;
-    this.sorted = { label, up };
+    this.sorted = { label, up: this.sorted?.label === label ? !this.sorted.up : !number };
     this.draw();
     const place = this.columns.findIndex((column) => column.label === label);
-    this.root.querySelectorAll(".trade-sort")[place].focus();
+    this.root.querySelectorAll("thead button")[place].focus();
   }
 
   order() {
@@ -209,11 +163,9 @@ export class TradeTable {
   row({ id, cells }) {
     const row = make("tr", "", "", { "data-run": id });
     cells.forEach(([words], place) => {
-      const cell = make(place ? "td" : "th", this.columns[place].number ? "number" : "");
-      if (!place) cell.scope = "row";
-      const opens = !place && id;
+      const cell = make(place ? "td" : "th", this.columns[place].number ? "number" : "", "", place ? {} : { scope: "row" });
       const title = "Show the card of this run";
-      row.append(put(cell, opens ? button("trade-open", words, () => this.onPick(id), { title }) : words));
+      row.append(put(cell, !place && id ? button("lens-link-like trade-open", words, () => this.onPick(id), { title }) : words));
     });
     return row;
   }

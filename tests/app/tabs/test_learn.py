@@ -5,12 +5,10 @@ import re
 from typing import Any
 
 import pytest
-import torch
 
 from app.compare import problems
 from app.tabs import learn
 from mars.schema import checked
-from mars.training.objective import training_mask
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +29,6 @@ def test_every_way_of_writing_accepts_what_it_wrote(material: dict[str, Any]) ->
 def test_exact_decoding_wrote_the_text_of_one_token_at_a_time_in_fewer_passes(material: dict[str, Any]) -> None:
     assert material["exact"]["written"] == material["ar"]["written"]
     assert len(material["exact"]["passes"]) < len(material["ar"]["passes"])
-
-
-def test_the_picture_of_the_training_mask_is_the_training_mask(material: dict[str, Any]) -> None:
-    assert {(mask["length"], mask["block"]) for mask in material["masks"]} >= {(4, 1), (4, 4), (8, 8), (16, 16)}
-    for mask in material["masks"]:
-        reads = [[key in read for key in range(2 * mask["length"])] for read in mask["reads"]]
-        assert torch.equal(torch.tensor(reads), training_mask(mask["length"], mask["block"]))
 
 
 def test_the_recorded_threshold_is_among_those_to_try(material: dict[str, Any]) -> None:

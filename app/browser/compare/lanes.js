@@ -1,0 +1,105 @@
+// The lanes of one run, and what messages about them mean. A live run and a recording are drawn alike; only their lines
+// come from elsewhere (shared/feed.js).
+
+import { make } from "../shared/dom.js";
+import { plural } from "../shared/tokens.js";
+import { LaneView } from "./lane.js";
+
+const SAME = "the same text";
+
+export class LaneSet {
+  // `cards` introduce the lanes; `facts` gets what each token stands for; `recorded` says that clocks count passes.
+  constructor(cards = [], facts = new WeakMap(), recorded = false) {
+    this.recorded = recorded;
+    this.views = new Map(cards.map((card) => [card.key, new LaneView(card, facts, recorded)]));
+    this.track = make("div", `lens-lanes${recorded ? " lens-recorded" : ""}`);
+    this.track.append(...[...this.views.values()].map(({ root }) => root));
+    this.partings = new Map();
+    this.baseline = this.list.find(({ lane }) => lane.family === "ar") ?? this.list[0];
+  }
+
+  get list() {
+    return [...this.views.values()];
+  }
+
+  get others() {
+    return this.list.filter((view) => view !== this.baseline);
+  }
+
+  hear(message) {
+    if (message.lane !== undefined && message.kind !== "agreement") this.views.get(message.lane)?.[message.kind]?.(message);
+    else this[message.kind]?.(message);
+  }
+
+  // Draw what has come since the last time, each lane beside the baseline.
+  flush() {
+    for (const view of this.list) view.flush();
+  }
+
+  draw() {
+    for (const view of this.list) view.draw(this.baseline);
+  }
+
+  speedup({ ratios, baseline }) {
+    this.baseline = this.views.get(baseline);
+    for (const [key, ratio] of Object.entries(ratios)) this.views.get(key).ratio(ratio, this.baseline.lane.title);
+  }
+
+  waiting({ lanes }) {
+    for (const [key, sentence] of Object.entries(lanes)) this.views.get(key)?.waits(sentence);
+  }
+
+  agreement({ lane, baseline, tokens, whole }) {
+    const same = `Same text as ${this.views.get(baseline).lane.title}`;
+    this.views.get(lane).agrees(whole ? same : `${same} so far`, tokens);
+  }
+
+  // Marks the first tokens in which two lanes differ, in both.
+  difference({ tokens, baseline }) {
+    const several = this.views.size > 2;
+    const base = this.views.get(baseline);
+    for (const [key, view] of this.views) {
+      if (key === baseline || !(key in tokens)) continue;
+      view.differs(tokens[key], several ? base.letter : "");
+      base.differs(tokens[baseline], several ? view.letter : "");
+      view.agrees("");
+      this.part(view, base, tokens);
+    }
+  }
+
+  same({ lanes: [first, ...others] }) {
+    for (const key of others) this.part(this.views.get(key), this.views.get(first), null);
+  }
+
+  // `tokens` are the places at which the texts part, null where they are the same. Weights of its own are the reason why
+  // an exact lane may differ from another one.
+  part(view, base, tokens) {
+    const pair = this.views.size > 2 ? `${view.letter} and ${base.letter}` : "Texts";
+    if (!tokens) {
+      this.partings.set(view, SAME);
+      return;
+    }
+    const [here, there] = [tokens[view.lane.key] + 1, tokens[base.lane.key] + 1];
+    const place = here === there ? `token ${here}` : `token ${there} of ${base.letter}, ${here} of ${view.letter}`;
+    const own = view.lane.family === "exact" && view.lane.checkpoint !== base.lane.checkpoint;
+    const why = own ? `: other weights (${view.lane.checkpoint}, ${base.lane.checkpoint})` : "";
+    this.partings.set(view, `${pair} first differ at ${place}${why}.`);
+  }
+
+  // Where the texts part, in words.
+  get parting() {
+    const found = [...this.partings];
+    if (found.length && found.length === this.others.length && found.every(([, said]) => said === SAME)) {
+      return `Same text in ${this.views.size > 2 ? "all" : "both"} lanes.`;
+    }
+    const said = ([view, words]) => (words === SAME ? `${view.letter} and ${this.baseline.letter} wrote the same text.` : words);
+    return found.map(said).join(" ");
+  }
+
+  // How the lane in view and the baseline stand, in words; empty where there is nothing to compare.
+  beside(view) {
+    const [here, base] = [view, this.baseline].map((each) => each?.written ?? 0);
+    if (!view || view === this.baseline || !here) return "";
+    return `${this.baseline.lane.title}: ${plural(base, "token")} · this lane: ${here}`;
+  }
+}

@@ -1,0 +1,55 @@
+// A card beside a token or a proposal that explains it; one at a time.
+
+import { make, put, tooltip } from "./dom.js";
+import { alternativeNode } from "./tokens.js";
+
+const GAP = 8; // pixels
+
+export class Card {
+  constructor(host, className) {
+    this.host = host;
+    this.root = tooltip("div", className);
+    host.append(this.root);
+    this.node = null;
+  }
+
+  // `focus` is the part of `node` that a reader can reach; it is described by the card.
+  open(node, focus, ...parts) {
+    this.close();
+    Object.assign(this, { node, focus });
+    node.classList.add("chosen");
+    focus.setAttribute("aria-describedby", this.root.id);
+    this.root.replaceChildren(...parts);
+    this.root.hidden = false;
+    this.place(node.getClientRects()[0] ?? node.getBoundingClientRect());
+  }
+
+  close() {
+    if (!this.node) return;
+    this.node.classList.remove("chosen");
+    this.focus.removeAttribute("aria-describedby");
+    this.node = null;
+    this.root.hidden = true;
+  }
+
+  // Below the node, above it where there is no room, and in a small window beside it.
+  place(spot) {
+    const frame = this.host.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = this.root;
+    const [above, below] = [spot.top - height - GAP, spot.bottom + GAP];
+    const fits = below + height <= window.innerHeight;
+    const beside = !fits && above < 0;
+    const right = spot.right + GAP + width <= frame.right;
+    const left = !beside ? spot.left - GAP : right ? spot.right + GAP : spot.left - width - GAP;
+    const top = beside ? Math.max(0, window.innerHeight - height - GAP) : fits ? below : above;
+    this.root.style.left = `${Math.min(Math.max(0, left - frame.left), Math.max(0, frame.width - width))}px`;
+    this.root.style.top = `${top - frame.top}px`;
+  }
+}
+
+// The most probable tokens: [word, probability, whether it was the one], or nothing.
+export function alternativeList(found) {
+  if (!found.length) return "";
+  const list = make("ol", "lens-alternatives", "", { "aria-label": "Most probable tokens" });
+  return put(list, ...found.map((each) => alternativeNode(...each)));
+}
