@@ -160,6 +160,7 @@ def cases() -> dict[str, Any]:
             "accepted": passed("b", 1, [clean, mask], ghosts, threshold=0.9),
             "ended": passed("b", 1, [replace(clean, ends=True)], threshold=0.9, reason="stop"),
             "verified": passed("b", 1, [clean, draft], **verify),
+            "copied": passed("b", 1, [clean, replace(draft, source="copy")], **verify),
         },
         "board": board(),
         "steps": steps(),

@@ -2,11 +2,12 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { BoardModel, boardName, laneCsv, problemCsv } from "../../app/browser/compare/board-model.js";
+import { boardCsv, BoardModel, boardName } from "../../app/browser/compare/board-model.js";
 import { reasonOf } from "../../app/browser/compare/card.js";
 import { keepLast } from "../../app/browser/compare/controls.js";
-import { binned, inWords } from "../../app/browser/compare/counters.js";
-import { LiveLane, scaled } from "../../app/browser/tradeoffs/plot.js";
+import { binned, costWords, inWords } from "../../app/browser/compare/counters.js";
+import { proposedWords } from "../../app/browser/compare/lane.js";
+import { scaled } from "../../app/browser/tradeoffs/plot.js";
 
 globalThis.document = { getElementById: () => ({ textContent: process.env.LENS_DECODERS }) }; // as test_modules.py gives it
 
@@ -24,7 +25,7 @@ const REFUSED = {
   threshold: ["Refused: its score does not reach τ.", BEHIND],
   entropy: ["Refused: its entropy is above τ.", BEHIND],
   end: Array(2).fill("Behind the end of the turn."),
-  draft: ["Refused: it read a draft that is not what the model itself says.", "Not kept as a draft: it is not sure enough."],
+  draft: ["Refused: it read a draft that is not the model's own choice.", "Not kept as a draft: it is not sure enough."],
 };
 
 for (const [name, expected] of Object.entries(REFUSED)) {
@@ -37,16 +38,31 @@ test("an accepted token says why, and the last one what ended the pass", () => {
   const end = "It read masks; accepted because its score reaches τ. The pass ends here: “no” had 0.5000 < τ.";
   assert.equal(why("accepted", 1), end);
   assert.match(why("ended", 0), /^End of the turn\. /);
-  assert.equal(reasonOf({ lane: CARDS.exact, message: PASSES.verified, place: 1 }), "It read drafts, and all of them were what the model itself says: exact.");
-  const relaxed = { ...PASSES.verified, threshold: 0.3 };
-  assert.equal(reasonOf({ lane: CARDS.masks, message: relaxed, place: 1 }), "It read drafts, and all of them passed the check.");
+  const verified = (name, change) => reasonOf({ lane: CARDS.exact, message: { ...PASSES[name], ...change }, place: 1 });
+  const matched = "Every draft before it matched the model's own choice, so it was kept.";
+  assert.equal(verified("verified"), matched);
+  assert.equal(verified("copied"), `${matched} The last of them was copied from the text or a frequent phrase.`);
+  assert.equal(verified("verified", { threshold: 0.3 }), "Every draft before it passed the check, so it was kept.");
 });
 
 test("acceptance lengths are bars and words", () => {
   assert.deepEqual(binned([3]), [3, 0, 0, 0]);
   assert.deepEqual(binned([1, 0, 0, 0, 0, 0, 0, 2, 3, 4]), [1, 0, 0, 0, 0, 0, 0, 9]);
   assert.equal(inWords([1, 0, 2]), "1 token in 1 pass, 3 tokens in 2 passes");
-  assert.equal(inWords([]), "");
+  assert.equal(inWords([]), "none yet");
+});
+
+test("what proposed a lane's tokens is said by its name", () => {
+  assert.equal(proposedWords({ clean: 3 }), "");
+  assert.equal(proposedWords({ mask: 7 }), "Tokens beyond one a pass: 7 read off masks.");
+  const drafts = "2 drafted by masks, 16 copied from the text or a frequent phrase";
+  assert.equal(proposedWords({ copy: 16, draft: 2 }, true), `Tokens beyond one a pass: ${drafts}.`);
+});
+
+test("a lane says from how many tokens its passes pay", () => {
+  const passes = "A pass takes 13.2 ms, AR's 8.5 ms: it pays from 1.55 tokens a pass on, and gains";
+  assert.equal(costWords(1.2, 13.2, 8.5), `${passes} 1.20, so it is slower.`);
+  assert.equal(costWords(2.1, 13.2, 8.5), `${passes} 2.10.`);
 });
 
 const { opening: OPENING, wrote: WROTE } = BOARD;
@@ -68,41 +84,14 @@ test("a board folds its messages into cells", () => {
   assert.deepEqual(model.writers.map(({ key }) => key), ["a", "b"]);
 });
 
-test("a kept board is the shortest stream that draws it again, and is over", () => {
-  const model = new BoardModel(OPENING);
-  model.meet({ lanes: LANES, baseline: "a" });
-  model.begin("a", 1);
-  model.finish(WROTE.a);
-  model.scores.set("a", { kind: "score", lane: "a", n: 1 });
-  assert.deepEqual(model.messages.map(({ kind }) => kind), ["open", "met", "wrote", "score", "state"]);
-  assert.equal(model.messages.at(-1).state, "stopped");
-});
-
 test("no cell of a file is a formula, and every cell stays one", () => {
   const model = new BoardModel(OPENING);
-  model.meet({ lanes: LANES, baseline: "a" });
   model.finish(WROTE.a);
-  model.scores.set("a", { n: 1, right: 1, interval: [0.2, 1], tokens: 6, passes: 3, tokensPerForward: 2 });
-  const [heads, row, end] = laneCsv(model).split("\r\n");
-  assert.equal(heads.split(",").length, row.split(",").length);
-  assert.ok(row.startsWith(`'=AR,small-ar,${LANES[0].note},1,1,1,0.2,1,6,`), row);
-  assert.equal(end, "");
-  const problems = problemCsv(model).trim().split("\r\n");
-  assert.equal(problems.length, 1 + 2 * 2);
-  assert.equal(problems[1], "1,logic,4,'=AR,small-ar,true,6,3,stop");
-  assert.equal(problems[2], '1,logic,4,MARS,"mars, b8",,,,');
+  const problems = boardCsv(model).split("\r\n");
+  assert.equal(problems.length, 1 + 2 * 2 + 1);
+  assert.equal(problems[1], `1,logic,4,'=AR,small-ar,${LANES[0].note},true,6,3,stop`);
+  assert.match(problems[2], /^1,logic,4,MARS,"mars, b8",.*,,,,$/);
   assert.equal(boardName({ date: "2026-11-22T..", id: "../../etc/passwd" }), "mars-lens-board-2026-11-22-et");
-});
-
-test("a lane of Compare lies where its counts are, once there are any", () => {
-  const told = (family, counts) => ({ lane: "b", family, checkpoint: "mars", decoder: "sliding_window", threshold: 0.9, counts });
-  const others = [told("ar", { passes: 2, tokensPerSecond: 50 })];
-  const lane = new LiveLane(told("masks", { passes: 3, tokensPerForward: 2.5, tokensPerSecond: 100 }), others);
-  assert.equal(lane.place("tokens_per_forward"), 2.5);
-  assert.equal(lane.place("speedup"), 2);
-  assert.equal(new LiveLane(told("masks", null), others).place("speedup"), null);
-  assert.equal(lane.label("speedup"), "B now 2.00");
-  assert.equal(lane.sentence("tokens_per_second"), "B: mars, MARS, threshold, τ 0.90: 100.00 tokens a second");
 });
 
 test("a factor scales the sizes of type and nothing else", () => {

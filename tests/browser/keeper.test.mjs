@@ -32,11 +32,6 @@ test("a run too long for the browser takes the place of the one before", () => {
   assert.equal(keeper.newest.id, "long");
 });
 
-test("counts of another run replace those of the one before", () => {
-  for (const [lane, of] of [["a", "1"], ["b", "1"], ["a", "1"], ["a", "2"]]) keeper.follow({ run: of, lane });
-  assert.deepEqual([...keeper.live.values()], [{ run: "2", lane: "a" }]);
-});
-
 test("a storage that is full or forbidden changes nothing", () => {
   globalThis.localStorage = { ...storage, setItem() { throw new Error("full"); }, getItem() { throw new Error("forbidden"); } };
   keep("name", "value");

@@ -44,7 +44,7 @@ export class LaneView {
     this.badge = make("span", "lens-badge");
     this.ending = make("span", "lens-ending");
     this.speed = make("p", "lens-speedup");
-    this.summary = make("p", "lens-lane-sum");
+    this.summary = make("p", "lens-lane-sum", "", { title: "Model time: drawing and sending are not in it." });
     this.agreement = make("p", "lens-lane-agreement");
     const letter = make("span", "lens-lane-letter", this.letter);
     const name = put(make("h2", "lens-lane-title"), letter, make("span", "lens-lane-name", this.lane.title));
@@ -135,7 +135,7 @@ export class LaneView {
   // A recorded run counts passes, a live one model time as well.
   sum(counts) {
     const { passes, tokens, seconds } = counts;
-    const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s model time`;
+    const more = this.recorded ? plural(tokens, "token") : `${decimals(seconds, 2)} s`;
     this.summary.textContent = `${plural(passes, "pass", "passes")} · ${more}`;
     this.counters.show({ counts, milliseconds: this.milliseconds });
   }

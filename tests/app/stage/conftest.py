@@ -40,8 +40,6 @@ const mounted = (selector, body) => {
   };
   return { set };
 };
-window.told = [];
-document.addEventListener("lens:counts", (event) => told.push(event.detail));
 document.addEventListener("lens:step", (event) => { window.wish = event.detail; });
 mounted(".keeping", %s);
 window.value = mounted(".staging", %s);

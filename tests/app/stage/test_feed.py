@@ -102,14 +102,14 @@ def server(mount: Callable[..., Page], play: Any) -> Server:
     return Server(mount(), play)
 
 
-def test_the_lines_of_a_live_run_are_drawn_once_over_broken_connections(server: Server) -> None:
+def test_lines_are_drawn_once_over_broken_connections(server: Server) -> None:
     server.start()
     server.write(*server.words(1, 2))
     server.until_drawn(" 1 2")
     server.write(*server.words(3))
     server.until_drawn(" 1 2 3")
     assert server.tab.locator(".lens-pass").last.inner_text() == " 3"
-    assert server.tab.locator("[data-counter=passes]").all_inner_texts() == ["3"]
+    assert server.tab.locator("[data-counter=tokens]").all_inner_texts() == ["3"]
     server.write(stream.lane_end("b", "stop", ""), stream.state("done", "Done."))
     server.until_said("Done.")
     assert server.asked_no_more()
@@ -119,7 +119,7 @@ def test_the_lines_of_a_live_run_are_drawn_once_over_broken_connections(server: 
     assert set(known) <= {0, 2, 4, 5}
 
 
-def test_python_is_told_once_that_a_run_is_over(server: Server) -> None:
+def test_python_hears_once_of_an_end(server: Server) -> None:
     server.start()
     server.write(*server.words(1), stream.state("done", "Done."))
     server.until_said("Done.")
@@ -133,7 +133,7 @@ def test_lanes_that_are_introduced_follow_nothing(server: Server) -> None:
     assert server.asked == []
 
 
-def test_lanes_are_not_introduced_while_a_run_is_followed(server: Server) -> None:
+def test_nothing_is_introduced_during_a_run(server: Server) -> None:
     server.start()
     server.write(*server.words(1))
     server.until_drawn(" 1")
@@ -152,7 +152,7 @@ def test_a_page_below_a_path_asks_there(server: Server, root: str) -> None:
     assert set(server.paths) == {"/below/runs/run/events"}
 
 
-def test_the_same_run_opened_again_is_followed_by_one_connection_only(server: Server) -> None:
+def test_one_run_has_one_connection(server: Server) -> None:
     held: list[Route] = []
     server.act = held.append
     server.start()
@@ -170,7 +170,7 @@ def test_the_same_run_opened_again_is_followed_by_one_connection_only(server: Se
 
 
 @pytest.mark.parametrize("state", ["done", "stopped", "failed"])
-def test_a_run_that_has_ended_is_followed_no_more(server: Server, state: Any) -> None:
+def test_an_ended_run_is_followed_no_more(server: Server, state: Any) -> None:
     server.start()
     server.until(lambda: len(server.asked) >= 3)
     server.write(stream.state(state, "It ended."))
@@ -180,9 +180,7 @@ def test_a_run_that_has_ended_is_followed_no_more(server: Server, state: Any) ->
     assert server.text == ""
 
 
-def test_a_page_without_a_connection_says_so_and_goes_on_when_there_is_one(
-    server: Server, complaints: list[str]
-) -> None:
+def test_a_lost_connection_is_said_and_taken_up(server: Server, complaints: list[str]) -> None:
     server.start()
     server.write(*server.words(1, 2))
     server.until_drawn(" 1 2")
@@ -198,7 +196,7 @@ def test_a_page_without_a_connection_says_so_and_goes_on_when_there_is_one(
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_run_that_the_server_no_longer_has_is_lost(server: Server, complaints: list[str], refusal: str) -> None:
+def test_a_run_the_server_lost_has_failed(server: Server, complaints: list[str], refusal: str) -> None:
     server.start()
     server.write(*server.words(1, 2))
     server.until_drawn(" 1 2")
@@ -217,7 +215,7 @@ def test_a_run_that_the_server_no_longer_has_is_lost(server: Server, complaints:
     assert server.text == " 1"
 
 
-def test_an_answer_for_an_earlier_run_is_not_drawn(server: Server) -> None:
+def test_answers_of_earlier_runs_are_not_drawn(server: Server) -> None:
     held: list[Route] = []
     server.act = held.append
     server.start()

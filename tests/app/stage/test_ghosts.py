@@ -26,7 +26,7 @@ def details(tab: Page) -> None:
     tab.get_by_role("switch", name="Details").click()
 
 
-def test_without_details_rejected_proposals_are_in_the_card_alone(mount: Mount, play: Any) -> None:
+def test_without_details_the_card_has_the_rejected(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)
     assert ghosts_shown(tab) == [[], []]
@@ -37,9 +37,7 @@ def test_without_details_rejected_proposals_are_in_the_card_alone(mount: Mount, 
     assert tab.locator(".lens-card-rejected").is_hidden()
 
 
-def test_with_details_each_pass_shows_the_one_at_which_it_ended_and_the_one_in_view_all(
-    mount: Mount, play: Any
-) -> None:
+def test_details_show_where_each_pass_ended(mount: Mount, play: Any) -> None:
     tab = mount()
     details(tab)
     play.sample(tab)

@@ -43,7 +43,7 @@ def test_streaming_only_appends_and_measures_nothing(mount: Mount, play: Any) ->
     assert tab.locator("[data-lane=c] .lens-text .lens-token").count() == 87
 
 
-def test_nothing_around_a_text_changes_its_class_which_would_style_the_whole_text_anew(mount: Mount, play: Any) -> None:
+def test_nothing_around_a_text_changes_class(mount: Mount, play: Any) -> None:
     tab = mount()
     play.start(tab, play.lane("a", "ar"), play.lane("b", "masks"))
     tab.evaluate(
@@ -65,7 +65,7 @@ def test_nothing_around_a_text_changes_its_class_which_would_style_the_whole_tex
     assert tab.evaluate("changed") == []
 
 
-def test_passes_arrive_without_motion_which_would_draw_the_page_sixty_times_a_second(mount: Mount, play: Any) -> None:
+def test_passes_arrive_without_motion(mount: Mount, play: Any) -> None:
     tab = mount(reduced_motion="no-preference")
     play.sample(tab)
     names = tab.locator("[data-lane=b] .lens-text .lens-pass").evaluate_all(
