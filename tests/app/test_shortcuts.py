@@ -69,7 +69,7 @@ def test_keys_run_stop_draw_and_steer(served: Any, visit: Visit) -> None:
     tab.wait_for_selector("[data-state=stopped]")
 
 
-def test_digits_open_tabs_and_keys_act_only_on_what_is_in_view(served: Any, visit: Visit) -> None:
+def test_keys_act_on_what_is_in_view(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     names = tab.locator("#tabs [role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tabId)")
     for number, name in reversed(list(enumerate(names, start=1))):
@@ -132,9 +132,7 @@ def walked(site: Any, visit_once: Visit) -> Page:
 
 
 @pytest.mark.parametrize("name", ["compare", "step", "tradeoffs", "learn", "about"])
-def test_the_focus_is_visible_wherever_the_tab_key_leads(
-    walked: Page, open_tab: Callable[[Page, str], None], name: str
-) -> None:
+def test_the_focus_is_always_visible(walked: Page, open_tab: Callable[[Page, str], None], name: str) -> None:
     tab = walked
     if name != "compare":
         open_tab(tab, name)

@@ -92,7 +92,7 @@ def test_without_a_run_the_shipped_ones_are_offered(served: Any, visit: Visit) -
     assert not tab.locator(".step-offers").is_visible()
 
 
-def test_every_pass_of_a_run_is_drawn_as_it_was_recorded(served: Any, visit: Visit) -> None:
+def test_every_pass_is_drawn_as_recorded(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     run(tab)
     tab.click(".lens-step-through")
@@ -117,7 +117,7 @@ def test_every_pass_of_a_run_is_drawn_as_it_was_recorded(served: Any, visit: Vis
         assert tab.inner_text(".step-passage").replace("↵", "").startswith(lane.text.split("\n")[0])
 
 
-def test_the_text_of_a_run_is_drawn_up_to_the_pass_in_view(shipped: Page) -> None:
+def test_text_is_drawn_up_to_the_pass(shipped: Page) -> None:
     tab = shipped
     show(tab, "1-side-by-side", "mars-0-95")
     lane = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1]
@@ -150,7 +150,7 @@ def test_keys_step_and_play(shipped: Page) -> None:
     tab.wait_for_selector(".step-play[aria-label=Play]")
 
 
-def test_the_scrub_bar_is_a_native_range_with_a_name_for_each_pass(shipped: Page) -> None:
+def test_the_scrub_bar_names_each_pass(shipped: Page) -> None:
     tab = shipped
     show(tab, "1-side-by-side", "mars-0-95")
     tab.fill(".step-player input[type=range]", "9")
@@ -163,17 +163,19 @@ def test_a_card_has_the_alternatives_and_the_reason(shipped: Page) -> None:
     show(tab, "1-side-by-side", "mars-0-95")
     proposal = read((REPLAYS / "1-side-by-side.json").read_bytes()).lanes[1].records[1].rows[0].proposals[1]
     tab.locator(".step-column").nth(1).hover()
-    assert tab.locator(".step-card-where").inner_text() == "Pass 1 · proposal 2 of 8"
+    assert tab.locator(".step-card .lens-card-where").inner_text() == "Pass 1 · proposal 2 of 8"
     shares = tab.locator(".step-card .lens-share").all_inner_texts()
     assert shares == [cut(share) for _, share in proposal.alternatives]
-    assert tab.locator(".step-card-reason").inner_text() == "Refused: its score does not reach τ."
+    assert tab.locator(".step-card .lens-card-reason").inner_text() == "Refused: its score does not reach τ."
     tab.locator(".step-column").nth(0).locator("button").focus()
-    assert tab.locator(".step-card-reason").inner_text().endswith("the autoregressive token, always accepted.")
+    assert (
+        tab.locator(".step-card .lens-card-reason").inner_text().endswith("the autoregressive token, always accepted.")
+    )
     tab.keyboard.press("Escape")
     assert tab.locator(".step-card").is_hidden()
 
 
-def test_another_threshold_recolours_the_pass_and_counts_over_the_run(shipped: Page) -> None:
+def test_another_threshold_recolours_the_pass(shipped: Page) -> None:
     tab = shipped
     show(tab, "2-threshold-too-low", "mars-0-6")
     lane = read((REPLAYS / "2-threshold-too-low.json").read_bytes()).lanes[1]
@@ -198,13 +200,13 @@ def test_exact_decoding_shows_drafts_and_the_tree(shipped: Page) -> None:
     tab.keyboard.press("ArrowRight")
     assert tab.inner_text(".step-facts").startswith("64 positions computed")
     assert tab.inner_text(".step-caption").startswith("A tree: the last token and 7 drafts are causal")
-    assert tab.inner_text(".step-what-if-panel").startswith("No τ decides here: drafts are accepted")
+    assert tab.inner_text(".step-what-if-panel").startswith("No threshold: a draft is kept only if")
     assert tab.locator(".step-read.draft").count() >= 1
     tab.locator(".step-column").last.hover()
     assert "sees the prefix (" in tab.inner_text(".step-caption")
 
 
-def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Visit, tmp_path: Path) -> None:
+def test_a_run_is_saved_loaded_and_kept(served: Any, visit: Visit, tmp_path: Path) -> None:
     tab = visit(served.url)
     run(tab)
     open_step(tab)
@@ -236,9 +238,7 @@ def test_a_run_is_saved_and_loaded_and_survives_a_reload(served: Any, visit: Vis
     ],
     ids=["no JSON", "another kind", "large"],
 )
-def test_a_file_that_is_no_run_is_refused_with_the_reason(
-    offering: Page, tmp_path: Path, content: bytes, sentence: str
-) -> None:
+def test_a_file_without_a_run_is_refused(offering: Page, tmp_path: Path, content: bytes, sentence: str) -> None:
     tab = offering
     file = tmp_path / "file.json"
     file.write_bytes(content)
