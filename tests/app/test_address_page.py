@@ -76,7 +76,7 @@ def test_the_settings_of_compare_are_restored(served: Any, visit: Visit) -> None
     wait_said(tab, seed="7", limit="64")
 
 
-def test_a_prompt_of_ones_own_is_restored_as_text(served: Any, visit: Visit) -> None:
+def test_an_own_prompt_is_restored_as_text(served: Any, visit: Visit) -> None:
     own = "<img src=x onerror=\"document.title='gone'\"> & 1 + 1 = ?\n{{value}} ${value} 😀"
     tab = visit(served.url)
     tab.fill("#prompt textarea", own)
@@ -170,7 +170,7 @@ def test_back_restores_what_a_changed_address_said(served: Any, visit: Visit) ->
     tab.wait_for_function("document.querySelector('#threshold input[type=range]').value === '0.6'")
 
 
-def test_a_pass_of_a_shipped_run_has_an_address(served: Any, visit: Visit) -> None:
+def test_a_pass_has_an_address(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.click("#tab-step-button")
     tab.wait_for_selector(".step-top[data-ready]")

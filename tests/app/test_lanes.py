@@ -138,7 +138,7 @@ def test_only_settings_that_act_are_seen(served: Any, visit: Visit) -> None:
     assert seen(tab, "b") >= {"top-p", "seed"}
 
 
-def test_settings_are_right_that_were_folded_away_while_the_lane_changed(served: Any, visit: Visit) -> None:
+def test_folded_settings_follow_their_lane(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     choose(tab, "lane-b-decoder", "Draft model")
     tab.wait_for_selector("[data-lane=b] .lens-lane-problem:has-text('needs a draft')")
@@ -163,7 +163,7 @@ def test_a_lane_may_have_its_own_threshold(served: Any, visit: Visit) -> None:
     assert recorded == {0.6}
 
 
-def test_a_lane_that_cannot_write_says_why_and_the_others_do(served: Any, visit: Visit) -> None:
+def test_a_lane_that_cannot_write_says_why(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.wait_for_selector(".lens-lanes[data-count='3']")
     choose(tab, "lane-b-checkpoint", "ar")
@@ -173,7 +173,7 @@ def test_a_lane_that_cannot_write_says_why_and_the_others_do(served: Any, visit:
     assert [lane.key for lane in served.last_run()] == ["a", "c"]
 
 
-def test_a_lane_says_when_it_writes_one_token_a_pass(served: Any, visit: Visit) -> None:
+def test_a_lane_names_one_token_mode(served: Any, visit: Visit) -> None:
     tab = visit(served.url, 1100)
     tab.fill("#threshold input[type=range]", "1")
     tab.wait_for_selector("#threshold-reading:has-text('one token per pass')")

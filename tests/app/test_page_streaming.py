@@ -110,7 +110,7 @@ def test_an_idle_page_comes_to_rest(open_page: Open) -> None:
     pytest.fail("the page is drawn again and again")
 
 
-def test_a_run_comes_as_the_events_of_one_answer(open_page: Open) -> None:
+def test_a_run_is_one_answer_of_events(open_page: Open) -> None:
     tab = open_page()
     asked: list[Any] = []
     tab.on("response", lambda answer: asked.append(answer) if "/runs/" in answer.url else None)
@@ -134,7 +134,7 @@ def test_every_token_is_there_once(open_page: Open, served: Any, pace: str) -> N
     drawn(tab, served)
 
 
-def test_a_run_goes_on_where_its_connection_was_lost(open_page: Open, served: Any, proxy: Proxy) -> None:
+def test_a_run_survives_a_lost_connection(open_page: Open, served: Any, proxy: Proxy) -> None:
     tab = open_page(proxy.url)
     tab.locator("#pace label", has_text="Readable").click()
     tab.click("#run")

@@ -34,7 +34,7 @@ def selected(tab: Page) -> str | None:
     return tab.get_attribute("#tabs [role=tab][aria-selected=true]", "data-tab-id")
 
 
-def test_the_dialog_lists_the_keys_and_gives_the_focus_back(served: Any, visit: Visit) -> None:
+def test_the_dialog_lists_keys_and_returns_focus(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
     tab.focus(".lens-keys")
     tab.keyboard.press("?")

@@ -20,7 +20,7 @@ def test_a_shipped_run_is_given_by_its_name() -> None:
     assert set(opened["what_if"]) == {lane.key for lane in shipped()[NAME].lanes}
 
 
-def test_a_file_is_read_and_a_replay_made_of_it() -> None:
+def test_a_file_becomes_a_replay() -> None:
     opened = answer({"ask": "shipped", "text": NAME, "ticket": 1})["run"]
     text = json.dumps(json.loads(opened)["run"])
     assert answer({"ask": "read", "text": text, "ticket": 2})["run"] == opened

@@ -100,7 +100,7 @@ def test_an_exact_lane_differs_by_its_weights(mount: Mount, play: Any) -> None:
     assert tab.text_content(".lens-parting") == expected
 
 
-def test_a_lane_says_why_it_is_slow_or_silent(mount: Mount, play: Any) -> None:
+def test_a_lane_says_why_it_is_slow(mount: Mount, play: Any) -> None:
     tab = mount()
     inactive = play.lane("a", "masks", texts={"inactive": "Block size 1."})
     play.start(tab, inactive, play.lane("b", "masks", problem="No such checkpoint."))
@@ -198,7 +198,7 @@ def test_a_finished_run_plays_again_and_nothing_moves(mount: Mount, play: Any) -
     assert play_button.inner_text() == "Play"
 
 
-def test_a_new_run_shows_its_prompt_as_a_line(mount: Mount, play: Any) -> None:
+def test_a_new_run_draws_its_prompt(mount: Mount, play: Any) -> None:
     tab = mount()
     play.sample(tab)
     play.finish(tab, "a", "b")
