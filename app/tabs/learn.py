@@ -1,4 +1,4 @@
-"""Learn: seven short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
+"""Learn: six short pages on multi-token decoding, drawn from recorded runs and measured times; no model is loaded."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_a_lane_may_have_its_own_threshold(served: Any, visit: Visit) -> None:
 
 def test_a_lane_that_cannot_write_says_why(served: Any, visit: Visit) -> None:
     tab = visit(served.url)
-    tab.wait_for_selector(".lens-lanes[data-count='3']")
+    tab.wait_for_selector(".lens-lane >> nth=2")
     choose(tab, "lane-b-checkpoint", "ar")
     tab.wait_for_selector("[data-lane=b] .lens-lane-problem")
     assert "ar was not trained to fill masks" in tab.inner_text("[data-lane=b] .lens-lane-problem")

@@ -50,7 +50,7 @@ def slide(tab: Page, label: str, value: str) -> None:
 
 def test_every_page_ticks_itself_off(served: Any, visit: Visit) -> None:
     course = learn(visit(served.url))
-    for number in range(7):
+    for number in range(6):
         turn(course, number)
         assert course.locator(".lens-learn-stage .lit").count() == 1
         assert not done(course, number)
@@ -60,43 +60,39 @@ def test_every_page_ticks_itself_off(served: Any, visit: Visit) -> None:
     press(course, "Next forward pass")
     assert done(course, 0)
     turn(course, 1)
-    for token in course.locator(".lens-learn-guess").all():
-        token.click()
-    assert done(course, 1)
-    turn(course, 2)
-    while not done(course, 2):
+    while not done(course, 1):
         press(course, "Fill the masks")
-        if not done(course, 2):
+        if not done(course, 1):
             press(course, "Next pass")
-    turn(course, 3)
+    turn(course, 2)
     for hundredths in range(100, 4, -1):
         slide(course, "Threshold", f"{hundredths / 100:.2f}")
-    assert done(course, 3)
-    turn(course, 4)
-    while not done(course, 4):
+    assert done(course, 2)
+    turn(course, 3)
+    while not done(course, 3):
         knob = course.locator(".lens-learn-slider input")
         knob.fill(str(int(knob.input_value()) - 1))
     assert "× wrong" in course.inner_text(".lens-learn-told")
-    turn(course, 5)
+    turn(course, 4)
     for place in range(10):
         slide(course, "Columns", str(place))
-        assert not done(course, 5) or place == 9
+        assert not done(course, 4) or place == 9
     for place in range(9, -1, -1):
         slide(course, "Columns", str(place))
-    assert done(course, 5)
-    turn(course, 6)
-    while not done(course, 6):
+    assert done(course, 4)
+    turn(course, 5)
+    while not done(course, 5):
         press(course, "Next pass")
     assert course.locator(".lit").count() == 0
     assert course.locator(".lens-learn-praise").inner_text() == "✓ Done, and with it the whole course."
     course.reload()
     learn(course)
-    assert all(done(course, number) for number in range(7))
+    assert all(done(course, number) for number in range(6))
 
 
 def test_pages_ask_and_end_in_compare(begun: Page) -> None:
     course = begun
-    for number in range(7):
+    for number in range(6):
         turn(course, number)
         asked = course.locator(".lens-learn-page > h2 + .lens-learn-question").inner_text()
         assert asked.count("?") == 1
@@ -107,8 +103,8 @@ def test_pages_ask_and_end_in_compare(begun: Page) -> None:
 
 def test_text_is_drawn_in_the_bands_of_compare(begun: Page) -> None:
     course = begun
-    turn(course, 2)
-    while not done(course, 2):
+    turn(course, 1)
+    while not done(course, 1):
         press(course, "Fill the masks")
         press(course, "Next pass")
     bands = course.locator(".lens-learn-text > .lens-pass")
@@ -122,6 +118,6 @@ def test_text_is_drawn_in_the_bands_of_compare(begun: Page) -> None:
 
 def test_the_course_fits_a_phone(served: Any, visit: Visit) -> None:
     tab = learn(visit(served.url, width=390, height=844))
-    for number in range(7):
+    for number in range(6):
         turn(tab, number)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390

@@ -195,20 +195,6 @@ def test_the_first_view_is_throughput(first_view: Page) -> None:
     choose(tab, "Batch size", "1")
 
 
-def test_the_table_sorts(shown: Page) -> None:
-    tab = shown
-    tab.click(".trade-numbers summary")
-    tab.click(".trade-scroll thead button:has-text('Accuracy')")
-    place = tab.locator(".trade-scroll thead th").all_inner_texts().index("Accuracy (%) ▼")
-    cells = tab.locator(f".trade-scroll tbody tr > :nth-child({place + 1})").all_inner_texts()
-    values = [float(cell.split()[0]) for cell in cells]
-    assert values == sorted(values, reverse=True)
-    assert len(set(values)) > 1
-    tab.keyboard.press("Enter")
-    assert tab.locator("th[aria-sort=ascending]").count() == 1
-    tab.click(".trade-numbers summary")
-
-
 def test_numbers_and_picture_are_saved(shown: Page) -> None:
     tab = shown
     with tab.expect_download() as download:

@@ -1,8 +1,8 @@
-// Compare and its score board: reasons, counts, the board that messages make, and its files.
+// Compare and its score board: reasons, counts, and the board that messages make.
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boardCsv, BoardModel, boardName } from "../../app/browser/compare/board-model.js";
+import { BoardModel } from "../../app/browser/compare/board-model.js";
 import { reasonOf } from "../../app/browser/compare/card.js";
 import { keepLast } from "../../app/browser/compare/controls.js";
 import { binned, costWords, inWords } from "../../app/browser/compare/counters.js";
@@ -82,16 +82,6 @@ test("a board folds its messages into cells", () => {
   assert.deepEqual(model.abandon(), [1]);
   assert.equal(model.standing("b", 1), "stopped");
   assert.deepEqual(model.writers.map(({ key }) => key), ["a", "b"]);
-});
-
-test("no cell of a file is a formula, and every cell stays one", () => {
-  const model = new BoardModel(OPENING);
-  model.finish(WROTE.a);
-  const problems = boardCsv(model).split("\r\n");
-  assert.equal(problems.length, 1 + 2 * 2 + 1);
-  assert.equal(problems[1], `1,logic,4,'=AR,small-ar,${LANES[0].note},true,6,3,stop`);
-  assert.match(problems[2], /^1,logic,4,MARS,"mars, b8",.*,,,,$/);
-  assert.equal(boardName({ date: "2026-11-22T..", id: "../../etc/passwd" }), "mars-lens-board-2026-11-22-et");
 });
 
 test("a factor scales the sizes of type and nothing else", () => {

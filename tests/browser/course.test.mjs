@@ -5,8 +5,8 @@ import test from "node:test";
 import { PAGES } from "../../app/browser/learn/pages.js";
 import { visible } from "../../app/browser/learn/parts.js";
 
-test("seven pages, each with a name of its own, a text and a task", () => {
-  assert.equal(new Set(PAGES.map(({ id }) => id)).size, 7);
+test("six pages, each with a name of its own, a text and a task", () => {
+  assert.equal(new Set(PAGES.map(({ id }) => id)).size, 6);
   for (const { title, text, task, build } of PAGES) assert.ok(title && text.length && task && build);
 });
 

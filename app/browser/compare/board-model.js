@@ -55,27 +55,3 @@ export class BoardModel {
     });
   }
 }
-
-// A score board as CSV, a row for each answer. Names come from this machine's operator and no text of a model is written,
-// yet a cell that a spreadsheet would take for a formula gets a quotation mark in front.
-const HEADS = ["problem", "family", "seed", "lane", "checkpoint", "about", "right", "tokens", "passes", "finish_reason"];
-
-export function boardCsv(model) {
-  const rows = model.problems.flatMap(({ task, seed }, number) =>
-    model.writers.map((lane) => {
-      const { right, tokens, passes, reason } = model.cells[number].get(lane.key) ?? {};
-      return [number + 1, task, seed, lane.title, lane.checkpoint, lane.note, right, tokens, passes, reason];
-    }),
-  );
-  return [HEADS, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
-}
-
-function csvCell(value) {
-  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-export function boardName(model) {
-  const day = model.date.slice(0, 10).replace(/[^0-9-]/g, "");
-  return `mars-lens-board-${day}-${model.id.slice(0, 8).replace(/\W/g, "")}`;
-}

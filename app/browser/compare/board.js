@@ -1,9 +1,9 @@
 // The score board: follows the run that its value names, and draws it message by message.
 
-import { announce, bringIntoView, button, make, offerFile, put, status } from "../shared/dom.js";
+import { announce, bringIntoView, button, make, put, status } from "../shared/dom.js";
 import { RunView } from "../shared/feed.js";
 import { decimals } from "../shared/tokens.js";
-import { boardCsv, BoardModel, boardName } from "./board-model.js";
+import { BoardModel } from "./board-model.js";
 import { familyClass, ProblemGrid, ScoreTable, SIGNS, WORDS } from "./board-table.js";
 
 class Board extends RunView {
@@ -18,9 +18,7 @@ class Board extends RunView {
     this.problem = new ProblemCard();
     this.grid = new ProblemGrid((number) => this.show(number));
     const same = () => again({ count: this.model.count, task: this.model.task, first: this.model.first });
-    const save = () => offerFile(boardCsv(this.model), "text/csv", `${boardName(this.model)}.csv`);
-    const tools = put(make("div", "lens-row board-tools"), button("lens-tool board-again", "Same problems again", same));
-    tools.append(button("lens-tool board-save", "Save as CSV", save));
+    const tools = put(make("div", "board-tools"), button("lens-tool board-again", "Same problems again", same));
     this.body = put(make("div", "lens-stack"), this.about, this.table.root, tools, this.grid.root, this.problem.root);
     root.classList.add("lens-stack");
     put(root, this.status, this.bar, this.body);

@@ -1,9 +1,9 @@
 // The pages of the course: what each says, what it asks of the reader, and what it lets the reader do.
 
-import { checkbox, make, button as plainButton, put, status } from "../shared/dom.js";
+import { make, put, status } from "../shared/dom.js";
 import { acceptedAt } from "../shared/reasons.js";
 import { plural } from "../shared/tokens.js";
-import { button, proposals, slider, visible, walk, written } from "./parts.js";
+import { button, proposals, slider, walk, written } from "./parts.js";
 
 const oneTokenPage = {
   id: "one-token",
@@ -34,43 +34,13 @@ const oneTokenPage = {
   },
 };
 
-const obviousPage = {
-  id: "obvious",
-  title: "Obvious tokens",
-  question: "How many tokens are almost certain beforehand?",
-  text: [
-    "Many tokens leave hardly any choice. After “Monday,” comes “Tuesday”; the second half of a long word follows from " +
-      "the first. The model gives them a probability close to 1.",
-    "Every token below cost a whole pass. Choose one, and its underline shows how sure the model was: the longer, the " +
-      "surer, here and everywhere else on this page.",
-  ],
-  task: "Find five tokens that the model was at least 99 % sure of.",
-  build(stage, { ar }, done) {
-    const found = new Set();
-    const told = status("lens-learn-told", "None found yet.");
-    const text = make("div", "lens-learn-text");
-    ar.passes.forEach((pass, number) => {
-      const [, score, , ends] = pass.proposals[0];
-      const token = plainButton("lens-learn-guess", ends ? "end" : visible(ar.written[pass.start]), () => {
-        token.style.setProperty("--sure", score);
-        token.classList.add("opened", score >= 0.99 ? "sure" : "unsure");
-        if (score >= 0.99) found.add(number);
-        told.textContent = `The model was ${(100 * score).toFixed(score > 0.995 ? 1 : 0)} % sure. Found: ${found.size} of 5.`;
-        if (found.size >= 5) done();
-      });
-      text.append(token);
-    });
-    put(stage, text, told);
-    return text;
-  },
-};
-
 const windowPage = {
   id: "window",
   title: "Masks in the window",
   question: "How can one pass write several tokens?",
   text: [
-    "MARS appends masks to the text, here five of them, and forwards them in the same pass. The last real token says " +
+    "Many tokens leave hardly any choice: after “Monday,” comes “Tuesday”. MARS appends masks to the text, here five of " +
+      "them, and forwards them in the same pass. The last real token says " +
       "what comes next, as ever; each mask says what comes one place further on.",
     "The first proposal has read only real text. The others have read masks: they are guesses about a future that is " +
       "not written yet. Those from the left that are sure enough are accepted, and the masks move on. Each coloured " +
@@ -268,6 +238,6 @@ const exactPage = {
   },
 };
 
-export const PAGES = [oneTokenPage, obviousPage, windowPage, thresholdPage, lowThresholdPage, widthPage, exactPage];
+export const PAGES = [oneTokenPage, windowPage, thresholdPage, lowThresholdPage, widthPage, exactPage];
 
-export const INVITATION = "Try the problem of lessons 4 and 5 in Compare: press Run, and move τ while the lanes write";
+export const INVITATION = "Try this problem in Compare";

@@ -28,8 +28,3 @@ export function isCounted(phase) {
 export function isSurerWhenLower(score) {
   return table().surer_when_lower.includes(score);
 }
-
-// The name of the colour of a family.
-export function familyColour(family) {
-  return table().families[family]?.colour ?? "--lens-mars";
-}

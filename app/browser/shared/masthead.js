@@ -125,13 +125,10 @@ class Refusals {
   constructor(place) {
     this.pairs = new Map();
     this.text = make("span");
-    this.close = button("lens-tool", "×", () => this.show(new Map()), { "aria-label": "Dismiss this note" });
-    place.append(put(status("lens-refused"), this.text, this.close));
+    const close = button("lens-tool", "×", () => this.show(new Map()), { "aria-label": "Dismiss this note" });
+    this.root = put(status("lens-refused"), this.text, close);
+    place.append(this.root);
     this.show(this.pairs);
-  }
-
-  add(pairs) {
-    this.show(new Map([...this.pairs, ...pairs]));
   }
 
   show(pairs) {
@@ -139,7 +136,7 @@ class Refusals {
     const brief = (text) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN - 1)}…` : text);
     const named = [...pairs].map(([name, value]) => `${brief(name)}=${brief(String(value ?? ""))}`).join(", ");
     this.text.textContent = named && `This app cannot restore part of the link: ${named}. The rest is shown.`;
-    this.close.hidden = !named;
+    this.root.hidden = !named;
   }
 }
 
@@ -150,7 +147,7 @@ export function mountMasthead({ element, props, watch, submit }) {
   new Modes(bar.querySelector(".lens-theme"), bar.querySelector(".lens-projecting"));
   new Shortcuts(bar.querySelector(".lens-keys"), notes);
   const refusals = new Refusals(notes);
-  const address = openAddress(props.tabs, (pairs) => refusals.add(pairs), () => submit());
+  const address = openAddress(props.tabs, (pairs) => refusals.show(new Map([...refusals.pairs, ...pairs])), () => submit());
   new LinkButton(bar.querySelector(".lens-link"), notes, address);
   const hear = () => props.value && address.settings.hear(JSON.parse(props.value));
   hear();

@@ -22,10 +22,6 @@ export function plural(number, one, many = `${one}s`) {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-export function plainWords(text) {
-  return String(text ?? "").replaceAll("_", " ");
-}
-
 // The band of a pass, by its number and the nodes of the tokens that it accepted. How many there are stands at its end,
 // before a line break there.
 export function bandNode(number, tokens) {

@@ -157,7 +157,7 @@ export class ProposalCard extends Card {
 // The attention mask of one pass: a row for each computed position, a column for the prefix and for each of them.
 export class MatrixView {
   constructor() {
-    this.root = make("figure", "step-matrix");
+    this.root = make("figure", "lens-stack step-matrix");
     this.picture = shape("svg", { "aria-hidden": "true" });
     this.caption = make("figcaption", "step-caption lens-note");
     this.keys = make("ul", "step-keys lens-row lens-note");

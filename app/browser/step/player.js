@@ -17,12 +17,12 @@ export class Player {
     this.range = make("input", "step-range", "", { type: "range", min: 0, step: 1, "aria-label": "Pass" });
     this.range.addEventListener("input", () => this.go(Number(this.range.value)));
     const named = (name) => ({ title: name, "aria-label": name });
-    this.play = button("lens-tool step-button step-play", "▶", () => this.toggle(), named("Play"));
+    this.play = button("lens-tool primary step-play", "▶", () => this.toggle(), named("Play"));
     const back = button("lens-tool step-button", "‹", () => this.go(this.index - 1), named("One pass back"));
     const on = button("lens-tool step-button", "›", () => this.go(this.index + 1), named("One pass on"));
     this.where = make("output", "step-where");
     const track = put(make("div", "step-track"), this.bars, this.range);
-    put(this.root, put(make("div", "step-buttons"), back, this.play, on), track, this.where);
+    put(this.root, put(make("div", "lens-row step-buttons"), back, this.play, on), track, this.where);
   }
 
   open(lane, index) {
@@ -114,7 +114,7 @@ export class WhatIf {
     this.onTry = onTry;
     this.threshold = null;
     this.root = make("div", "step-what-if-panel");
-    this.label = put(make("label", "step-what-if-label"), make("span", "", "What if τ were"));
+    this.label = put(make("label", "lens-row step-what-if-label"), make("span", "", "What if τ were"));
     this.range = make("input", "step-range", "", { type: "range" });
     this.reading = make("output", "step-what-if-reading");
     this.range.addEventListener("input", () => this.set(Number(this.range.value)));

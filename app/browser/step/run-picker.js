@@ -52,7 +52,7 @@ class RunPicker {
   }
 
   offer({ name, title, note, lanes }) {
-    const node = button("step-offer lens-box", "", () => this.pick(`shipped:${name}`));
+    const node = button("lens-box lens-stack step-offer", "", () => this.pick(`shipped:${name}`));
     return put(node, make("b", "", title), make("span", "", note), make("span", "lens-note", lanes));
   }
 
@@ -144,9 +144,9 @@ class RunPicker {
   }
 }
 
-function megabytes(bytes) {
-  return `${decimals(bytes / 1e6, 1)} MB`;
-}
+const megabytes = (bytes) => `${decimals(bytes / 1e6, 1)} MB`;
+const isShared = (run) => Boolean(run?.startsWith(SHARED));
+const isShipped = (picker, run) => picker.shipped.some(({ name }) => name === run);
 
 // `run` is a document, or what the keeper says of one.
 function nameOf(run) {
@@ -177,14 +177,6 @@ function stepAddress(picker, view, { now, begun }) {
   if (!place?.given) say();
 }
 
-function isShared(run) {
-  return Boolean(run?.startsWith(SHARED));
-}
-
-function isShipped(picker, run) {
-  return picker.shipped.some(({ name }) => name === run);
-}
-
 // Show what an address asks for; the names that it cannot be asked for by.
 async function stepTo(picker, view, { run, lane, pass }) {
   if (run === undefined) return [];
@@ -213,7 +205,7 @@ function stepPlace({ shown }, { run, lane, pass }) {
 // The tab: the picker of runs and the view. The value is Python's last answer.
 export function mountStep({ element, props, watch, submit }) {
   const place = element.querySelector(".step");
-  const pickerRoot = make("div", "step-top");
+  const pickerRoot = make("div", "lens-stack step-top");
   const viewRoot = make("div", "step-body");
   put(place, pickerRoot, viewRoot);
   viewRoot.hidden = true;

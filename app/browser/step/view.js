@@ -12,6 +12,7 @@ const ROOMY = 9; // proposals of a pass for which there is room beside the matri
 export class StepView {
   constructor(root) {
     this.root = root;
+    root.classList.add("lens-stack");
     this.question = make("details", "step-asked");
     this.lanes = make("div", "step-lanes lens-row", "", { role: "group", "aria-label": "Lane" });
     this.passage = new PassageView((index) => this.player.go(index));
@@ -22,8 +23,8 @@ export class StepView {
     this.window = new WindowView((node, stays) => this.pick(node, stays));
     this.matrix = new MatrixView();
     this.whatIf = new WhatIf((threshold) => this.retry(threshold));
-    const head = put(make("div", "step-head"), this.title, this.facts);
-    const left = put(make("div", "step-left"), head, this.window.root, this.whatIf.root);
+    const head = put(make("div", "lens-row step-head"), this.title, this.facts);
+    const left = put(make("div", "lens-stack step-left"), head, this.window.root, this.whatIf.root);
     const stage = put(make("div", "step-stage"), left, this.matrix.root);
     this.panel = put(make("section", "step-panel"), this.passage.root, this.player.root, stage);
     this.note = make("p", "step-note");
@@ -42,7 +43,7 @@ export class StepView {
 
   tab(lane) {
     const choose = () => this.choose(lane.key);
-    const node = button(`step-lane lens-lane-${familyOf(lane)}`, "", choose, { "data-lane": lane.key });
+    const node = button(`lens-tool step-lane lens-lane-${familyOf(lane)}`, "", choose, { "data-lane": lane.key });
     const verdict = { true: "✓ right", false: "× wrong" }[lane.right] ?? "";
     const about = `${lane.checkpoint} · ${decoderOf(lane.decoder).title ?? lane.decoder}`;
     put(node, make("b", "", lane.title), make("span", "lens-note", about));
@@ -56,7 +57,7 @@ export class StepView {
     this.ask(found);
     for (const node of this.lanes.children) node.setAttribute("aria-pressed", String(node.dataset.lane === found.key));
     const wide = found.records.some((record) => record.rows[0].proposals.length > ROOMY);
-    this.panel.className = `step-panel lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
+    this.panel.className = `step-panel lens-box lens-lane-${this.lane.family}${wide ? " wide" : ""}`;
     this.passage.open(this.lane);
     const first = this.lane.passes.find(({ counted }) => counted)?.index ?? 0;
     this.player.open(this.lane, number ? this.lane.find(number) : first);
@@ -133,7 +134,7 @@ export function usualLane(run) {
 class PassageView {
   constructor(onPass) {
     const scrolls = { tabindex: 0, role: "group", "aria-label": "The text, pass by pass" };
-    this.root = make("div", "step-passage", "", scrolls);
+    this.root = make("div", "lens-pre step-passage", "", scrolls);
     this.root.addEventListener("click", (event) => {
       const group = event.target.closest("[data-index]");
       if (group) onPass(Number(group.dataset.index));

@@ -89,15 +89,13 @@ export class TradeSamples {
 
   open(card) {
     this.card = card;
-    this.task = make("select", "lens-field", "", { "aria-label": "Family of the samples" });
-    put(this.task, new Option("All families", ""), ...card.tasks.map(({ value, label }) => new Option(label, value)));
     this.right = make("select", "lens-field", "", { "aria-label": "Right or wrong samples" });
     put(this.right, ...RIGHTS.map(([label], place) => new Option(label, place)));
-    for (const select of [this.task, this.right]) select.addEventListener("change", () => this.restart());
+    this.right.addEventListener("change", () => this.restart());
     this.list = make("ol", "trade-samples");
     this.status = status("lens-note trade-shown");
     this.more = button("lens-tool", "Show more", () => this.fetch());
-    const choose = put(make("div", "lens-row"), make("h3", "", "What it wrote"), this.task, this.right);
+    const choose = put(make("div", "lens-row"), make("h3", "", "What it wrote"), this.right);
     const root = put(make("section", "lens-stack trade-written"), choose);
     if (card.again) root.append(make("p", "lens-note", `These texts cannot be stepped through. ${card.again}`));
     put(root, this.list, this.status, this.more);
@@ -113,7 +111,7 @@ export class TradeSamples {
 
   async fetch() {
     const { card, list } = this;
-    const [task, right, first] = [this.task.value, RIGHTS[Number(this.right.value)][1], this.shown];
+    const [task, right, first] = ["", RIGHTS[Number(this.right.value)][1], this.shown];
     const { samples = [], total = 0, problem } = await this.ask("samples", { id: card.id, task, right, first });
     if (this.list !== list || this.shown !== first) return;
     this.shown += samples.length;

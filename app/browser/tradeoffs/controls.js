@@ -105,59 +105,25 @@ export class TradeBudget {
   }
 }
 
-// The numbers of the figure: a table that sorts by any column. Each row opens the card of its run.
+// The numbers of the figure as a table, in which each row opens the card of its run.
 export class TradeTable {
   constructor(onPick) {
     this.onPick = onPick;
     const scrolls = { tabindex: 0, role: "region", "aria-label": "The numbers of the figure" };
     this.root = make("div", "lens-scroll trade-scroll", "", scrolls);
-    this.sorted = null; // {label, up}
   }
 
   show({ columns, rows }) {
-    Object.assign(this, { columns, rows });
-    if (!columns.some(({ label }) => label === this.sorted?.label)) this.sorted = null;
-    this.draw();
+    this.columns = columns;
+    const heads = columns.map(({ label, number }) => make("th", number ? "number" : "", label, { scope: "col" }));
+    const body = put(make("tbody"), ...rows.map((row) => this.row(row)));
+    this.root.replaceChildren(put(make("table", "lens-table"), put(make("thead"), put(make("tr"), ...heads)), body));
+    this.mark(this.picked);
   }
 
   mark(id) {
     this.picked = id;
     for (const row of this.root.querySelectorAll("tbody tr")) row.classList.toggle("picked", row.dataset.run === id);
-  }
-
-  draw() {
-    const head = put(make("tr"), ...this.columns.map((column) => this.heading(column)));
-    const body = put(make("tbody"), ...this.order().map((row) => this.row(row)));
-    this.root.replaceChildren(put(make("table", "lens-table"), put(make("thead"), head), body));
-    this.mark(this.picked);
-  }
-
-  heading({ label, number }) {
-    const cell = make("th", number ? "number" : "", "", { scope: "col" });
-    const { up } = this.sorted?.label === label ? this.sorted : {};
-    if (up !== undefined) cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const arrow = up === undefined ? "" : up ? " ▲" : " ▼";
-    return put(cell, button("lens-link-like", `${label}${arrow}`, () => this.sort(label, number)));
-  }
-
-  // Numbers begin with the largest, words with the first letter; once more turns it round.
-  sort(label, number) {
-    this.sorted = { label, up: this.sorted?.label === label ? !this.sorted.up : !number };
-    this.draw();
-    const place = this.columns.findIndex((column) => column.label === label);
-    this.root.querySelectorAll("thead button")[place].focus();
-  }
-
-  order() {
-    if (!this.sorted) return this.rows;
-    const place = this.columns.findIndex(({ label }) => label === this.sorted.label);
-    const way = this.sorted.up ? 1 : -1;
-    const key = ({ cells }) => (cells[place].length > 1 ? cells[place][1] : cells[place][0] || null);
-    return [...this.rows].sort((one, other) => {
-      const [a, b] = [key(one), key(other)];
-      if (a === null || b === null) return (a === null) - (b === null); // what is not known comes last
-      return way * (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
-    });
   }
 
   row({ id, cells }) {
