@@ -46,6 +46,10 @@ window.value = mounted(".staging", %s);
 </script></body></html>"""
 
 
+# What `bundle.mount` does once the page's script is there.
+MOUNT = "lens.%s({ element, props, watch, tell: trigger, submit: (data) => trigger('submit', data) });"
+
+
 def quoted(text: str) -> str:
     return stream.line({"text": text})[len('{"text":') : -2]
 
@@ -64,8 +68,8 @@ def mount(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., Pa
         bundle.decoder_table(),
         bundle.script(),
         quoted(bundle.styles()),
-        quoted(bundle.mount("runs")),
-        quoted(bundle.mount("stage")),
+        quoted(MOUNT % "runs"),
+        quoted(MOUNT % "stage"),
     )
 
     def mount(width: int = 1280, height: int = 800, **options: Any) -> Page:

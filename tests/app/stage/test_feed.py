@@ -143,9 +143,9 @@ def test_nothing_is_introduced_during_a_run(server: Server) -> None:
     assert server.text == " 1 2"
 
 
-@pytest.mark.parametrize("root", ["http://stage.test/below", "http://stage.test/below/"])
-def test_a_page_below_a_path_asks_there(server: Server, root: str) -> None:
-    server.tab.evaluate("root => { window.gradio_config = { root }; }", root)
+@pytest.mark.parametrize("base", ["http://stage.test/below/", "http://stage.test/below/?tab=compare"])
+def test_a_page_below_a_path_asks_there(server: Server, base: str) -> None:
+    server.tab.evaluate("href => document.head.append(Object.assign(document.createElement('base'), { href }))", base)
     server.start()
     server.write(stream.state("done", "Done."))
     server.until_said("Done.")
