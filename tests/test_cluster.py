@@ -18,9 +18,10 @@ from tqdm import tqdm
 
 from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
+from analysis.sweeps.jobs import turns_of
 from analysis.sweeps.plan import SweepPlan, read_plan
 from analysis.sweeps.sweep import Sweep, Swept
-from analysis.sweeps.work import Process, Work
+from analysis.sweeps.work import Work
 from mars.cluster import connect
 from mars.provenance import provenance
 from mars.serve.__main__ import main
@@ -232,8 +233,8 @@ class Loses(tqdm):
 
 def sweep(plan: SweepPlan, folder: Path, bar: tqdm, cluster: Cluster | None) -> Swept:
     told = {**provenance("python -m analysis sweep"), "threads": 1, "processes": 1, "plan": plan.name}
-    work = Work(folder=folder, process=Process())
-    return Sweep(plan=plan, work=work, provenance=told, bar=bar, cluster=cluster).run()
+    work = Work(folder=folder)
+    return Sweep(turns=turns_of(plan), work=work, provenance=told, bar=bar, cluster=cluster).run()
 
 
 def test_a_sweep_that_loses_a_node_loses_no_problem(nodes: Any, tmp_path: Path) -> None:

@@ -19,15 +19,11 @@ from functools import partial
 from statistics import median
 from typing import Any, TypeVar
 
-from analysis.benches.bandwidth import Traffic
 from analysis.decoding.decoder_specs import BASELINE, GENERATE
 from analysis.decoding.timed import Timed
-from analysis.evaluations.evaluate import Plan
 from analysis.stats.intervals import Estimate
 from mars.decoding.base import Prompts
-from mars.tasks import TASKS
 
-MIN_REPEATS = 5
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 
@@ -35,39 +31,6 @@ Decode = Callable[[Prompts, int], Timed]
 """Decodes prompts, so many at once."""
 Round = tuple[Timed, ...]
 """All prompts decoded once, in one run or batch by batch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchPlan:
-    """`problems` held-out ones of each family, or `questions`, decoded `repeats` times at each of `batch_sizes`.
-
-    `uncounted` rounds come before these.
-    """
-
-    problems: int
-    seed: int
-    batch_sizes: tuple[int, ...]
-    repeats: int = MIN_REPEATS
-    questions: tuple[str, ...] = ()
-    uncounted: int = 1
-
-    def __post_init__(self) -> None:
-        each = Plan(problems=self.problems, seed=self.seed).problems
-        total = len(self.questions) or each * len(TASKS)
-        what = "questions" if self.questions else f"problems ({each} of each family)"
-        sizes = self.batch_sizes
-        if not sizes or min(sizes) < 1 or max(sizes) > total or len(set(sizes)) < len(sizes):
-            raise ValueError(
-                f"batch sizes must be between 1 and the {total} {what}, each once, got {', '.join(map(str, sizes))}"
-            )
-        if self.repeats < MIN_REPEATS:
-            raise ValueError(f"repeats must be >= {MIN_REPEATS}, got {self.repeats}: fewer give no interval")
-
-    def prompts(self) -> list[str]:
-        """The questions, or the problems, the families in turn: those of `analysis evaluate` for this seed."""
-        if self.questions:
-            return list(self.questions)
-        return [problem.prompt for problem in Plan(problems=self.problems, seed=self.seed).in_turn()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +60,9 @@ class BenchCase:
 class Result:
     """One decoder at one batch size.
 
-    `figures` by name: medians over rounds with their intervals, None if a decoder has no such figure.
-    `identical` counts the problems for which it wrote the baseline's text, token by token, in the first round.
-    `continuous`: rows joined as others ended. `rounds` are (tokens, wall-clock seconds).
+    `figures` by name: medians over rounds with their intervals, None if a decoder has no such figure. `identical`
+    counts the prompts for which it wrote the baseline's text, token by token, in the first round. `rounds` are (tokens,
+    wall-clock seconds).
     """
 
     batch_size: int
@@ -125,7 +88,7 @@ def without_collections() -> Iterator[None]:
 
 def rotated(items: Sequence[_T], places: int) -> list[_T]:
     """The items from number `places` on, then those before it."""
-    start = places % len(items)
+    start = places % max(len(items), 1)
     return [*items[start:], *items[:start]]
 
 
@@ -139,41 +102,41 @@ def interleaved(
 
     `progress` is called for each measurement, the uncounted ones included.
     """
-    found: dict[_T, list[_V]] = {key: [] for key in measures}
+    results: dict[_T, list[_V]] = {key: [] for key in measures}
     for number in range(-uncounted, repeats):
         for key in rotated(list(measures), max(number, 0)):
             measured = measures[key]()
             if number >= 0:
-                found[key].append(measured)
+                results[key].append(measured)
             progress(1)
-    return found
+    return results
 
 
 def bench(
-    cases: Sequence[BenchCase], plan: BenchPlan, traffic: Traffic, progress: Callable[[int], object] = lambda _: None
+    cases: Sequence[BenchCase],
+    batch_sizes: Sequence[int],
+    repeats: int,
+    progress: Callable[[int], object] = lambda _: None,
+    uncounted: int = 1,
 ) -> list[Result]:
     """Measure every decoder at every batch size; `progress` is called for each decoded round, warm-up included."""
     results: list[Result] = []
     with without_collections():
-        for size in plan.batch_sizes:
+        for size in batch_sizes:
             measures = {case.label: partial(case.round, size) for case in cases}
-            rounds = interleaved(measures, plan.repeats, progress, plan.uncounted)
-            results += [result_of(case, size, rounds, traffic) for case in cases]
+            rounds = interleaved(measures, repeats, progress, uncounted)
+            results += [result_of(case, size, rounds) for case in cases]
     return results
 
 
-def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Round]], traffic: Traffic) -> Result:
+def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Round]]) -> Result:
     """The figures of a decoder from the `rounds` of all decoders by label; ratios are within a round."""
     own, baseline = rounds[case.label], rounds.get(BASELINE)
-    figures = [_figures(measured, traffic) for measured in own]
+    figures = [_figures(measured) for measured in own]
     values = {name: [each[name] for each in figures] for name in figures[0]}
     for name, other in (("speedup_over_autoregressive", BASELINE), ("speedup_over_generate", GENERATE)):
         pairs = zip(own, rounds[other], strict=True) if other in rounds else ()
         values[name] = [_speed(ours) / _speed(theirs) for ours, theirs in pairs]
-    values["efficiency"] = [
-        None if speedup is None or not gained else speedup / gained
-        for speedup, gained in zip(values["speedup_over_autoregressive"], values["tokens_per_forward"], strict=False)
-    ]
     return Result(
         batch_size=batch_size,
         label=case.label,
@@ -186,21 +149,17 @@ def result_of(case: BenchCase, batch_size: int, rounds: Mapping[str, Sequence[Ro
     )
 
 
-def _figures(measured: Round, traffic: Traffic) -> dict[str, float | None]:
+def _figures(measured: Round) -> dict[str, float | None]:
     """The figures of one round: seconds per pass, TTFT and TPOT are medians over its passes and rows."""
-    passes, row_passes = _total(measured, "passes"), _total(measured, "row_passes")
-    pass_seconds = _all(measured, "pass_seconds")
+    row_passes = _total(measured, "row_passes")
     inside = [batch.model_seconds for batch in measured if batch.model_seconds is not None]
     return {
         "tokens_per_second": _speed(measured),
         "tokens_per_forward": _total(measured, "tokens") / row_passes if row_passes else None,
-        "rows_per_pass": row_passes / passes if passes else None,
-        "query_tokens_per_pass": _total(measured, "query_tokens") / len(pass_seconds) if pass_seconds else None,
-        "seconds_per_pass": _median(pass_seconds),
+        "seconds_per_pass": _median(_all(measured, "pass_seconds")),
         "ttft_seconds": _median(_all(measured, "first_token_seconds")),
         "tpot_seconds": _median(_all(measured, "token_seconds")),
         "outside_model": 1 - sum(inside) / _total(measured, "seconds") if inside else None,
-        "bandwidth_share": traffic.share(len(pass_seconds), _total(measured, "read_positions"), sum(pass_seconds)),
     }
 
 

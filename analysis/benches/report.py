@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.benches.bench import BenchPlan, Result
+from analysis.benches.bench import Result
 from analysis.stats.intervals import Estimate
 from analysis.text_table import aligned, markdown
 
 NOTE = (
     "Brackets: 95 % bootstrap interval of the median over rounds (how far timings vary, not how far problems do).\n"
-    "× compares tok/s within a round. Efficiency = × AR ÷ tokens/forward. Outside = share of the wall-clock not spent\n"
-    "in forward passes. Identical = problems with the very tokens of autoregressive on the same weights.\n"
-    "Rows/pass = rows that still wrote, mean over passes. TTFT = from the pass that first read the row to its first\n"
-    "token: waiting for a place is not in it.\n"
+    "× compares tok/s within a round. Outside = share of the wall-clock not spent in forward passes. Identical =\n"
+    "prompts with the very tokens of autoregressive on the same weights. TTFT = from the pass that first read the row\n"
+    "to its first token: waiting for a place is not in it.\n"
     "generate keeps no record of its passes: its ms/pass is the mean of those after the first token."
 )
 
@@ -25,73 +24,54 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _milliseconds(value: float) -> str:
-    return _number(value * 1000)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.0%}"
-
-
-def _alone(show: Callable[[float], str]) -> Callable[[Estimate], str]:
-    return lambda estimate: show(estimate.median)
-
-
 def _with_interval(estimate: Estimate) -> str:
     return f"{_number(estimate.median)} [{_number(estimate.low)}, {_number(estimate.high)}]"
+
+
+def _milliseconds(estimate: Estimate) -> str:
+    return _number(estimate.median * 1000)
 
 
 COLUMNS: dict[str, tuple[str, Callable[[Estimate], str]]] = {
     "tokens_per_second": ("tok/s", _with_interval),
     "speedup_over_autoregressive": ("× AR", _with_interval),
     "speedup_over_generate": ("× generate", _with_interval),
-    "tokens_per_forward": ("tokens/forward", _alone(_number)),
-    "efficiency": ("efficiency", _alone(_number)),
-    "rows_per_pass": ("rows/pass", _alone(_number)),
-    "query_tokens_per_pass": ("queries/pass", _alone(_number)),
-    "seconds_per_pass": ("ms/pass", _alone(_milliseconds)),
-    "ttft_seconds": ("TTFT ms", _alone(_milliseconds)),
-    "tpot_seconds": ("TPOT ms", _alone(_milliseconds)),
-    "outside_model": ("outside", _alone(_percent)),
-    "bandwidth_share": ("bandwidth", _alone(_percent)),
+    "tokens_per_forward": ("tokens/forward", lambda estimate: _number(estimate.median)),
+    "seconds_per_pass": ("ms/pass", _milliseconds),
+    "ttft_seconds": ("TTFT ms", _milliseconds),
+    "tpot_seconds": ("TPOT ms", _milliseconds),
+    "outside_model": ("outside", lambda estimate: f"{estimate.median:.0%}"),
 }
 
 
-def to_text(results: Sequence[Result], plan: BenchPlan, *, as_markdown: bool = False) -> str:
-    """A table per batch size, texts that differ although they must not, and notes for the reader."""
-    tables = {size: _lines(results, size) for size in plan.batch_sizes}
-    parts = [
-        f"Batch size {size}:\n\n{markdown(lines, numbers=True)}"
-        if as_markdown
-        else f"batch size {size}\n{aligned(lines)}"
-        for size, lines in tables.items()
-    ]
-    counts = f"{_counts(results, plan)}\n{batching_sentence(results)}\n{NOTE}"
-    return "\n\n".join([*parts, lossless_sentence(results), counts])
+def to_text(results: Sequence[Result], *, as_markdown: bool = False) -> str:
+    """A table per batch size, whether lossless decoders wrote the baseline's text, and notes for the reader."""
+    parts = []
+    for size in dict.fromkeys(result.batch_size for result in results):
+        lines = _lines([result for result in results if result.batch_size == size])
+        table = markdown(lines, numbers=True) if as_markdown else aligned(lines)
+        parts.append(f"Batch size {size}:\n\n{table}" if as_markdown else f"batch size {size}\n{table}")
+    return "\n\n".join([*parts, lossless_sentence(results), NOTE])
 
 
-def to_dict(results: Sequence[Result], plan: BenchPlan) -> dict[str, Any]:
+def to_dict(results: Sequence[Result]) -> dict[str, Any]:
     """The object that `--json` writes: seconds, shares between 0 and 1, every figure with its interval."""
     return {
-        "results": [_described(result) for result in results],
+        "results": [
+            {
+                "batch_size": result.batch_size,
+                "contestant": result.label,
+                "lossless": result.lossless,
+                "continuous": result.continuous,
+                **{name: estimate and asdict(estimate) for name, estimate in result.figures.items()},
+                "identical": result.identical,
+                "rounds": [{"tokens": tokens, "seconds": seconds} for tokens, seconds in result.rounds],
+            }
+            for result in results
+        ],
         "lossless_identical": all(result.identical == result.n for result in _claims(results)),
         "n": results[0].n,
-        "problems": plan.problems,
-        "repeats": plan.repeats,
-        "batch_sizes": list(plan.batch_sizes),
-        "seed": plan.seed,
     }
-
-
-def batching_sentence(results: Sequence[Result]) -> str:
-    """The decoders that kept the batch full, and those that waited for the longest row."""
-    labels = dict.fromkeys((result.continuous, result.label) for result in results)
-    joined, batched = (", ".join(label for kind, label in labels if kind is wanted) for wanted in (True, False))
-    parts = [
-        f"A waiting problem takes the place of a row that has ended: {joined}." if joined else "",
-        f"Batches that end with their longest row: {batched}." if batched else "",
-    ]
-    return " ".join(part for part in parts if part)
 
 
 def lossless_sentence(results: Sequence[Result]) -> str:
@@ -110,33 +90,13 @@ def _claims(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.lossless and result.identical is not None]
 
 
-def _counts(results: Sequence[Result], plan: BenchPlan) -> str:
-    what, drawn = ("questions", "") if plan.questions else ("held-out problems", f", seed {plan.seed}")
-    before = "one" if plan.uncounted == 1 else plan.uncounted
-    return f"{results[0].n} {what}, {plan.repeats} rounds after {before} uncounted{drawn}."
-
-
-def _lines(results: Sequence[Result], batch_size: int) -> list[tuple[str, ...]]:
+def _lines(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """The heading and a line per decoder; a column without a value is left out."""
-    here = [result for result in results if result.batch_size == batch_size]
-    shown = [name for name in COLUMNS if any(result.figures.get(name) for result in here)]
+    shown = [name for name in COLUMNS if any(result.figures.get(name) for result in results)]
     lines = [("decoder", *(COLUMNS[name][0] for name in shown), "identical")]
-    for result in here:
+    for result in results:
         cells = [
             "–" if (estimate := result.figures.get(name)) is None else COLUMNS[name][1](estimate) for name in shown
         ]
         lines.append((result.label, *cells, "–" if result.identical is None else f"{result.identical}/{result.n}"))
     return lines
-
-
-def _described(result: Result) -> dict[str, Any]:
-    return {
-        "batch_size": result.batch_size,
-        "contestant": result.label,
-        "lossless": result.lossless,
-        "continuous": result.continuous,
-        **{name: None if estimate is None else asdict(estimate) for name, estimate in result.figures.items()},
-        "identical": result.identical,
-        "identical_rate": None if result.identical is None else result.identical / result.n,
-        "rounds": [{"tokens": tokens, "seconds": seconds} for tokens, seconds in result.rounds],
-    }

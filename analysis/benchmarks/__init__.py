@@ -1,1 +1,1 @@
-"""Benchmarks for pretrained language models: Spec-Bench and IFEval (docs/benchmarks.md)."""
+"""What is asked: the six families of problems, IFEval and Spec-Bench, with their checks and their figures."""

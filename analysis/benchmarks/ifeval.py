@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,23 +20,20 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import Field
 
-from analysis.benchmarks.questions import Question, Text, read_each
-from analysis.stats.intervals import Interval, share
-from analysis.stats.pairs import PairedDifference, contrast, paired_difference
-from analysis.stats.resampling import ratio_of_sums, tokens_per_forward, tokens_per_second
-from analysis.stats.turns import FEWEST
-from analysis.text_table import Columns
+from analysis.benchmarks.questions import FileQuestions, Text, fingerprint, read_each
+from analysis.stats.intervals import Interval
+from analysis.stats.resampling import ratio_of_sums
 from mars.schema import Open
 
 TASK = "ifeval"
 METRIC = "prompt_level_strict_acc"
 PROMPTS = Path("assets/benchmarks/ifeval/input_data.jsonl")
+TASKS = {TASK: PROMPTS, "verifiable": Path("assets/benchmarks/verifiable/input_data.jsonl")}
+"""The shipped prompts by the name that their runs have: IFEval's, and 2,000 more in their form."""
 TABLE = "tokenizers/punkt_tab/english/"
 """Of nltk: the table of its sentence splitter, which is a download and no part of nltk."""
 CARRIER, PLACE = "llama-index-core", "llama_index/core/_static/nltk_cache"
 """A package that carries the table, and where. Only these files of it are used."""
-BATCHES = 8
-"""Batches that a lane decodes before it is the turn of the next, at most: the end of a turn has free places."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +48,6 @@ class Prompt(Open):
     def __post_init__(self) -> None:
         if len(self.arguments) != len(self.instructions):
             raise ValueError(f"kwargs must have one object for each instruction, got {len(self.arguments)}")
-
-    def question(self, task: str) -> Question:
-        """The same as a question of one turn."""
-        return Question(number=self.key, category=task, turns=(self.text,))
 
 
 Check = Callable[[Prompt, str], tuple[bool, ...]]
@@ -153,36 +146,20 @@ def _seeded(seed: int) -> Iterator[None]:
         random.setstate(state)
 
 
-def batches_of_a_turn(prompts: int, batch_size: int, *, timed: bool) -> int:
-    """Batches that a lane decodes before it is the turn of the next; timed runs need some turns for an interval."""
-    return max(1, min(BATCHES, prompts // (FEWEST * batch_size)) if timed else BATCHES)
+def question_set(task: str, prompts: Sequence[Prompt], limit: int | None, checkers: Checkers) -> FileQuestions:
+    """The prompts as what a run is asked, right where all instructions are followed."""
+    by_key = {prompt.key: prompt for prompt in prompts}
+    return FileQuestions(
+        task=task,
+        turns={prompt.key: (prompt.text,) for prompt in prompts},
+        metric=METRIC,
+        right=lambda key, text: all(checkers.followed(by_key[key], text)),
+        described={"task_hash": fingerprint(prompts), "limit": limit, "checked_by": checkers.by},
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """A lane on n prompts: shares of prompts and of instructions that were followed, with their counts.
-
-    The interval of the instructions resamples prompts, whose instructions are no independent trials. `difference` is
-    that of the prompts to the autoregressive lane, `points` the same with its bootstrap interval, None without one.
-    """
-
-    label: str
-    n: int
-    followed: int
-    prompts: Interval
-    instructions_n: int
-    instructions_followed: int
-    instructions: Interval
-    tokens_per_forward: Interval
-    tokens_per_second: Interval
-    difference: PairedDifference | None
-    points: Interval | None
-
-
-def figures(
-    label: str, prompts: Sequence[Prompt], rows: pd.DataFrame, check: Check, baseline: pd.DataFrame | None
-) -> Figures:
-    """The figures of a run from its rows; instructions are checked in its texts."""
+def instructions(rows: pd.DataFrame, prompts: Sequence[Prompt], check: Check) -> Interval:
+    """The share of instructions that were followed; it resamples prompts, for theirs are no independent trials."""
     texts = dict(zip(rows["number"], rows["text"], strict=True))
     judged = [check(prompt, texts[prompt.key]) for prompt in prompts]
     counts = pd.DataFrame(
@@ -193,44 +170,4 @@ def figures(
             "given": [len(each) for each in judged],
         }
     )
-    right = int(rows["correct"].sum())
-    return Figures(
-        label=label,
-        n=len(rows),
-        followed=right,
-        prompts=share(right, len(rows)),
-        instructions_n=int(counts["given"].sum()),
-        instructions_followed=int(counts["followed"].sum()),
-        instructions=ratio_of_sums(counts, "followed", "given"),
-        tokens_per_forward=tokens_per_forward(rows),
-        tokens_per_second=tokens_per_second(rows),
-        difference=None if baseline is None else paired_difference(rows, baseline),
-        points=None if baseline is None else contrast([(1, rows), (-1, baseline)]),
-    )
-
-
-def _points(found: Figures) -> Interval | None:
-    return None if found.difference is None else found.difference.score_interval()
-
-
-COLUMNS: Columns[Figures] = (
-    ("decoder", lambda each: each.label),
-    ("prompts followed", lambda each: f"{each.followed}/{each.n}"),
-    ("95 % interval", lambda each: f"{each.prompts.low:.1%} to {each.prompts.high:.1%}"),
-    ("instructions", lambda each: f"{each.instructions_followed}/{each.instructions_n}"),
-    ("95 % interval", lambda each: f"{each.instructions.low:.1%} to {each.instructions.high:.1%}"),
-    ("points to AR", lambda each: f"{found.value:+.1f}" if (found := _points(each)) else "–"),
-    ("95 % interval", lambda each: f"{found.low:+.1f} to {found.high:+.1f}" if (found := _points(each)) else "–"),
-    ("tokens/forward", lambda each: f"{each.tokens_per_forward.value:.2f}"),
-    ("tok/s", lambda each: f"{each.tokens_per_second.value:.0f}"),
-)
-
-
-def to_dict(found: Figures) -> dict[str, Any]:
-    """The object that `--json` writes for a lane."""
-    told = asdict(found)
-    points = told.pop("points")
-    if found.difference is not None:
-        score_interval = asdict(found.difference.score_interval())
-        told["difference"] |= {"points": points, "p_value": found.difference.p_value, "score_interval": score_interval}
-    return told
+    return ratio_of_sums(counts, "followed", "given")

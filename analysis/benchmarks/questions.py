@@ -1,62 +1,123 @@
-"""The questions of Spec-Bench (Xia et al., arXiv 2401.07851): the file, its categories, and the groups it reports.
+"""Question sets: what a run is asked, in which order, and whether an answer is right.
 
-MT-bench's eight categories, whose questions have two turns, form one group; each of the other five is its own group.
+A question has a task and a number, by which the rows of a run name it, and one text for each turn.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field
 
-from mars.schema import Open, must_be, parse
+from mars.schema import parse
+from mars.tasks import SEED_STRIDE, TASKS, Problem, numbered
+from mars.tasks.base import MAX_SEED
 
-QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
-MT_BENCH = "mt_bench"
-MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
-OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
-CATEGORIES = (*MT_BENCH_CATEGORIES, *OTHERS)
-GROUPS = (MT_BENCH, *OTHERS)
-OVERALL = "overall"
 Text = Annotated[str, Field(min_length=1)]
 
 
+class Question(NamedTuple):
+    """A question, turn by turn."""
+
+    task: str
+    number: int
+    turns: tuple[str, ...]
+
+
+class QuestionSet(Protocol):
+    """Questions by their place, 0 to len − 1."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a run's setting that say what was asked (docs/runs.md)."""
+
+    def __len__(self) -> int: ...
+
+    def question(self, place: int) -> Question:
+        """The question in this place."""
+
+    def is_right(self, place: int, text: str) -> bool:
+        """Whether a text answers it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Open):
-    """A question, turn by turn; `number` is its question_id."""
+class Families:
+    """Held-out problems, so many of each family, the families in turn; another seed takes others."""
 
-    number: Annotated[int, Field(ge=0, alias="question_id")]
-    category: Annotated[str, must_be(f"one of {', '.join(CATEGORIES)}", CATEGORIES.__contains__)]
-    turns: Annotated[tuple[Text, ...], Field(min_length=1)]
+    problems: int
+    seed: int
+    tasks: tuple[str, ...] = tuple(TASKS)
+
+    def __post_init__(self) -> None:
+        unknown = [task for task in self.tasks if task not in TASKS]
+        if unknown or not self.tasks or len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(
+                f"tasks must be all or some of {', '.join(TASKS)}, each once, got {', '.join(self.tasks)!r}"
+            )
+        if not 1 <= self.problems <= SEED_STRIDE:
+            raise ValueError(f"problems must be between 1 and {SEED_STRIDE}, got {self.problems}")
+        if not 0 <= self.seed < MAX_SEED // SEED_STRIDE:
+            raise ValueError(f"seed must be >= 0 and < {MAX_SEED // SEED_STRIDE}, got {self.seed}")
 
     @property
-    def group(self) -> str:
-        """The part of Spec-Bench's report that it belongs to."""
-        return MT_BENCH if self.category in MT_BENCH_CATEGORIES else self.category
+    def fields(self) -> dict[str, Any]:
+        """Families, problems of each, seed."""
+        return {"tasks": list(self.tasks), "problems": self.problems, "seed": self.seed}
 
-    @property
-    def first_turn(self) -> Question:
-        """The same without its later turns."""
-        return replace(self, turns=self.turns[:1])
+    def __len__(self) -> int:
+        return self.problems * len(self.tasks)
+
+    def question(self, place: int) -> Question:
+        """The prompt of a problem."""
+        problem = self.problem(place)
+        return Question(problem.task, place // len(self.tasks), (problem.prompt,))
+
+    def is_right(self, place: int, text: str) -> bool:
+        """What the checker of the family says."""
+        problem = self.problem(place)
+        return TASKS[problem.task].check(problem, text)
+
+    def problem(self, place: int) -> Problem:
+        """The problem in this place."""
+        number, family = divmod(place, len(self.tasks))
+        return numbered(self.tasks[family], self.seed, number)
 
 
-def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Question]:
-    """The questions of a file, in its order; `limit` keeps the first ones of each category.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileQuestions:
+    """Questions of a file, by their numbers, as task `task`.
 
-    Raises:
-        ValueError: one sentence that names the file, the line and the field at fault.
+    `right` judges the text for a number by `metric`; without them nobody judges. `described` is kept with each run.
     """
-    taken: dict[str, int] = {}
-    kept = []
-    for question in read_each(path, limit, Question, "number"):
-        taken[question.category] = taken.get(question.category, 0) + 1
-        if limit is None or taken[question.category] <= limit:
-            kept.append(question)
-    return kept
+
+    task: str
+    turns: dict[int, tuple[str, ...]]
+    metric: str | None = None
+    right: Callable[[int, str], bool] | None = None
+    described: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The task, and the harness that judges."""
+        harness = {**self.described, "metric": self.metric, "apply_chat_template": True}
+        judged = {} if self.metric else {"judged": False}
+        return {"tasks": [self.task], "problems": len(self), "seed": 0, "harness": harness, **judged}
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def question(self, place: int) -> Question:
+        """The question in this place of the file."""
+        number = list(self.turns)[place]
+        return Question(self.task, number, self.turns[number])
+
+    def is_right(self, place: int, text: str) -> bool:
+        """What `right` says; False where nobody judges."""
+        return self.right is not None and self.right(list(self.turns)[place], text)
 
 
 def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
@@ -68,7 +129,7 @@ def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be >= 1, got {limit}")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     found = [parse(kind, line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
@@ -77,14 +138,6 @@ def read_each(path: Path, limit: int | None, kind: Any, key: str) -> list[Any]:
     if len({getattr(each, key) for each in found}) < len(found):
         raise ValueError(f"{path}: each line needs a {key} of its own, and some share one")
     return found
-
-
-def parts_of(questions: Sequence[Question]) -> dict[str, list[Question]]:
-    """The questions by part of the report: the groups, then MT-bench's categories, then all; without empty parts."""
-    by = {category: [question for question in questions if question.category == category] for category in CATEGORIES}
-    groups = {group: [question for question in questions if question.group == group] for group in GROUPS}
-    parts = {**groups, **{name: by[name] for name in MT_BENCH_CATEGORIES}, OVERALL: list(questions)}
-    return {name: part for name, part in parts.items() if part}
 
 
 def fingerprint(questions: Sequence[Any]) -> str:

@@ -1,5 +1,6 @@
-"""The figures of Spec-Bench, as that benchmark defines them (its evaluation/speed.py).
+"""Spec-Bench (Xia et al., arXiv 2401.07851): its questions and its figures, as its evaluation/speed.py defines them.
 
+MT-bench's eight categories, whose questions have two turns, form one group; each of the other five is its own group.
 Mean accepted tokens are the new tokens of all answers over their decode passes; the speed is the mean over questions of
 tokens per second, prefill included, and the speed-up the ratio of two such means. Intervals resample the questions,
 group by group, in the same way for both sides of a ratio; a group with a single question adds nothing to them.
@@ -7,38 +8,85 @@ group by group, in the same way for both sides of a ratio; a group with a single
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
+from pydantic import Field
 
-from analysis.benchmarks.lanes import Turns, whole
-from analysis.benchmarks.questions import Question, parts_of
+from analysis.benchmarks.questions import FileQuestions, Text, fingerprint, read_each
 from analysis.stats.intervals import Interval
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import percentiles, ratio_of_sums, sums
 from analysis.text_table import Columns
-from mars.decoding.pool import shared_tokens
+from mars.schema import Open, must_be
 
 TASK = "spec_bench"
+QUESTIONS = Path("assets/benchmarks/spec_bench/question.jsonl")
+MT_BENCH = "mt_bench"
+MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
+CATEGORIES = (*MT_BENCH_CATEGORIES, *OTHERS)
+GROUPS = (MT_BENCH, *OTHERS)
+OVERALL = "overall"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """The first difference of an answer from the baseline's: question, turn and token, each counted from 0.
+class Question(Open):
+    """A line of the file; `number` is its question_id."""
 
-    A turn's prompt holds the earlier answers, so a question has at most one difference.
+    number: Annotated[int, Field(ge=0, alias="question_id")]
+    category: Annotated[str, must_be(f"one of {', '.join(CATEGORIES)}", CATEGORIES.__contains__)]
+    turns: Annotated[tuple[Text, ...], Field(min_length=1)]
+
+    @property
+    def group(self) -> str:
+        """The part of Spec-Bench's report that it belongs to."""
+        return MT_BENCH if self.category in MT_BENCH_CATEGORIES else self.category
+
+
+def read_questions(path: Path = QUESTIONS, limit: int | None = None) -> list[Question]:
+    """The questions of a file, in its order; `limit` keeps the first ones of each category.
+
+    Raises:
+        ValueError: one sentence that names the file, the line and the field at fault.
     """
+    taken: dict[str, int] = {}
+    kept = []
+    for question in read_each(path, limit, Question, "number"):
+        taken[question.category] = taken.get(question.category, 0) + 1
+        if limit is None or taken[question.category] <= limit:
+            kept.append(question)
+    return kept
 
-    question: int
-    turn: int
-    token: int
+
+def question_set(questions: Sequence[Question], limit: int | None) -> FileQuestions:
+    """These as what a run is asked; nobody judges the answers."""
+    return FileQuestions(
+        task=TASK,
+        turns={question.number: question.turns for question in questions},
+        described={"task_hash": fingerprint(questions), "limit": limit, "checked_by": None},
+    )
+
+
+def grouped(rows: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
+    """The rows of a run with the groups as their tasks, which are the strata of the resamples."""
+    groups = {question.number: question.group for question in questions}
+    return rows.assign(task=rows["number"].map(groups)).sort_values(["task", "number"], ignore_index=True)
+
+
+def parts_of(questions: Sequence[Question]) -> dict[str, set[int]]:
+    """The numbers of the questions by part of the report: the groups, MT-bench's categories, all; no empty parts."""
+    parts = {group: {each.number for each in questions if each.group == group} for group in GROUPS}
+    parts |= {name: {each.number for each in questions if each.category == name} for name in MT_BENCH_CATEGORIES}
+    return {name: part for name, part in {**parts, OVERALL: {each.number for each in questions}}.items() if part}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """A lane on n questions of a part; the baseline has no speed-up. `same` counts texts equal to the baseline's."""
+    """A run on n questions of a part; the baseline has no speed-up. `same` counts texts equal to the baseline's."""
 
     part: str
     n: int
@@ -48,39 +96,28 @@ class Figures:
     same: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneReport:
-    """The figures of a lane by part, in order, and the texts that differ from the baseline's."""
-
-    label: str
-    figures: tuple[Figures, ...]
-    differences: tuple[Difference, ...]
-
-
-def report(answered: Mapping[str, Mapping[int, Turns]], questions: Sequence[Question]) -> list[LaneReport]:
-    """A report of each lane; the first one is the baseline."""
-    reports: list[LaneReport] = []
-    baseline, *_ = answered.values()
-    for number, (label, answers) in enumerate(answered.items()):
-        differences = [
-            found
-            for question in questions
-            if (found := difference(question.number, answers[question.number], baseline[question.number]))
-        ]
-        figures = [
-            _figures(name, part, answers, baseline if number else None, {each.question for each in differences})
-            for name, part in parts_of(questions).items()
-        ]
-        reports.append(LaneReport(label=label, figures=tuple(figures), differences=tuple(differences)))
-    return reports
-
-
-def difference(question: int, ours: Turns, theirs: Turns) -> Difference | None:
-    """The first token at which two answers differ; None if they are the same."""
-    for turn, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        if mine.ids != other.ids:
-            return Difference(question=question, turn=turn, token=shared_tokens(mine.ids, other.ids))
-    return None
+def figures(rows: pd.DataFrame, baseline: pd.DataFrame | None, questions: Sequence[Question]) -> list[Figures]:
+    """The figures of a run by part, in order."""
+    found = []
+    rows = grouped(rows, questions)
+    for name, numbers in parts_of(questions).items():
+        ours = rows[rows["number"].isin(numbers)].reset_index(drop=True)
+        ours = ours.assign(speed=ours["tokens"] / ours["seconds"])
+        theirs = None
+        if baseline is not None:
+            theirs = grouped(baseline[baseline["number"].isin(numbers)], questions)
+        (total,), drawn = sums(ours, ours, ["speed"])
+        found.append(
+            Figures(
+                part=name,
+                n=len(ours),
+                accepted=ratio_of_sums(ours, "tokens", "passes"),
+                tokens_per_second=percentiles(total / len(ours), drawn[:, 0] / len(ours)),
+                speed_up=None if theirs is None else speed_up_of_means(ours, theirs),
+                same=len(ours) if theirs is None else int((ours["text"] == theirs["text"]).sum()),
+            )
+        )
+    return found
 
 
 COLUMNS: Columns[Figures] = (
@@ -93,42 +130,3 @@ COLUMNS: Columns[Figures] = (
     ("95 % interval", lambda each: f"{each.speed_up.low:.2f} to {each.speed_up.high:.2f}" if each.speed_up else "–"),
     ("same text", lambda each: f"{each.same}/{each.n}"),
 )
-
-
-def to_dict(lane: LaneReport) -> dict[str, Any]:
-    """The object that `--json` writes for a lane."""
-    return {
-        "decoder": lane.label,
-        "parts": {figures.part: {k: v for k, v in asdict(figures).items() if k != "part"} for figures in lane.figures},
-        "differences": [asdict(difference) for difference in lane.differences],
-    }
-
-
-def _figures(
-    name: str,
-    part: Sequence[Question],
-    ours: Mapping[int, Turns],
-    theirs: Mapping[int, Turns] | None,
-    differ: set[int],
-) -> Figures:
-    rows = _rows(part, ours)
-    (total,), drawn = sums(rows, rows, ["speed"])
-    return Figures(
-        part=name,
-        n=len(part),
-        accepted=ratio_of_sums(rows, "tokens", "passes"),
-        tokens_per_second=percentiles(total / len(part), drawn[:, 0] / len(part)),
-        speed_up=None if theirs is None else speed_up_of_means(rows, _rows(part, theirs)),
-        same=sum(question.number not in differ for question in part),
-    )
-
-
-def _rows(part: Sequence[Question], answers: Mapping[int, Turns]) -> pd.DataFrame:
-    """A row for each question, sorted: groups are the strata of the resamples."""
-    ordered = sorted(part, key=lambda each: (each.group, each.number))
-    rows = pd.DataFrame([whole(answers[question.number]).columns() for question in ordered])
-    return rows.assign(
-        task=[question.group for question in ordered],
-        number=[question.number for question in ordered],
-        speed=rows["tokens"] / rows["seconds"],
-    )

@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
-from transformers import PreTrainedModel
 
-from analysis.benches.bandwidth import Traffic
-from analysis.benches.bench import BenchCase, BenchPlan, Decode, bench
+from analysis.benches.bench import BenchCase, Decode, bench
 from analysis.benches.report import to_dict, to_text
-from analysis.benchmarks.questions import read_questions
-from analysis.commands import add_json_option, print_json, step_times
-from analysis.commands.shared import DEFAULT_CHECKPOINT, described_run, machine, parse_sizes
+from analysis.benchmarks.questions import Families
+from analysis.benchmarks.spec_bench import read_questions
+from analysis.commands.shared import (
+    DEFAULT_CHECKPOINT,
+    add_json_option,
+    described_run,
+    machine,
+    parse_sizes,
+    print_json,
+)
 from analysis.decoding.decoder_specs import (
     BASELINE,
     GENERATE,
@@ -42,11 +47,13 @@ from mars.engine.graphs import WARM_UPS
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, add_setting
 
 HELP = "wall-clock speed of decoders against each other and against generate of transformers"
+FEWEST_ROUNDS = 5
+"""Rounds that an interval needs."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--checkpoint", metavar="SOURCE", help=f"{SOURCES}, or an adapter (default: {DEFAULT_CHECKPOINT})")
+    add("--checkpoint", default=DEFAULT_CHECKPOINT, metavar="SOURCE", help=f"{SOURCES}, or an adapter")
     add_base_options(parser)
     add_invariant_option(parser)
     add("--ar", metavar="SOURCE", help="another checkpoint, decoded autoregressively as one more decoder")
@@ -72,58 +79,58 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_device_options(parser)
     add("--markdown", action="store_true", help="print Markdown instead of plain text")
     add_json_option(parser)
-    step_times.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure and print the tables."""
-    if options.shape or options.replay:
-        step_times.run(options)
-        return
-    asked = () if options.questions is None else read_questions(options.questions, options.limit)
-    plan = BenchPlan(
-        problems=options.problems,
-        questions=tuple(question.turns[0] for question in asked),
-        seed=options.seed,
-        batch_sizes=parse_sizes(options.batch_sizes),
-        repeats=options.repeats,
-    )
-    if options.llama_cpp and plan.batch_sizes != (1,):
+    texts, what = _asked(options)
+    sizes = parse_sizes(options.batch_sizes)
+    if min(sizes) < 1 or max(sizes) > len(texts) or len(set(sizes)) < len(sizes):
+        raise ValueError(
+            f"batch sizes must be between 1 and the {len(texts)} {what}, each once, got {options.batch_sizes}"
+        )
+    if options.repeats < FEWEST_ROUNDS:
+        raise ValueError(f"repeats must be >= {FEWEST_ROUNDS}, got {options.repeats}: fewer give no interval")
+    if options.llama_cpp and sizes != (1,):
         raise ValueError(f"--llama-cpp takes one prompt at a time: --batch-sizes must be 1, got {options.batch_sizes}")
-    decoders = None if options.decoders is None else ",".join(options.decoders)
-    _check_settings(options, decoders)
-    source = options.checkpoint or DEFAULT_CHECKPOINT
-    models = Models.load(options, source)
-    checkpoint, device = models.checkpoint, models.checkpoint.engine.device
-    if models.checkpoint.engine.static_shapes:  # even a shape that is met once a round is then captured before
-        plan = replace(plan, uncounted=1 + WARM_UPS)
-    settings = _settings(options, checkpoint.usual_block_size)
-    specs = [spec for spec in _specs(decoders, settings, models) if options.generate or spec.decoder != GENERATE]
-    cases = cases_of(specs, models, settings, plan.prompts())
-    if options.llama_cpp:
-        cases.append(llama_cpp_case(options.llama_cpp, cases[0].prompts, settings))
-    traffic = Traffic.of(models.plain, quantised=checkpoint.dtype == "int8")
-    total = len(cases) * (plan.repeats + plan.uncounted) * len(plan.batch_sizes)
-    with tqdm(total=total, unit="round", file=sys.stderr) as bar:
-        results = bench(cases, plan, traffic, bar.update)
-    sys.stdout.write(to_text(results, plan, as_markdown=options.markdown) + "\n")
+    named = None if options.decoders is None else ",".join(options.decoders)
+    settings = _settings(options, DEFAULT_BLOCK_SIZE)
+    for spec in parse_decoder_specs(named, settings.threshold) if named else ():
+        spec.settings(settings)  # says what is wrong before any weights are read
+    checkpoint = load_source(options.checkpoint, options)
+    device, settings = checkpoint.engine.device, _settings(options, checkpoint.usual_block_size)
+    specs = _specs(named, settings, checkpoint, draft=options.draft is not None)
+    cases = cases_of(specs, checkpoint, settings, texts, options)
+    # On a GPU even a shape that is met once a round is captured before the rounds that count.
+    uncounted = 1 + WARM_UPS if checkpoint.engine.static_shapes else 1
+    with tqdm(total=len(cases) * (options.repeats + uncounted) * len(sizes), unit="round", file=sys.stderr) as bar:
+        results = bench(cases, sizes, options.repeats, bar.update, uncounted)
+    sys.stdout.write(f"{to_text(results, as_markdown=options.markdown)}\n")
+    sys.stdout.write(f"{len(texts)} {what}, {options.repeats} rounds after {uncounted} uncounted.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, device)}.\n")
     print_json(
         options,
-        **to_dict(results, plan),
-        checkpoint=str(source),
-        ar=options.ar,
-        draft=options.draft,
-        llama_cpp=options.llama_cpp,
-        questions=None if options.questions is None else str(options.questions),
+        **to_dict(results),
+        **{name: getattr(options, name) for name in ("checkpoint", "ar", "draft", "llama_cpp", "problems", "seed")},
+        repeats=options.repeats,
+        batch_sizes=list(sizes),
+        questions=options.questions and str(options.questions),
         settings=asdict(settings),
         contestants={spec.label: dict(spec.changes) for spec in specs},
-        traffic=asdict(traffic),
         **described_run(checkpoint.dtype, device),
     )
 
 
-def _settings(options: argparse.Namespace, block_size: int = DEFAULT_BLOCK_SIZE) -> DecodingSettings:
+def _asked(options: argparse.Namespace) -> tuple[list[str], str]:
+    """The texts of the prompts, and what they are."""
+    if options.questions is not None:
+        return [question.turns[0] for question in read_questions(options.questions, options.limit)], "questions"
+    problems = Families(problems=options.problems, seed=options.seed)
+    texts = [problems.question(place).turns[0] for place in range(len(problems))]
+    return texts, f"problems ({options.problems} of each family)"
+
+
+def _settings(options: argparse.Namespace, block_size: int) -> DecodingSettings:
     return DecodingSettings(
         block_size=block_size,
         threshold=parse_threshold(options.threshold),
@@ -131,109 +138,75 @@ def _settings(options: argparse.Namespace, block_size: int = DEFAULT_BLOCK_SIZE)
     )
 
 
-def _check_settings(options: argparse.Namespace, decoders: str | None) -> None:
-    """Say what is wrong with the settings before any weights are read."""
-    settings = _settings(options)
-    if decoders is not None:
-        for spec in parse_decoder_specs(decoders, settings.threshold):
-            spec.settings(settings)
-
-
-def _specs(text: str | None, settings: DecodingSettings, models: Models) -> list[DecoderSpec]:
-    masks, draft = models.checkpoint.supports_masks, models.paired is not None
-    if text is None:
-        return default_decoder_specs(settings.threshold, masks=masks, draft=draft)
-    specs = parse_decoder_specs(text, settings.threshold)
-    check_runnable(specs, models.checkpoint.name, masks=masks, draft=draft)
+def _specs(named: str | None, settings: DecodingSettings, checkpoint: Checkpoint, *, draft: bool) -> list[DecoderSpec]:
+    if named is None:
+        return default_decoder_specs(settings.threshold, masks=checkpoint.supports_masks, draft=draft)
+    specs = parse_decoder_specs(named, settings.threshold)
+    check_runnable(specs, checkpoint.name, checkpoint.kinds, draft=draft)
     return specs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
-    """The models of a benchmark: the checkpoint; its weights or its base's as a separate model for transformers; a
-    second AR checkpoint; the pair with its draft.
-    """
-
-    checkpoint: Checkpoint
-    plain: PreTrainedModel
-    other: Checkpoint | None = None
-    paired: Checkpoint | None = None
-
-    @classmethod
-    def load(cls, options: argparse.Namespace, source: str) -> Models:
-        """The models that --ar and --draft ask for beside the checkpoint `source`.
-
-        Raises:
-            ValueError: one sentence about the option or file at fault.
-        """
-        checkpoint = load_source(source, options)
-        folder = weights_folder(source, getattr(options, "base", None))
-        plain = load_model(folder, *read_config(folder), getattr(torch, checkpoint.dtype))
-        return cls(
-            checkpoint=checkpoint,
-            plain=plain.to(checkpoint.engine.device),
-            other=load_source(options.ar, options) if options.ar else None,
-            paired=paired(checkpoint, load_source(options.draft, options)) if options.draft else None,
-        )
-
-
 def cases_of(
-    specs: Sequence[DecoderSpec], models: Models, settings: DecodingSettings, texts: Sequence[str]
+    specs: Sequence[DecoderSpec],
+    checkpoint: Checkpoint,
+    settings: DecodingSettings,
+    texts: Sequence[str],
+    options: argparse.Namespace,
 ) -> list[BenchCase]:
-    """One case per spec, and one for the second AR checkpoint.
+    """One case per spec, and one each for a second AR checkpoint and for llama.cpp where they are asked for.
 
     Raises:
-        ValueError: a prompt does not fit the context of a model.
+        ValueError: a prompt does not fit the context of a model, or a source cannot be read.
     """
-    prompts = _prompts(models.checkpoint, texts, settings)
-    found = [
-        BenchCase(
-            label=spec.label,
-            decode=_decoding(spec, models, settings),
-            prompts=prompts,
-            lossless=spec.lossless,
-            continuous=is_continuous(spec.decoder),
+    prompts = _prompts(checkpoint, texts, settings)
+    engine = checkpoint.engine
+    pair = paired(checkpoint, load_source(options.draft, options)).engine if options.draft else engine
+    cases = []
+    for spec in specs:
+        if spec.decoder == GENERATE:
+            if not options.generate:
+                continue
+            decode = _generate(checkpoint, settings, options)
+        else:
+            decode = _decoding(pair if spec.drafted else engine, spec.decoder, spec.settings(settings))
+        continuous = is_continuous(spec.decoder)
+        cases.append(
+            BenchCase(label=spec.label, decode=decode, prompts=prompts, lossless=spec.lossless, continuous=continuous)
         )
-        for spec in specs
-    ]
-    if models.other is not None:
-        found.append(
+    if options.ar:
+        other = load_source(options.ar, options)
+        cases.append(
             BenchCase(
-                label=f"{BASELINE} on {models.other.name}",
-                decode=_with_decoder(models.other.engine, BASELINE, settings),
-                prompts=_prompts(models.other, texts, settings),
+                label=f"{BASELINE} on {other.name}",
+                decode=_decoding(other.engine, BASELINE, settings),
+                prompts=_prompts(other, texts, settings),
                 comparable=False,
                 continuous=True,
             )
         )
-    return found
+    if options.llama_cpp:
+        named = NAMED_BASES.get(options.llama_cpp)
+        file = (named.file() if named is not None else None) or Path(options.llama_cpp).expanduser()
+        context = max(map(len, prompts)) + settings.max_new_tokens + 1
+        baseline = LlamaCpp(file, torch.get_num_threads(), context, settings.max_new_tokens)
+        cases.append(
+            BenchCase(label=LLAMA_CPP, decode=lambda rows, _: baseline.timed(rows), prompts=prompts, comparable=False)
+        )
+    return cases
 
 
-def llama_cpp_case(source: str, prompts: Sequence[Sequence[int]], settings: DecodingSettings) -> BenchCase:
-    """llama.cpp on a GGUF file or a base by name, which gets the same token ids and as many threads as torch has.
-
-    Raises:
-        ValueError: one sentence: it is not installed, or the file is not there.
-    """
-    named = NAMED_BASES.get(source)
-    file = (named.file() if named is not None else None) or Path(source).expanduser()
-    context = max(map(len, prompts)) + settings.max_new_tokens + 1
-    baseline = LlamaCpp(file, torch.get_num_threads(), context, settings.max_new_tokens)
-    return BenchCase(label=LLAMA_CPP, decode=lambda rows, _: baseline.timed(rows), prompts=prompts, comparable=False)
+def _generate(checkpoint: Checkpoint, settings: DecodingSettings, options: argparse.Namespace) -> Decode:
+    """`generate` on the weights of the checkpoint, or those of an adapter's base, as a model of its own."""
+    folder = weights_folder(options.checkpoint, options.base)
+    engine = checkpoint.engine
+    dtype = torch.bfloat16 if checkpoint.dtype == "int8" else getattr(torch, checkpoint.dtype)
+    model = load_model(folder, *read_config(folder), dtype).to(engine.device)
+    generate = Generate(model, engine.stop_token_ids, settings.max_new_tokens)
+    watch = Stopwatch.of(engine.device)
+    return lambda prompts, _: generate.timed(prompts, watch)
 
 
-def _decoding(spec: DecoderSpec, models: Models, settings: DecodingSettings) -> Decode:
-    engine = models.checkpoint.engine
-    if spec.decoder == GENERATE:
-        watch = Stopwatch.of(engine.device)
-        generate = Generate(models.plain, engine.stop_token_ids, settings.max_new_tokens)
-        return lambda prompts, _: generate.timed(prompts, watch)
-    if spec.drafted and models.paired is not None:
-        engine = models.paired.engine
-    return _with_decoder(engine, spec.decoder, spec.settings(settings))
-
-
-def _with_decoder(engine: Engine, decoder: str, settings: DecodingSettings) -> Decode:
+def _decoding(engine: Engine, decoder: str, settings: DecodingSettings) -> Decode:
     watch = Stopwatch.of(engine.device)
     return lambda prompts, places: decode_timed(
         lambda rows: records_of(engine, decoder, settings, rows, places), prompts, watch

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from analysis.claims import judge, read_evidence, to_json, to_markdown
-from analysis.commands import add_json_option, print_json
+from analysis.commands.shared import add_json_option, print_json
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.text_table import aligned

@@ -6,13 +6,11 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from tqdm import tqdm
 
-from analysis.benches.bandwidth import Roofline, Traffic
-from analysis.benches.step_times import StepPlan, step_times
+from analysis.benches.columns import column_times
 from analysis.commands.shared import described_run, machine, parse_sizes
 from analysis.text_table import aligned
 from mars.checkpoint import load_checkpoint
@@ -21,7 +19,6 @@ from mars.options import add_device_options
 
 HELP = "time passes of 1, 2, … columns of a checkpoint, and write the times to a file"
 COLUMNS = "1,2,3,4,6,8,12,16,24,32"
-_UNMEASURED = Traffic(weight_bytes=0, position_bytes=0)  # its share of the bandwidth is not asked for
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,35 +38,25 @@ def run(options: argparse.Namespace) -> None:
         if value < 1:
             raise ValueError(f"{name} must be >= 1, got {value}")
     checkpoint = load_checkpoint(options.checkpoint, device=options.device)
-    if not isinstance(checkpoint.engine, ModelEngine):
+    engine = checkpoint.engine
+    if not isinstance(engine, ModelEngine):
         raise ValueError(f"--checkpoint must be a model of weights, got {options.checkpoint}")
-    plan = StepPlan(queries=columns, tree=0, batch_sizes=(1,), context=options.context, repeats=options.repeats)
     load = os.getloadavg()[0]  # before it: whether other programs ran as well
-    with tqdm(total=len(columns) * (plan.repeats + 1), unit="round", file=sys.stderr) as bar:
-        steps = step_times(checkpoint.engine, _UNMEASURED, plan, bar.update)
-    device = checkpoint.engine.device
-    roofline = Roofline.of(checkpoint.engine.model)
-    seconds = {step.queries: step.seconds for step in steps}
-    found = {
+    with tqdm(total=len(columns) * (options.repeats + 1), unit="round", file=sys.stderr) as bar:
+        times = column_times(engine, columns, options.context, options.repeats, bar.update)
+    told = {
         "checkpoint": checkpoint.name,
-        "context": plan.context,
-        "repeats": plan.repeats,
+        "context": options.context,
+        "repeats": options.repeats,
         "load": round(load, 2),
         "times": [
             {"columns": width, "seconds": time.median, "low": time.low, "high": time.high}
-            for width, time in seconds.items()
+            for width, time in times.items()
         ],
-        "roofline": asdict(roofline),
-        **described_run(checkpoint.dtype, device),
+        **described_run(checkpoint.dtype, engine.device),
     }
-    options.output.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    first = steps[0].seconds.median
+    options.output.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    first = times[columns[0]].median
     lines = [("columns", "ms/pass", "× the first")]
-    lines += [
-        (str(width), f"{time.median * 1000:.2f}", f"{time.median / first:.2f}") for width, time in seconds.items()
-    ]
-    sys.stdout.write(f"{aligned(lines)}\n\n{checkpoint.name}, {machine(checkpoint.dtype, device)}\n")
-    sys.stdout.write(
-        f"reads {roofline.bytes_per_second / 1e9:.1f} GB/s, computes {roofline.operations_per_second / 1e9:.0f} "
-        "GFLOP/s on large tensors\n"
-    )
+    lines += [(str(width), f"{time.median * 1000:.2f}", f"{time.median / first:.2f}") for width, time in times.items()]
+    sys.stdout.write(f"{aligned(lines)}\n\n{checkpoint.name}, {machine(checkpoint.dtype, engine.device)}\n")

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.commands import add_json_option, print_json
-from analysis.commands.shared import described_run, machine, run_provenance
+from analysis.commands.shared import add_json_option, described_run, machine, print_json, run_provenance
 from analysis.sweeps.models import describe
 from analysis.text_table import table_of
 from mars import decoders

@@ -10,7 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from analysis.benchmarks.questions import QUESTIONS, read_questions
+from analysis.benchmarks.spec_bench import QUESTIONS, read_questions
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
 

@@ -1,7 +1,9 @@
-"""Shared by the commands that measure: lists of numbers, and the provenance of a result."""
+"""Shared by the commands: --json, lists of numbers, and the provenance of a result."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -14,6 +16,17 @@ from analysis.stats.turns import drift
 from mars.provenance import hardware, provenance
 
 DEFAULT_CHECKPOINT = "assets/checkpoints/mars-b8"
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help="also print one JSON object, as the last line")
+
+
+def print_json(options: argparse.Namespace, **values: Any) -> None:
+    """Print an object with these fields if --json asks for it."""
+    if options.json:
+        sys.stdout.write(json.dumps(values, allow_nan=False) + "\n")
 
 
 def parse_sizes(text: str, what: str = "batch sizes") -> tuple[int, ...]:

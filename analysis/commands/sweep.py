@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from analysis.commands import add_json_option, print_json
-from analysis.commands.shared import command_provenance, drift_note
+from analysis.commands.shared import add_json_option, command_provenance, drift_note, print_json
 from analysis.recipes import RUNS
 from analysis.runs import read_runs
 from analysis.sweeps.cluster import Cluster
-from analysis.sweeps.plan import SweepPlan, read_plan
-from analysis.sweeps.sweep import Sweep, Swept
-from analysis.sweeps.work import Process, Work
+from analysis.sweeps.jobs import turns_of
+from analysis.sweeps.plan import read_plan
+from analysis.sweeps.sweep import Sweep
+from analysis.sweeps.work import Work
 from analysis.text_table import aligned
 from mars.checkpoint.checkpoint import choose_device
 
@@ -36,35 +34,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the missing runs and print the result."""
-    process = Process.of(os.environ)
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     plan = read_plan(options.plan)
-    if options.ray is not None and process.count > 1:
-        raise ValueError(f"--ray needs one process, which Ray shares out, got {process.count}")
     cluster = None if options.ray is None else Cluster.at(options.ray)
-    with tqdm(unit="problem", file=sys.stderr, disable=process.number > 0, dynamic_ncols=True) as bar:
-        sweep = Sweep(
-            plan=plan,
-            work=Work(folder=options.runs, process=process),
-            provenance=_provenance(plan, cluster.workers if cluster else process.count),
-            bar=bar,
-            cluster=cluster,
-        )
-        swept = sweep.run()
-    if process.number == 0:
-        _print(swept, options)
-
-
-def _provenance(plan: SweepPlan, processes: int) -> dict[str, Any]:
-    found = command_provenance(choose_device(plan.groups[0].device))
-    return {**found, "threads": torch.get_num_threads(), "processes": processes, "plan": plan.name}
-
-
-def _print(swept: Swept, options: argparse.Namespace) -> None:
+    provenance = {
+        **command_provenance(choose_device(plan.groups[0].device)),
+        "threads": torch.get_num_threads(),
+        "processes": cluster.workers if cluster else 1,
+        "plan": plan.name,
+    }
+    with tqdm(unit="problem", file=sys.stderr, dynamic_ncols=True) as bar:
+        work = Work(folder=options.runs)
+        swept = Sweep(turns=turns_of(plan), work=work, provenance=provenance, bar=bar, cluster=cluster).run()
     store = read_runs(options.runs)
-    for problem in store.problems:
-        sys.stderr.write(f"left out: {problem}\n")
+    sys.stderr.write("".join(f"left out: {problem}\n" for problem in store.problems))
     table = store.table()
     lines: list[tuple[str, ...]] = [("run", "n", "accuracy", "tok/fwd", "tok/s")]
     for row in table[table["id"].isin(swept.run)].to_dict("records"):
@@ -72,8 +54,7 @@ def _print(swept: Swept, options: argparse.Namespace) -> None:
         lines.append((row["id"], str(row["n"]), f"{row['accuracy']:.1%}", *rates))
     if swept.run:
         sys.stdout.write(aligned(lines) + "\n\n")
-    for run in swept.run:
-        sys.stdout.write("".join(f"{note}\n" for note in drift_note(run, store.rows(run))))
-    sys.stdout.write(f"{len(swept.run)} run, {len(swept.skipped)} were there, in {swept.seconds:.0f} s")
-    sys.stdout.write(f"; {len(swept.left)} wait for other processes\n" if swept.left else "\n")
+    for made in swept.run:
+        sys.stdout.write("".join(f"{note}\n" for note in drift_note(made, store.rows(made))))
+    sys.stdout.write(f"{len(swept.run)} run, {len(swept.skipped)} were there, in {swept.seconds:.0f} s\n")
     print_json(options, plan=str(options.plan), runs=str(options.runs), **asdict(swept))

@@ -6,7 +6,7 @@ autoregressive    sliding_window@0.9/b4    sliding_window@1.5/entropy    block_c
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,18 +88,15 @@ def default_decoder_specs(threshold: float | None, *, masks: bool, draft: bool =
     return parse_decoder_specs(",".join(words), threshold)
 
 
-def check_runnable(specs: Sequence[DecoderSpec], name: str, *, masks: bool, draft: bool = False) -> None:
-    """Raise ValueError if a spec cannot run on checkpoint `name`, trained with `masks` or not, with a `draft`."""
+def check_runnable(
+    specs: Sequence[DecoderSpec], name: str, kinds: Collection[decoders.Needs], *, draft: bool = False
+) -> None:
+    """Raise ValueError if a spec cannot run on checkpoint `name`, which meets the needs `kinds`, with a `draft`."""
     for spec in specs:
         needs = "masks" if "continuation" in dict(spec.changes) else spec.info.needs if spec.info else "causal"
-        if needs == "diffusion":
-            raise ValueError(f"{spec.label} reads no causal model, as the baseline needs: evaluate it alone")
-        if needs not in decoders.kinds(masks=masks):
-            others = decoders.names(info for info in decoders.TABLE.values() if info.needs == "causal")
-            raise ValueError(
-                f"{spec.label} reads masks, which {name} was not trained to fill: give a MARS checkpoint, or "
-                f"decoders of {others}"
-            )
+        if needs not in kinds:
+            others = decoders.names(info for info in decoders.TABLE.values() if info.needs in kinds)
+            raise ValueError(f"{spec.label} needs a checkpoint of another kind than {name}, which runs {others}")
         if spec.drafted and not draft:
             raise ValueError(f"{spec.label} needs --draft DIR: a smaller checkpoint with the same vocabulary")
 

@@ -59,11 +59,8 @@ class LlamaCpp:
             first_token_seconds=tuple(time["prompt_ms"] / 1000 for time in times),
             token_seconds=tuple(time["predicted_per_token_ms"] / 1000 for time in times),
             model_seconds=None,
-            passes=sum(written),
             pass_seconds=(),
             row_passes=sum(written),
-            query_tokens=sum(written),
-            read_positions=0,
         )
 
     def _ask(self, prompts: list[list[int]]) -> dict[str, Any]:

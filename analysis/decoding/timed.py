@@ -33,10 +33,9 @@ class Timed:
     row had to wait for a place. `token_seconds` is the time of a further token, for each row that wrote two or more;
     `model_seconds` is the sum over all records, None without records (`generate`).
 
-    Of the decode and verify passes: `passes`, how many there were; `pass_seconds`, the device time of each;
-    `row_passes`, the rows that still wrote, summed over passes; `query_tokens`, positions forwarded; `read_positions`,
-    rows times cached positions up to the furthest, summed over passes. `generate` writes its first token while it reads
-    the prompts: that pass counts in `passes` and `row_passes` alone.
+    Of the decode and verify passes: `pass_seconds`, the device time of each; `row_passes`, the rows that still wrote,
+    summed over passes. `generate` writes its first token while it reads the prompts: that pass counts in `row_passes`
+    alone.
     """
 
     outputs: tuple[tuple[int, ...], ...]
@@ -44,11 +43,8 @@ class Timed:
     first_token_seconds: tuple[float, ...]
     token_seconds: tuple[float, ...]
     model_seconds: float | None
-    passes: int
     pass_seconds: tuple[float, ...]
     row_passes: int
-    query_tokens: int
-    read_positions: int
 
     @property
     def tokens(self) -> int:
@@ -133,16 +129,9 @@ def _fold(records: Sequence[ForwardPass], arrivals: Sequence[float], seconds: fl
             (last[row] - first[row]) / (len(ids) - 1) for row, ids in enumerate(outputs) if len(ids) > 1
         ),
         model_seconds=sum(record.seconds for record in records),
-        passes=len(counted),
         pass_seconds=tuple(record.seconds for record in counted),
         row_passes=sum(len(record.rows) for record in counted),
-        query_tokens=sum(record.query_tokens for record in counted),
-        read_positions=sum(_positions(record, prompts) for record in counted),
     )
-
-
-def _positions(record: ForwardPass, prompts: Prompts) -> int:
-    return len(record.rows) * max(len(prompts[row.row]) + row.start + len(row.proposals) for row in record.rows)
 
 
 class Generate:
@@ -170,18 +159,14 @@ class Generate:
         first = watch.settled() - start
         rows, further = len(prompts), max(map(len, outputs)) - 1
         step = (seconds - first) / further if further else 0.0
-        longest = max(map(len, prompts))
         return Timed(
             outputs=outputs,
             seconds=seconds,
             first_token_seconds=(first,) * rows,
             token_seconds=(step,) * sum(len(ids) > 1 for ids in outputs),
             model_seconds=None,
-            passes=1 + further,
             pass_seconds=(step,) * further,
             row_passes=sum(map(len, outputs)),
-            query_tokens=rows * further,
-            read_positions=rows * sum(range(longest + 1, longest + 1 + further)),
         )
 
     def _generate(self, prompts: Prompts, max_new_tokens: int) -> list[list[int]]:

@@ -55,7 +55,7 @@ class Cluster:
         tasks: dict[Any, tuple[Job, int]] = {}
         for job, number in wanted:
             task = ray.remote(
-                num_cpus=self.cpus, num_gpus=gpus_for(job.key[3]), max_retries=TRIES, scheduling_strategy="SPREAD"
+                num_cpus=self.cpus, num_gpus=gpus_for(job.key.device), max_retries=TRIES, scheduling_strategy="SPREAD"
             )(_decoded)
             tasks[task.remote(_anywhere(job), number, self.cpus)] = (job, number)
         while tasks:
@@ -71,9 +71,13 @@ class Cluster:
 
 def _anywhere(job: Job) -> Job:
     """The job with absolute paths of its checkpoints."""
-    source, draft, dtype, device = job.key
-    places = [str(Path(name).resolve()) if name and Path(name).exists() else name for name in (source, draft)]
-    return replace(job, key=(str(places[0]), places[1], dtype, device))
+
+    def resolved(source: str | None) -> Any:
+        return str(Path(source).resolve()) if source and Path(source).exists() else source
+
+    key = job.key
+    places = [resolved(source) for source in (key.checkpoint, key.draft, key.base)]
+    return replace(job, key=replace(key, checkpoint=places[0], draft=places[1], base=places[2]))
 
 
 def _decoded(job: Job, number: int, threads: int) -> Chunk:

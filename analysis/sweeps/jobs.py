@@ -1,38 +1,42 @@
-"""The runs that a plan asks for, each once, and the decoding of a chunk of their problems."""
+"""Runs as jobs: the setting of one with its id, the questions, and how a chunk of them is decoded and judged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from itertools import product
+from itertools import chain, product, zip_longest
 from typing import Any
 
-from analysis.decoding.answers import answers
+from analysis.benchmarks.questions import Families, QuestionSet
+from analysis.decoding.answers import Answer, answers
 from analysis.runs.schema import run_id
-from analysis.sweeps.models import Key, describe
-from analysis.sweeps.plan import LISTS, Group, SweepPlan
+from analysis.sweeps.models import ModelKey, describe
+from analysis.sweeps.plan import LISTS, Group, SweepPlan, takes
 from mars import decoders
 from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import choose_device, choose_dtype
 from mars.config import DEFAULT_BLOCK_SIZE, DecodingSettings
 from mars.decoders import Needs
 from mars.schema import prefixing_errors
-from mars.tasks import TASKS, Problem, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One run: the setting part of its entry with its id, and the data to make it.
 
-    Its problems are numbered over the families in turn and cut into chunks of `chunk` problems.
+    Its questions are cut into chunks. `proposals` keeps the mask proposals. Rows of timed runs say in which turn they
+    were decoded, unless `turns` is false. `origin` are further fields of its entry.
     """
 
     setting: Mapping[str, Any]
     settings: DecodingSettings
-    key: Key
+    key: ModelKey
+    questions: QuestionSet
     chunk: int
-    proposals: bool
+    proposals: bool = False
+    turns: bool = True
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -40,23 +44,13 @@ class Job:
         return str(self.setting["id"])
 
     @property
-    def problems(self) -> int:
-        """Problems of all families."""
-        return int(self.setting["problems"]) * len(self.setting["tasks"])
-
-    @property
     def chunks(self) -> int:
         """The number of chunks."""
-        return -(-self.problems // self.chunk)
+        return -(-len(self.questions) // self.chunk)
 
     def places(self, chunk: int) -> range:
-        """The numbers of the problems in a chunk."""
-        return range(chunk * self.chunk, min((chunk + 1) * self.chunk, self.problems))
-
-    def problem(self, place: int) -> tuple[int, Problem]:
-        """The number of a problem in its family, and the problem."""
-        number, family = divmod(place, len(self.setting["tasks"]))
-        return number, numbered(self.setting["tasks"][family], self.setting["seed"], number)
+        """The places of the questions in a chunk."""
+        return range(chunk * self.chunk, min((chunk + 1) * self.chunk, len(self.questions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +87,7 @@ def turns_of(plan: SweepPlan) -> list[list[Job]]:
 def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
     device = choose_device(group.device)
     dtype = str(choose_dtype(group.dtype, device)).removeprefix("torch.")
+    questions = Families(problems=group.problems, seed=group.seed, tasks=group.tasks)
     for batch_size, source, decoder in product(group.batch_sizes, group.checkpoints, group.decoders):
         info = decoders.TABLE[decoder]
         model = models(source)
@@ -102,24 +97,22 @@ def _jobs(group: Group, plan: str, models: Any) -> Iterator[Job]:
             for settings in dict.fromkeys(_settings(group, decoder, model, drafting)):
                 if settings.continuation:
                     _check_stage("continuation", source, model, "masks")
-                setting = {
-                    "model": model,
-                    "draft": drafting,
-                    "decoder": decoder,
-                    "settings": asdict(settings),
-                    "tasks": list(group.tasks),
-                    "problems": group.problems,
-                    "seed": group.seed,
-                    "batch_size": batch_size,
-                    "dtype": dtype,
-                    "device": device.type,
-                    "timed": group.timed,
-                    "group": f"{plan}/{group.name}" if group.timed else None,
-                }
+                setting = setting_of(
+                    model,
+                    decoder,
+                    settings,
+                    questions,
+                    draft=drafting,
+                    batch_size=batch_size,
+                    dtype=dtype,
+                    device=device.type,
+                    group=f"{plan}/{group.name}" if group.timed else None,
+                )
                 yield Job(
-                    setting={"id": _id(group, setting), **setting},
+                    setting=setting,
                     settings=settings,
-                    key=(source, draft, dtype, device.type),
+                    key=ModelKey(checkpoint=source, draft=draft, dtype=dtype, device=device.type),
+                    questions=questions,
                     chunk=group.chunk,
                     proposals=group.proposals,
                 )
@@ -145,45 +138,114 @@ def _settings(
         yield replace(base, **changes)
 
 
-def _id(group: Group, setting: Mapping[str, Any]) -> str:
-    """`<model>.<decoder words>.b<batch size>.<hash>`."""
-    settings, decoder = setting["settings"], setting["decoder"]
-    words = str(decoder)
-    if group.takes(decoder, "thresholds"):
-        words += f"@{'none' if settings['threshold'] is None else settings['threshold']}"
+def setting_of(
+    model: Mapping[str, Any],
+    decoder: str,
+    settings: DecodingSettings,
+    questions: QuestionSet,
+    *,
+    batch_size: int,
+    dtype: str,
+    device: str,
+    draft: Mapping[str, Any] | None = None,
+    group: str | None = None,
+    label: str | None = None,
+) -> dict[str, Any]:
+    """The setting of a run (docs/runs.md) with its id, `<model>.<label or decoder words>.b<batch size>.<hash>`.
+
+    Runs of a `group` are timed.
+    """
+    setting = {
+        "model": dict(model),
+        "draft": None if draft is None else dict(draft),
+        "decoder": decoder,
+        "settings": asdict(settings),
+        "batch_size": batch_size,
+        "dtype": dtype,
+        "device": device,
+        "timed": group is not None,
+        "group": group,
+        **questions.fields,
+    }
+    words = label or _words(decoder, settings) + (f"-{draft['name']}" if draft else "")
+    return {"id": run_id(f"{model['name']}.{words}.b{batch_size}", setting), **setting}
+
+
+def _words(decoder: str, settings: DecodingSettings) -> str:
+    words = decoder
+    if takes(decoder, "thresholds"):
+        words += f"@{'none' if settings.threshold is None else settings.threshold}"
     for key, word in (
-        ("block_sizes", f"-b{settings['block_size']}"),
-        ("cache_block_sizes", f"-c{settings['cache_block_size']}"),
-        ("draft_tokens", f"-k{settings['draft_tokens']}"),
-        ("layouts", f"-{settings['layout']}"),
+        ("block_sizes", f"-b{settings.block_size}"),
+        ("cache_block_sizes", f"-c{settings.cache_block_size}"),
+        ("draft_tokens", f"-k{settings.draft_tokens}"),
+        ("layouts", f"-{settings.layout}"),
     ):
-        words += word if group.takes(decoder, key) else ""
-    words += f"-{settings['score']}" if settings["score"] != "probability" else ""
-    words += "-extra" if settings["extra_proposal"] else ""
-    words += "-continuation" if settings["continuation"] else ""
-    words += f"-{setting['draft']['name']}" if setting["draft"] else ""
-    name = f"{setting['model']['name']}.{words}.b{setting['batch_size']}"
-    return run_id(name, setting)
+        words += word if takes(decoder, key) else ""
+    words += f"-{settings.score}" if settings.score != "probability" else ""
+    words += "-extra" if settings.extra_proposal else ""
+    return words + ("-continuation" if settings.continuation else "")
 
 
 def decode_chunk(checkpoint: Checkpoint, job: Job, places: Sequence[int]) -> Chunk:
-    """Decode these problems of a run, and check the answers.
+    """Ask these questions, turn by turn, each prompt with the decoder's own earlier answers, and judge the answers.
 
     Raises:
         ValueError: the decoder cannot run this checkpoint, or a prompt does not fit its context.
     """
-    problems = [job.problem(place) for place in places]
-    prompts = [checkpoint.encode(problem.prompt) for _, problem in problems]
+    asked = [job.questions.question(place) for place in places]
+    said: list[list[dict[str, str]]] = [[] for _ in asked]
+    found: list[list[Answer]] = [[] for _ in asked]
     decoder, batch_size = job.setting["decoder"], job.setting["batch_size"]
-    found = dict(answers(checkpoint.engine, decoder, job.settings, prompts, batch_size, masks=job.proposals))
+    for turn in range(max(len(question.turns) for question in asked)):
+        going = [place for place, question in enumerate(asked) if turn < len(question.turns)]
+        for place in going:
+            said[place].append({"role": "user", "content": asked[place].turns[turn]})
+        prompts = [checkpoint.encode_chat(said[place]) for place in going]
+        for number, answer in answers(
+            checkpoint.engine, decoder, job.settings, prompts, batch_size, masks=job.proposals
+        ):
+            text = checkpoint.decode(answer.ids)
+            found[going[number]].append(replace(answer, text=text))
+            said[going[number]].append({"role": "assistant", "content": text.strip()})
     rows, proposals = [], []
-    for place, (number, problem) in enumerate(problems):
-        answer = replace(found[place], text=checkpoint.decode(found[place].ids))
-        where = {"task": problem.task, "number": number}
-        rows.append({**where, "correct": TASKS[problem.task].check(problem, answer.text), **answer.columns()})
+    for place, question, parts in zip(places, asked, found, strict=True):
+        answer = _joined(parts)
+        where = {"task": question.task, "number": question.number}
+        rows.append({**where, "correct": job.questions.is_right(place, answer.text), **answer.columns()})
         proposals += [
             {**where, "depth": depth, "score": score, "agrees": answer.ids[position] == token}
             for position, depth, score, token in answer.masks
             if position < len(answer.ids)  # the others are past the end
         ]
     return Chunk(rows=rows, proposals=proposals if job.proposals else None)
+
+
+def _joined(turns: Sequence[Answer]) -> Answer:
+    """All turns of a question as one answer."""
+    lengths = zip_longest(*(turn.acceptance_lengths for turn in turns), fillvalue=0)
+    return replace(
+        turns[-1],
+        ids=tuple(chain.from_iterable(turn.ids for turn in turns)),
+        text="\n\n".join(turn.text for turn in turns),
+        passes=sum(turn.passes for turn in turns),
+        seconds=sum(turn.seconds for turn in turns),
+        model_seconds=sum(turn.model_seconds for turn in turns),
+        acceptance_lengths=tuple(sum(times) for times in lengths),
+    )
+
+
+def check_fits(checkpoint: Checkpoint, questions: QuestionSet, max_new_tokens: int) -> None:
+    """Raise ValueError if a question does not fit the context of the model with answers of full length."""
+    for place in range(len(questions)):
+        task, number, turns = questions.question(place)
+        said = [{"role": "user", "content": turns[0]}]
+        for text in turns[1:]:
+            said += [{"role": "assistant", "content": ""}, {"role": "user", "content": text}]
+        room = len(checkpoint.encode_chat(said)) + max_new_tokens * len(turns)
+        if room > checkpoint.engine.context_length:
+            raise ValueError(
+                f"question {number} of {task} does not fit: its {len(turns)} turns with answers of {max_new_tokens} "
+                f"tokens take {room} tokens, and the context of {checkpoint.name} has "
+                f"{checkpoint.engine.context_length}: lower --max-new-tokens, or leave it out"
+            )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,46 @@ from mars.checkpoint.adapter import weights_folder
 from mars.checkpoint.checkpoint import Checkpoint, CheckpointError, load_pair, mask_training, read_record
 from mars.checkpoint.sources import locate, weights_digest
 from mars.checkpoint.weights import read_config
+from mars.decoders import STAGES
+from mars.engine import ModelEngine
 
-Key = tuple[str, str | None, str, str]
-"""Checkpoint, draft, dtype, device."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelKey:
+    """What loads a model, as the options of a command name it."""
+
+    checkpoint: str
+    draft: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    base: str | None = None
+    allow_other_base: bool = False
+    invariant: bool | None = None
 
 
-def describe(source: str) -> dict[str, Any]:
+@dataclass(slots=True)
+class Models:
+    """Loaded checkpoints by the key that they were loaded with."""
+
+    _loaded: dict[ModelKey, Checkpoint] = field(default_factory=dict)
+
+    def keep(self, keys: Iterable[ModelKey]) -> None:
+        """Keep these checkpoints, and forget all others."""
+        wanted = set(keys)
+        self._loaded = {key: model for key, model in self._loaded.items() if key in wanted}
+
+    def get(self, key: ModelKey) -> Checkpoint:
+        """The checkpoint; with a draft, its engine is the pair of both.
+
+        Raises:
+            ValueError: one sentence about the file at fault.
+        """
+        if key not in self._loaded:
+            self._loaded[key] = load_pair(argparse.Namespace(**asdict(key)))
+        return self._loaded[key]
+
+
+def describe(source: str, base: str | None = None) -> dict[str, Any]:
     """The model of an index entry (docs/runs.md). An adapter's hash covers its own files, its parameters the base too.
 
     `base` is the hash of the adapter's base, as in the base's own runs. Other models have none.
@@ -30,23 +65,55 @@ def describe(source: str) -> dict[str, Any]:
     """
     folder, name = locate(source)
     record = read_record(folder)
-    whole = weights_folder(source)
+    whole = weights_folder(source, base)
     model_type, _ = read_config(whole)
     trained, block_size = mask_training(record, model_type, name)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{folder} has no *.safetensors: give a folder that holds weights")
     of_base = [] if whole == folder else sorted(whole.glob("*.safetensors"))
+    stage = record.get("stage")
     return {
         "name": name,
         "fingerprint": weights_digest(files),
         "parameters": sum(map(_parameters, [*files, *of_base])),
-        "stage": record.get("stage", "mars" if trained else None),
+        "stage": stage if stage in STAGES else "mars" if trained else None,
         "block_size": block_size,
         "sft_loss": record.get("sft_loss") if trained else None,
         "examples": record.get("measured", {}).get("examples"),
         **({"base": weights_digest(of_base)} if of_base else {}),
     }
+
+
+def describe_loaded(key: ModelKey, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The same of a model that is loaded; one whose source is no plain folder is described by its weights."""
+    try:
+        return describe(key.checkpoint, key.base)
+    except CheckpointError:
+        if not isinstance(checkpoint.engine, ModelEngine):
+            raise
+    record, state = checkpoint.record, checkpoint.engine.model.state_dict()
+    digest = hashlib.sha256(repr(sorted(record.items())).encode())
+    for name in sorted(state):
+        digest.update(name.encode() + state[name].detach().float().cpu().contiguous().numpy().tobytes())
+    stage = record.get("stage")
+    return {
+        "name": checkpoint.name,
+        "fingerprint": digest.hexdigest()[:16],
+        "parameters": sum(part.numel() for part in checkpoint.engine.model.parameters()),
+        "stage": stage if stage in STAGES else "mars" if checkpoint.supports_masks else None,
+        "block_size": checkpoint.block_size,
+        "sft_loss": None,
+        "examples": None,
+    }
+
+
+def training_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The field `training` of a run's entry: how the model was trained, without the log; no field without a record."""
+    record = {name: value for name, value in checkpoint.record.items() if name != "started_from"}
+    if "measured" in record:
+        record["measured"] = {name: value for name, value in record["measured"].items() if name != "log"}
+    return {"training": record} if record else {}
 
 
 def _parameters(file: Path) -> int:
@@ -55,27 +122,3 @@ def _parameters(file: Path) -> int:
             return sum(math.prod(weights.get_slice(key).get_shape()) for key in weights.keys())  # noqa: SIM118
     except SafetensorError as error:
         raise CheckpointError(f"{file} cannot be read: {error}") from error
-
-
-@dataclass(slots=True)
-class Models:
-    """Loaded checkpoints by the key that they were loaded with."""
-
-    _loaded: dict[Key, Checkpoint] = field(default_factory=dict)
-
-    def keep(self, keys: Iterable[Key]) -> None:
-        """Keep these checkpoints, and forget all others."""
-        wanted = set(keys)
-        self._loaded = {key: model for key, model in self._loaded.items() if key in wanted}
-
-    def get(self, key: Key) -> Checkpoint:
-        """The checkpoint; with a draft, its engine is the pair of both.
-
-        Raises:
-            ValueError: one sentence about the file at fault.
-        """
-        if key not in self._loaded:
-            source, draft, dtype, device = key
-            options = {"checkpoint": source, "draft": draft, "dtype": dtype, "device": device}
-            self._loaded[key] = load_pair(argparse.Namespace(**options))
-        return self._loaded[key]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from analysis.evaluations.evaluate import Plan as Problems
+from analysis.benchmarks.questions import Families
 from mars import decoders
 from mars.config import DecodingSettings
 from mars.schema import Strict, checked, prefixing_errors
@@ -42,7 +42,7 @@ Words = Annotated[tuple[Word, ...], _SOME, _LIST]
 Counts = Annotated[tuple[int, ...], _SOME, _LIST]
 Switches = Annotated[tuple[bool, ...], _SOME, _LIST]
 Threshold = Annotated[float | None, BeforeValidator(lambda value: None if value == "none" else value)]
-Families = Annotated[Words, BeforeValidator(lambda value: list(TASKS) if value == "all" else value)]
+_Families = Annotated[Words, BeforeValidator(lambda value: list(TASKS) if value == "all" else value)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Group(Strict):
     draft_tokens: Counts = (_USUAL.draft_tokens,)
     continuation: Switches = (_USUAL.continuation,)
     extra_proposal: Switches = (_USUAL.extra_proposal,)
-    tasks: Families = tuple(TASKS)
+    tasks: _Families = tuple(TASKS)
     batch_sizes: Counts = (16,)
     dtype: Word = "auto"
     device: Word = "auto"
@@ -81,10 +81,10 @@ class Group(Strict):
         for decoder in self.decoders:
             if decoder not in decoders.TABLE:
                 raise ValueError(f"decoders must be some of {decoders.names()}, got {decoder!r}")
+        Families(problems=self.problems, seed=self.seed, tasks=self.tasks)
         for batch_size in self.batch_sizes:
-            Problems(problems=self.problems, seed=self.seed, tasks=self.tasks, batch_size=batch_size)
-            if batch_size > self.chunk:
-                raise ValueError(f"chunk must be >= the batch sizes, got {self.chunk} for {batch_size}")
+            if not 1 <= batch_size <= self.chunk:
+                raise ValueError(f"batch sizes must be between 1 and the chunk of {self.chunk}, got {batch_size}")
         if self.proposals and (set(self.decoders) != {decoders.EXACT} or set(self.layouts) != {"quadratic"}):
             raise ValueError(
                 f"proposals are kept by {decoders.EXACT} in its quadratic layout, got decoders "
@@ -97,8 +97,13 @@ class Group(Strict):
         """Whether this decoder is run with each value of the list `key`."""
         if key == "scores" and self.proposals:
             return True
-        info = decoders.TABLE[decoder]
-        return info.draft if key == DRAFTS else LISTS[key] in info.settings
+        return takes(decoder, key)
+
+
+def takes(decoder: str, key: str) -> bool:
+    """Whether a decoder reads the setting that the list `key` has values of."""
+    info = decoders.TABLE[decoder]
+    return info.draft if key == DRAFTS else LISTS[key] in info.settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,7 @@
-"""Runs a plan: decodes the runs that the store lacks chunk by chunk, so that an interrupted sweep can go on.
+"""Makes runs: decodes those that the store lacks chunk by chunk, so that an interrupted sweep can go on.
 
-The runs of a timed group take turns, chunk by chunk in a rotating order, each after a warm-up chunk, so that a machine
-that gets slower or faster affects all alike. Of several processes, process k of n takes the chunks k, k + n, …; the one
-that finishes a run last puts it into the store.
+Timed runs take turns, chunk by chunk in a rotating order, each after a warm-up chunk, so that a machine that gets
+slower or faster affects all alike.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,40 +18,34 @@ from tqdm import tqdm
 from analysis.benches.bench import rotated, without_collections
 from analysis.runs import RunStore, read_runs
 from analysis.sweeps.cluster import Cluster
-from analysis.sweeps.jobs import Chunk, Job, decode_chunk, turns_of
+from analysis.sweeps.jobs import Chunk, Job, decode_chunk
 from analysis.sweeps.models import Models
-from analysis.sweeps.plan import SweepPlan
-from analysis.sweeps.work import Process, Work
+from analysis.sweeps.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Ids of runs: `run` are new in the store, `left` wait for other processes, `skipped` were there before."""
+    """Ids of runs: `run` are new in the store, `skipped` were there before."""
 
     run: tuple[str, ...]
-    left: tuple[str, ...]
     skipped: tuple[str, ...]
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A plan and the folder for its runs; `provenance` is that of all entries, without the date.
+    """Runs to make: in each list those that take turns. `provenance` is that of all entries, without the date.
 
-    `bar` counts the problems left at the start: earlier ones would make the rest look faster. With a `cluster` the
+    `bar` counts the questions left at the start: earlier ones would make the rest look faster. With a `cluster` the
     chunks are decoded there.
     """
 
-    plan: SweepPlan
+    turns: Sequence[Sequence[Job]]
     work: Work
     provenance: Mapping[str, Any]
     bar: tqdm
     cluster: Cluster | None = None
-
-    @property
-    def process(self) -> Process:
-        """This process among those that share the sweep."""
-        return self.work.process
+    models: Models = field(default_factory=Models)
 
     def run(self) -> Swept:
         """Decode what is missing.
@@ -61,34 +54,21 @@ class Sweep:
             ValueError: one sentence about the setting or file at fault.
         """
         start = time.perf_counter()
-        self._check()
-        turns = turns_of(self.plan)
+        timed = next((job for turn in self.turns for job in turn if job.setting["timed"]), None)
+        if timed is not None and self.cluster is not None:
+            raise ValueError(f"group {timed.setting['group']} is timed, and the tasks of a cluster slow one another")
         with self.work.alone():
             store = read_runs(self.work.folder)
-            missing = [[job for job in turn if not _is_in(store, job)] for turn in turns]
-            skipped = [job for turn in turns for job in turn if _is_in(store, job)]
+            missing = [[job for job in turn if not _is_in(store, job)] for turn in self.turns]
+            skipped = [job for turn in self.turns for job in turn if _is_in(store, job)]
             for job in skipped:
                 self.work.clear(job)
             self._run(missing)
-        if self.process.number == 0:  # which speaks for all
-            self.work.wait_for_others()
-        stored = self.work.stored()
-        wanted = [job.id for turn in missing for job in turn]
         return Swept(
-            run=tuple(run for run in wanted if run in stored),
-            left=tuple(run for run in wanted if run not in stored),
+            run=tuple(job.id for turn in missing for job in turn),
             skipped=tuple(job.id for job in skipped),
             seconds=time.perf_counter() - start,
         )
-
-    def _check(self) -> None:
-        for group in self.plan.groups:
-            if group.timed and (self.process.count > 1 or self.cluster):
-                others = f"{self.process.count} processes" if self.cluster is None else "the tasks of a cluster"
-                raise ValueError(
-                    f"group {group.name} is timed, and {others} would slow one another down: run {self.plan.name} with "
-                    "one process"
-                )
 
     def _run(self, turns: Sequence[Sequence[Job]]) -> None:
         """Decode the chunks that are left, save each as it comes, and put a run together after its last one."""
@@ -115,20 +95,19 @@ class Sweep:
         self, turns: Sequence[Sequence[Job]], left: Mapping[str, Sequence[int]]
     ) -> Iterator[tuple[Job, int, Chunk]]:
         """Decode the chunks that are left in this process, turn by turn."""
-        models = Models()
         for turn in turns:
             jobs = [job for job in turn if left[job.id]]
-            models.keep(job.key for job in jobs)
+            self.models.keep(job.key for job in jobs)
             timed = any(job.setting["timed"] for job in jobs)
             with without_collections() if timed else nullcontext():
                 for job in jobs if timed else ():
                     self._name(f"warm-up of {job.id}")
-                    decode_chunk(models.get(job.key), job, job.places(0))
+                    decode_chunk(self.models.get(job.key), job, job.places(0))
                 for chunk in range(max((job.chunks for job in jobs), default=0)):
                     for job in rotated(jobs, chunk):
                         if chunk in left[job.id]:
                             self._name(job.id)
-                            yield job, chunk, decode_chunk(models.get(job.key), job, job.places(chunk))
+                            yield job, chunk, decode_chunk(self.models.get(job.key), job, job.places(chunk))
 
     def _name(self, run: str) -> None:
         self.bar.set_description(run.rpartition(".")[0])
@@ -138,9 +117,9 @@ class Sweep:
         self.work.assemble(job, {**self.provenance, "date": date})
 
     def _left(self, job: Job) -> list[int]:
-        """The chunks of this process that are not done."""
+        """The chunks that are not done."""
         done = self.work.done(job)
-        return [chunk for chunk in range(self.process.number, job.chunks, self.process.count) if chunk not in done]
+        return [chunk for chunk in range(job.chunks) if chunk not in done]
 
 
 def _is_in(store: RunStore, job: Job) -> bool:

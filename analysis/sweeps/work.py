@@ -1,4 +1,4 @@
-"""Finished chunks of unfinished runs, on disk: one file for each run and process, a JSON line a chunk.
+"""Finished chunks of unfinished runs, on disk: one file for each run, a JSON line a chunk.
 
 An interruption can leave half a last line; it is ignored, and cut off before the next one is written.
 """
@@ -17,30 +17,8 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from analysis.runs import write_run
-from analysis.runs.files import INDEX, read_index
-from analysis.runs.schema import is_id
 from analysis.runs.tables import PROPOSALS
 from analysis.sweeps.jobs import Chunk, Job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """This process among those that share a sweep."""
-
-    number: int = 0
-    count: int = 1
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Process:
-        """This process, as `accelerate launch` or `torchrun` set it.
-
-        Raises:
-            ValueError: RANK and WORLD_SIZE are no such numbers.
-        """
-        number, count = environment.get("RANK", "0"), environment.get("WORLD_SIZE", "1")
-        if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
-            raise ValueError(f"RANK must be below WORLD_SIZE, got {number!r} and {count!r}")
-        return cls(number=int(number), count=int(count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,88 +26,60 @@ class Work:
     """The work files beside the runs of `folder`."""
 
     folder: Path
-    process: Process
-
-    @property
-    def place(self) -> Path:
-        """The folder of the work files."""
-        return self.folder / "work"
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A context in which no other process has this number in a sweep into this folder.
+        """A context in which no other process sweeps into this folder.
 
         Raises:
-            ValueError: another process has it.
+            ValueError: another process does.
         """
-        self.place.mkdir(parents=True, exist_ok=True)
+        place = self.folder / "work"
+        place.mkdir(parents=True, exist_ok=True)
         try:
-            with self._lock(self.process.number, seconds=1):
+            with FileLock(place / ".lock", timeout=1):
                 yield
         except Timeout as error:
             raise ValueError(
                 f"another sweep is writing to {self.folder}: wait for it, or give another --runs"
             ) from error
 
-    def wait_for_others(self) -> None:
-        """Wait until the other processes of this sweep that have begun have ended or are gone."""
-        for number in range(self.process.count):
-            if number != self.process.number:
-                with self._lock(number):
-                    pass
-
     def done(self, job: Job) -> dict[int, dict[str, Any]]:
-        """The finished chunks of a run, by number, whichever process did them."""
-        chunks: dict[int, dict[str, Any]] = {}
-        for file in self._files(job):
-            for line in file.read_bytes().splitlines():
-                if chunk := _parsed(line, job):
-                    chunks.setdefault(chunk["chunk"], chunk)
-        return chunks
+        """The finished chunks of a run, by number."""
+        file = self._file(job)
+        lines = file.read_bytes().split(b"\n") if file.is_file() else []
+        return {chunk["chunk"]: chunk for line in lines if (chunk := _parsed(line, job))}
 
     def add(self, job: Job, number: int, chunk: Chunk) -> None:
         """Save a finished chunk for good."""
         line = {"size": job.chunk, "chunk": number, "rows": chunk.rows, "proposals": chunk.proposals}
-        path = self.place / f"{job.id}.{self.process.number}.jsonl"
-        with path.open("ab+") as file:
-            _cut_torn_line(file)
+        with self._file(job).open("ab+") as file:
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
             file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
     def assemble(self, job: Job, provenance: Mapping[str, Any]) -> None:
-        """Put the run into the store if all its chunks are there, from any process."""
-        with FileLock(self.place / ".assemble.lock"):
-            done = self.done(job)
-            if len(done) < job.chunks:
-                return
-            lines = [done[number] for number in range(job.chunks)]
-            rows = pd.DataFrame([{**row, "turn": line["chunk"]} for line in lines for row in line["rows"]])
-            if not job.setting["timed"]:
-                rows = rows.drop(columns="turn")
-            proposals = None
-            if job.proposals:
-                found = [proposal for line in lines for proposal in line["proposals"]]
-                proposals = pd.DataFrame(found, columns=PROPOSALS.names)
-            write_run(self.folder, {**job.setting, **provenance}, rows, proposals)
-            self.clear(job)
+        """Put the run, all of whose chunks are there, into the store."""
+        done = self.done(job)
+        lines = [done[number] for number in range(job.chunks)]
+        rows = pd.DataFrame([{**row, "turn": line["chunk"]} for line in lines for row in line["rows"]])
+        if not (job.setting["timed"] and job.turns):
+            rows = rows.drop(columns="turn")
+        proposals = None
+        if job.proposals:
+            found = [proposal for line in lines for proposal in line["proposals"]]
+            proposals = pd.DataFrame(found, columns=PROPOSALS.names)
+        write_run(self.folder, {**job.setting, **provenance, **job.origin}, rows, proposals)
+        self.clear(job)
 
     def clear(self, job: Job) -> None:
         """Remove the chunks of a run that is in the store."""
-        for file in self._files(job):
-            file.unlink(missing_ok=True)
+        self._file(job).unlink(missing_ok=True)
 
-    def stored(self) -> set[str]:
-        """Ids of the runs in the store, as its index has them."""
-        index = self.folder / INDEX
-        found = read_index(index) if index.exists() else []
-        return {entry["id"] for entry in found if isinstance(entry, dict) and is_id(entry.get("id"))}
-
-    def _lock(self, number: int, seconds: float = -1) -> FileLock:
-        return FileLock(self.place / f".process{number}.lock", timeout=seconds)
-
-    def _files(self, job: Job) -> list[Path]:
-        return sorted(self.place.glob(f"{job.id}.*.jsonl"))  # an id holds none of the characters of a pattern
+    def _file(self, job: Job) -> Path:
+        return self.folder / "work" / f"{job.id}.jsonl"
 
 
 def _parsed(line: bytes, job: Job) -> dict[str, Any] | None:
@@ -141,12 +91,3 @@ def _parsed(line: bytes, job: Job) -> dict[str, Any] | None:
     if not isinstance(found, dict) or found.get("size") != job.chunk:
         return None
     return None if job.proposals and found.get("proposals") is None else found
-
-
-def _cut_torn_line(file: Any) -> None:
-    size = file.seek(0, os.SEEK_END)
-    if not size:
-        return
-    file.seek(0)
-    file.truncate(file.read().rfind(b"\n") + 1)
-    file.seek(0, os.SEEK_END)

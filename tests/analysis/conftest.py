@@ -152,12 +152,3 @@ def local_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def fabricate() -> SimpleNamespace:
     """`fabricate.store([fabricate.run(…), …])`, and the parts of which runs are made."""
     return SimpleNamespace(model=model, run=run, proposals=proposals, store=store)
-
-
-@pytest.fixture
-def small_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rates of the machine from small tensors: the large ones take seconds, and no test looks at the rates."""
-    from analysis.benches import bandwidth
-
-    monkeypatch.setattr(bandwidth, "READ_BYTES", 2**20)
-    monkeypatch.setattr(bandwidth, "PRODUCT", (8, 64))

@@ -310,7 +310,7 @@ def test_merged_runs_record_their_loss_and_plain_sft_is_an_ar_checkpoint(
     loaded = {name: load_checkpoint(tmp_path / name, dtype="float32", device="cpu") for name in kinds}
     told = {name: describe(str(tmp_path / name)) for name in kinds}
     assert [told[name]["sft_loss"] for name in kinds] == [True, False, None]
-    assert [told[name]["stage"] for name in kinds] == ["adapter", "adapter", "sft"]
+    assert [told[name]["stage"] for name in kinds] == ["mars", "mars", "sft"]
     assert {told[name]["examples"] for name in kinds} == {4}
     assert len({told[name]["base"] for name in kinds}) == 1
     assert [loaded[name].supports_masks for name in kinds] == [True, True, False]

@@ -1,19 +1,14 @@
-"""Questions that fit the tiny checkpoint, and lanes on it."""
+"""Questions in Spec-Bench's form that fit the tiny checkpoint."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from analysis.benchmarks.lanes import BenchmarkLane, lanes_of, parse_decoders
-from analysis.benchmarks.questions import Question
-from mars.checkpoint import Checkpoint
-from tests.analysis.conftest import model
+from analysis.benchmarks.spec_bench import Question
 
-MODEL = model("tiny", block_size=4)
 SMALL = [
     Question(number=81, category="writing", turns=("Tom has 3.", "And 4?")),
     Question(number=121, category="coding", turns=("Add two.", "Return it.")),
@@ -35,13 +30,3 @@ def question_file(tmp_path: Path) -> Path:
     told = [{"question_id": each.number, "category": each.category, "turns": list(each.turns)} for each in SMALL]
     path.write_text("\n".join(map(json.dumps, told)) + "\n")
     return path
-
-
-@pytest.fixture
-def lanes(tiny: Checkpoint) -> Callable[..., list[BenchmarkLane]]:
-    """`lanes("autoregressive,sliding_window@0.5")` on the tiny checkpoint."""
-
-    def of(words: str, max_new_tokens: int = 6) -> list[BenchmarkLane]:
-        return lanes_of(parse_decoders(words, 0.95), tiny, MODEL, max_new_tokens)
-
-    return of

@@ -16,16 +16,9 @@ pytest.importorskip("lm_eval", reason="requirements-eval.txt is not installed")
 
 from analysis.__main__ import main
 from analysis.benchmarks import ifeval as module
-from analysis.benchmarks.ifeval import (
-    PROMPTS,
-    Checkers,
-    Prompt,
-    batches_of_a_turn,
-    figures,
-    load_checkers,
-    read_prompts,
-)
-from analysis.commands.ifeval import TASKS
+from analysis.benchmarks.accuracy import figures
+from analysis.benchmarks.ifeval import PROMPTS, TASKS, Checkers, Prompt, instructions, load_checkers, read_prompts
+from analysis.commands.lanes import chunk_of
 from analysis.runs import read_runs
 
 ROOT = Path(__file__).parents[3]
@@ -151,36 +144,31 @@ def test_without_the_harness_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         load_checkers()
 
 
-def test_the_instructions_of_a_prompt_are_no_independent_trials() -> None:
-    """Four prompts with two instructions each, followed both or not at all: as sure as four, not as eight."""
+def test_instructions_of_a_prompt_are_no_independent_trials() -> None:
+    """Forty prompts with two instructions each, followed both or not at all: as sure as forty, not as eighty."""
     prompts = [prompt(key=key) for key in range(40)]
+    rows = pd.DataFrame({"number": range(40), "text": ["yes" if key < 20 else "no" for key in range(40)]})
+    share = instructions(rows, prompts, lambda _, text: (text == "yes",) * 2)
+    assert share.value == 0.5
+    assert share.high - share.low == pytest.approx(2 * 1.96 * (0.25 / 40) ** 0.5, rel=0.1)
+
+
+def test_figures_are_paired_with_those_of_ar() -> None:
     rows = pd.DataFrame(
-        {
-            "task": "ifeval",
-            "number": range(40),
-            "correct": [key < 20 for key in range(40)],
-            "tokens": 10,
-            "passes": 5,
-            "seconds": 0.5,
-            "text": ["yes" if key < 20 else "no" for key in range(40)],
-        }
-    )
-    found = figures("x", prompts, rows, lambda _, text: (text == "yes",) * 2, rows)
-    assert (found.followed, found.n, found.instructions_followed, found.instructions_n) == (20, 40, 40, 80)
-    assert found.prompts.value == found.instructions.value == 0.5
-    width = found.instructions.high - found.instructions.low
-    assert width == pytest.approx(2 * 1.96 * (0.25 / 40) ** 0.5, rel=0.1)
-    assert (found.tokens_per_forward.value, found.tokens_per_second.value) == (2, 20)
-    assert found.difference is not None
-    assert found.points is not None
-    assert found.points.value == found.difference.score_interval().value == 0
+        {"task": "x", "number": range(40), "correct": [key < 20 for key in range(40)], "tokens": 10, "passes": 5}
+    ).assign(seconds=0.5)
+    better = figures("x", rows.assign(correct=[key < 24 for key in range(40)]), rows)
+    assert (better.right, better.n, better.accuracy.value) == (24, 40, 0.6)
+    assert better.points is not None
+    assert better.points.value == pytest.approx(10)
+    assert better.points.low < better.points.value < better.points.high
+    assert (better.tokens_per_forward.value, better.tokens_per_second.value) == (2, 20)
+    assert figures("AR", rows, None).points is None
 
 
-@pytest.mark.parametrize(
-    ("prompts", "timed", "batches"), [(541, False, 8), (541, True, 8), (128, True, 2), (3, True, 1)]
-)
-def test_timed_runs_have_some_turns(prompts: int, timed: bool, batches: int) -> None:
-    assert batches_of_a_turn(prompts, 16, timed=timed) == batches
+@pytest.mark.parametrize(("prompts", "timed", "chunk"), [(541, False, 128), (541, True, 128), (128, True, 32)])
+def test_timed_runs_have_some_turns(prompts: int, timed: bool, chunk: int) -> None:
+    assert chunk_of(prompts, 16, timed=timed) == chunk
 
 
 @pytest.fixture
@@ -204,8 +192,8 @@ def test_the_command(
     found = json.loads(first.splitlines()[-1])
     labels = ["autoregressive", "sliding_window@0.05", "self_speculative/linear"]
     assert [each["label"] for each in found["results"]] == labels
-    assert [each["difference"] is None for each in found["results"]] == [True, False, False]
-    assert found["results"][2]["difference"]["points"]["value"] == 0
+    assert [each["points"] is None for each in found["results"]] == [True, False, False]
+    assert found["results"][2]["points"]["value"] == 0
     assert f"Checked by {checkers.by}." in first
     store = read_runs(tmp_path / "runs")
     assert store.problems == []
@@ -234,7 +222,7 @@ def test_one_decoder_takes_the_threshold(words: Callable[..., list[str]], tmp_pa
     [
         ("--batch-size 0", "batch_size must be >= 1, got 0"),
         ("--limit 0", "limit must be >= 1, got 0"),
-        ("--max-new-tokens 380", "question 0 (own) does not fit"),
+        ("--max-new-tokens 380", "question 0 of own does not fit"),
         ("--decoder beam", "decoders must be some of"),
         ("--prompts no/such.jsonl", "no/such.jsonl cannot be read"),
         ("--task ifeval", "task must be a name of your own for "),

@@ -1,4 +1,4 @@
-"""The questions of Spec-Bench: the shipped file, its parts, and files that are none."""
+"""What is asked: problems of the families, and files of questions, of which some are none."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from analysis.benchmarks.questions import (
+from analysis.benchmarks.questions import Families, fingerprint
+from analysis.benchmarks.spec_bench import (
     CATEGORIES,
     GROUPS,
     MT_BENCH_CATEGORIES,
     QUESTIONS,
     Question,
-    fingerprint,
     parts_of,
     read_questions,
 )
+from mars.tasks import SEED_STRIDE, TASKS, sample
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / QUESTIONS
@@ -81,3 +82,38 @@ def test_a_file_that_is_none_is_one_sentence(lines: list[str], sentence: str, tm
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"nothing\.jsonl cannot be read"):
         read_questions(tmp_path / "nothing.jsonl")
+
+
+def test_lines_end_at_newlines_alone(tmp_path: Path) -> None:
+    """Not at U+2028, U+2029 or NEL, and a byte-order mark is no part of the first line."""
+    path = tmp_path / "questions.jsonl"
+    text = "One\u2028two\u2029three\x85four"
+    lines = [json.dumps(LINE | {"question_id": n, "turns": [text]}, ensure_ascii=False) for n in (1, 2)]
+    path.write_text("\ufeff" + "\r\n\n".join(lines), encoding="utf-8")
+    assert [question.turns for question in read_questions(path)] == [(text,), (text,)]
+
+
+def test_families_take_turns_with_their_own_seeds() -> None:
+    problems = Families(problems=2, seed=3)
+    asked = [problems.question(place) for place in range(len(problems))]
+    assert [(task, number) for task, number, _ in asked] == [(task, number) for number in range(2) for task in TASKS]
+    assert [turns for _, _, turns in asked] == [
+        (sample(task, 3 * SEED_STRIDE + number).prompt,) for number in range(2) for task in TASKS
+    ]
+    for place in range(len(problems)):
+        assert problems.is_right(place, problems.problem(place).solution)
+        assert not problems.is_right(place, "no answer")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"problems": 0}, "problems must be between 1"),
+        ({"seed": -1}, "seed must be >= 0"),
+        ({"tasks": ("cooking",)}, "tasks must be all or some of"),
+        ({"tasks": ("logic", "logic")}, "each once"),
+    ],
+)
+def test_families_out_of_range(change: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Families(**({"problems": 1, "seed": 0} | change))  # type: ignore[arg-type]

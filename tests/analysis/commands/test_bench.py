@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from analysis.__main__ import main
-from analysis.benches.bandwidth import Traffic
 from analysis.commands import bench as command
 from analysis.commands.shared import DEFAULT_CHECKPOINT
 from mars.checkpoint import load_checkpoint
@@ -19,21 +18,16 @@ from mars.engine import Engine
 from mars.engine.quantised import missing
 from mars.records import ForwardPass
 
-pytestmark = pytest.mark.usefixtures("small_tensors")
 SMALL = ["--problems", "1", "--max-new-tokens", "4", "--device", "cpu", "--dtype", "float32", "--batch-sizes", "6"]
 FIGURES = {
     "tokens_per_second",
     "tokens_per_forward",
-    "rows_per_pass",
-    "query_tokens_per_pass",
     "seconds_per_pass",
     "ttft_seconds",
     "tpot_seconds",
     "outside_model",
     "speedup_over_autoregressive",
     "speedup_over_generate",
-    "efficiency",
-    "bandwidth_share",
 }
 
 
@@ -77,7 +71,7 @@ def test_json_is_the_last_line(tiny_folder: Path, capsys: pytest.CaptureFixture[
     assert generate["outside_model"] is None
     assert baseline["speedup_over_autoregressive"] == {"median": 1.0, "low": 1.0, "high": 1.0}
     assert one_token["lossless"] is True
-    assert (one_token["identical"], one_token["identical_rate"]) == (6, 1.0)
+    assert one_token["identical"] == 6
     assert several["tokens_per_forward"]["median"] >= 1
     assert other["identical"] is None
     assert found["contestants"]["sliding_window@0.3/b2"] == {"threshold": 0.3, "block_size": 2}
@@ -98,13 +92,11 @@ def test_generate_writes_what_the_baseline_writes(tiny_folder: Path, capsys: pyt
 def test_rows_join_as_others_end(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--decoders", "sliding_window@0.3/b2,block_cached/c4,jacobi/k2", "--batch-sizes", "4", "--json"]
     assert main(words(tiny_folder, *chosen)) == 0
-    *table, last = capsys.readouterr().out.splitlines()
+    *_, last = capsys.readouterr().out.splitlines()
     results = {result["contestant"]: result for result in json.loads(last)["results"]}
     continuous = ["autoregressive", "sliding_window@0.3/b2", "jacobi/k2"]
     assert [label for label, result in results.items() if result["continuous"]] == continuous
-    assert all(1 <= result["rows_per_pass"]["median"] <= 4 for result in results.values())
     assert results["jacobi/k2"]["identical"] == results["generate"]["identical"] == 6
-    assert f"A waiting problem takes the place of a row that has ended: {', '.join(continuous)}. " in "\n".join(table)
 
 
 @pytest.mark.skipif(missing(torch.device("cpu"), torch.bfloat16) is not None, reason="needs AVX512-VNNI or AMX")
@@ -115,8 +107,6 @@ def test_eight_bits_are_measured_beside_generate_in_bfloat16(
     assert main(words(tiny_folder, *chosen)) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["dtype"], found["lossless_identical"]) == ("int8", True)
-    model = load_checkpoint(tiny_folder, dtype="float32").engine.model
-    assert found["traffic"]["weight_bytes"] * 4 == Traffic.of(model, measured=False).weight_bytes
 
 
 def test_generate_can_be_left_out(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,9 +140,7 @@ def test_markdown(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--max-new-tokens", "100000"], "max_new_tokens must be < the context length"),
         (["--checkpoint", "no/such/folder"], "no/such/folder"),
         (["--ar", "no/such/folder"], "no/such/folder"),
-        (["--replay", "run.jsonl"], "--replay needs --shape"),
         (["--llama-cpp", "model.gguf", "--batch-sizes", "1,4"], "--batch-sizes must be 1, got 1,4"),
-        (["--shape", "qwen2.5-0.5b"], "leave out --checkpoint, --ar, --draft and --decoders"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from analysis.benches.columns import column_times
 from app.tabs.learn import pass_times
+from mars.checkpoint import Checkpoint
 
-pytestmark = pytest.mark.usefixtures("small_tensors")
 CHECKPOINT = "assets/checkpoints/draft-ar"
 
 
@@ -26,6 +27,14 @@ def test_the_file_has_a_time_for_each_width_and_where_it_was_measured(
     assert {"command", "commit", "hardware", "date", "load"} <= found.keys()
     assert pass_times(found)["times"][0] == (1, found["times"][0]["seconds"])
     assert capsys.readouterr().out.startswith("columns  ms/pass  × the first\n1 ")
+
+
+def test_widths_take_turns_behind_the_context(tiny: Checkpoint) -> None:
+    done: list[int] = []
+    assert list(column_times(tiny.engine, (1, 3), 4, 2, done.append)) == [1, 3]
+    assert sum(done) == 2 * 3
+    with pytest.raises(ValueError, match=r"context \+ columns must be <= the context length"):
+        column_times(tiny.engine, (1, 10**9), 4, 2)
 
 
 def test_columns_that_are_no_numbers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

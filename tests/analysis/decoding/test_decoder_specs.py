@@ -11,6 +11,7 @@ from analysis.decoding.decoder_specs import (
 )
 from mars import decoders
 from mars.config import DecodingSettings
+from mars.decoders import kinds
 
 BASE = DecodingSettings(block_size=16, threshold=0.5, max_new_tokens=7)
 ALL = (
@@ -29,6 +30,9 @@ def all_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         decoders, "TABLE", {name: decoders.TABLE[name] for name in ALL}
     )  # a table of its own, in this order
+
+
+AR, MASKS = kinds(masks=False), kinds(masks=True)
 
 
 def parsed(word: str) -> DecoderSpec:
@@ -148,20 +152,22 @@ def test_default_is_what_the_checkpoint_can_run() -> None:
     assert {"sliding_window@0.9", "block_cached@0.9", "jacobi"} < set(masks)
     plain = default_decoder_specs(0.9, masks=False)
     assert [spec.label for spec in plain] == ["generate", "autoregressive", "jacobi"]
-    check_runnable(plain, "ar-sft", masks=False)
+    check_runnable(plain, "ar-sft", AR)
     drafted = default_decoder_specs(0.9, masks=False, draft=True)
     assert [spec.label for spec in drafted[-2:]] == ["jacobi", "speculative"]
-    check_runnable(drafted, "ar-sft", masks=False, draft=True)
-    check_runnable(default_decoder_specs(0.9, masks=True), "mars-b8", masks=True)
+    check_runnable(drafted, "ar-sft", AR, draft=True)
+    check_runnable(default_decoder_specs(0.9, masks=True), "mars-b8", MASKS)
 
 
 def test_what_a_checkpoint_cannot_run() -> None:
-    with pytest.raises(ValueError, match=r"sliding_window@0.9 reads masks, which ar-sft .*autoregressive, jacobi"):
-        check_runnable(parse_decoder_specs("sliding_window", 0.9), "ar-sft", masks=False)
-    with pytest.raises(ValueError, match="speculative/continuation reads masks"):
-        check_runnable(parse_decoder_specs("speculative/continuation", 0.9), "ar-sft", masks=False, draft=True)
+    with pytest.raises(
+        ValueError, match=r"sliding_window@0.9 needs .* another kind than ar-sft, which runs autoregressive, .*jacobi"
+    ):
+        check_runnable(parse_decoder_specs("sliding_window", 0.9), "ar-sft", AR)
+    with pytest.raises(ValueError, match="speculative/continuation needs a checkpoint of another kind"):
+        check_runnable(parse_decoder_specs("speculative/continuation", 0.9), "ar-sft", AR, draft=True)
     with pytest.raises(ValueError, match="speculative needs --draft DIR"):
-        check_runnable(parse_decoder_specs("speculative", 0.9), "mars-b8", masks=True)
+        check_runnable(parse_decoder_specs("speculative", 0.9), "mars-b8", MASKS)
 
 
 def test_thresholds() -> None:
@@ -172,5 +178,5 @@ def test_thresholds() -> None:
 
 def test_what_reads_no_causal_model_does_not_meet_the_baseline() -> None:
     assert "block_diffusion" not in {found.decoder for found in default_decoder_specs(0.95, masks=True, draft=True)}
-    with pytest.raises(ValueError, match=r"block_diffusion@0\.9 reads no causal model"):
-        check_runnable([parsed("block_diffusion@0.9")], "bd", masks=False)
+    with pytest.raises(ValueError, match=r"block_diffusion@0\.9 needs a checkpoint of another kind than bd"):
+        check_runnable([parsed("block_diffusion@0.9")], "bd", AR)

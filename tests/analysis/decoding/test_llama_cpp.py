@@ -57,7 +57,7 @@ def test_each_prompt_is_asked_alone_greedily_and_in_a_process_without_torch(file
     assert [each["prompt"] for each in asked] == [[3, 4], [5]]
     assert all((each["n_predict"], each["temperature"], each["cache_prompt"]) == (8, 0.0, False) for each in asked)
     assert all(each["threads"] == [2, 2] and not each["torch"] for each in asked)
-    assert (timed.tokens, timed.passes, timed.first_token_seconds) == (10, 10, (0.02, 0.02))
+    assert (timed.tokens, timed.row_passes, timed.first_token_seconds) == (10, 10, (0.02, 0.02))
     assert timed.token_seconds == (0.01, 0.01)
 
 

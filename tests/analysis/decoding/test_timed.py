@@ -70,8 +70,7 @@ def test_a_decoder_on_a_fake_clock() -> None:
 def test_passes_that_count_are_decode_and_verify() -> None:
     timed, _ = decoded()
     assert timed.pass_seconds == (2.0, 4.0)
-    assert (timed.passes, timed.row_passes, timed.query_tokens) == (2, 3, 9)
-    assert timed.read_positions == 2 * (4 + 3) + (4 + 2 + 3)
+    assert timed.row_passes == 3
 
 
 def test_waiting_for_a_place_is_not_time_to_first_token() -> None:
@@ -133,8 +132,7 @@ def test_generate_has_no_records_but_steps(tiny_model: PreTrainedModel, monkeypa
     assert timed.outputs == ((7, 7, 2), (7, 2))
     assert (timed.seconds, timed.first_token_seconds, timed.model_seconds) == (9.0, (3.0, 3.0), None)
     assert timed.pass_seconds == timed.token_seconds == (3.0, 3.0)
-    assert (timed.passes, timed.row_passes, timed.query_tokens) == (3, 5, 4)
-    assert timed.read_positions == 2 * (6 + 7)
+    assert timed.row_passes == 5
 
 
 def test_a_device_without_a_queue_is_not_waited_for() -> None:

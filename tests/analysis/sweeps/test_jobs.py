@@ -162,10 +162,10 @@ def test_block_diffusion_and_its_checkpoints_are_for_each_other(
 
 def test_chunks_go_through_the_families_in_turn(tiny_folder: Path) -> None:
     [job] = jobs(group(tiny_folder, "autoregressive", chunk=4, batch_sizes=(2,)))
-    assert (job.problems, job.chunks) == (6, 2)
+    assert (len(job.questions), job.chunks) == (6, 2)
     assert [list(job.places(chunk)) for chunk in range(2)] == [[0, 1, 2, 3], [4, 5]]
-    found = [job.problem(place) for place in range(6)]
-    assert [(problem.task, number) for number, problem in found] == [
+    found = [job.questions.question(place) for place in range(6)]
+    assert [(task, number) for task, number, _ in found] == [
         (task, number) for number in range(3) for task in ("logic", "table_lookup")
     ]
-    assert found[3] == (1, sample("table_lookup", 7 * SEED_STRIDE + 1))
+    assert found[3].turns == (sample("table_lookup", 7 * SEED_STRIDE + 1).prompt,)

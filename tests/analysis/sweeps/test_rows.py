@@ -32,8 +32,8 @@ def test_rows_are_those_of_the_decoder_alone(decoder: str, tiny_folder: Path, ti
         *(("logic", 0), ("table_lookup", 0), ("logic", 1), ("table_lookup", 1))
     ]
     for place, row in enumerate(found.rows):
-        _, problem = job.problem(place)
-        records = list(DECODERS[decoder](tiny.engine, [tiny.encode(problem.prompt)], job.settings))
+        problem = job.questions.question(place)
+        records = list(DECODERS[decoder](tiny.engine, [tiny.encode(problem.turns[0])], job.settings))
         alone = Tally.of(records).rows[0]
         assert (row["tokens"], row["passes"], row["finish_reason"]) == (alone.tokens, alone.passes, alone.finish_reason)
         assert row["text"] == tiny.decode(output_ids(records))
@@ -49,8 +49,9 @@ def test_depths_are_the_masks_that_a_proposal_has_read(tiny_folder: Path, tiny: 
     assert {proposal["depth"] for proposal in found.proposals} == {1, 2, 3}
     shown = []
     for place in range(4):
-        number, problem = job.problem(place)
-        prompt = [tiny.encode(problem.prompt)]
+        problem = job.questions.question(place)
+        number = problem.number
+        prompt = [tiny.encode(problem.turns[0])]
         strict = DecodingSettings(block_size=4, threshold=1.0, max_new_tokens=12)  # one token a pass, masks read
         windows = {
             record.rows[0].start: record.rows[0].proposals

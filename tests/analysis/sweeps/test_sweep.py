@@ -1,9 +1,8 @@
-"""Sweeps: what is there is skipped, what was interrupted goes on, and two processes give the rows of one."""
+"""Sweeps: what is there is skipped, and what was interrupted goes on."""
 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from analysis.__main__ import main
 from analysis.runs import read_runs
 from analysis.sweeps import sweep as sweep_module
 from analysis.sweeps.jobs import Chunk, Job, decode_chunk
-from analysis.sweeps.work import Process, Work
+from analysis.sweeps.work import Work
 from mars.checkpoint import Checkpoint
-from tests.forked import LIMIT, forked
 
 HEAD = """schema = 1
 problems = 3
@@ -73,7 +71,7 @@ def same(some: dict[str, Any], others: dict[str, Any]) -> None:
 def test_runs_are_made_once(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = tmp_path / "runs"
     first = swept(plan, runs, capsys)
-    assert (len(first["run"]), first["left"], first["skipped"]) == (3, [], [])
+    assert (len(first["run"]), first["skipped"]) == (3, [])
     assert first["seconds"] > 0
     store = read_runs(runs)
     assert [len(store.rows(run)) for run in first["run"]] == [6, 6, 6]
@@ -169,64 +167,7 @@ def test_timed_runs_take_turns(
     assert {entry["group"] for entry in read_runs(tmp_path / "runs").entries} == {"timed/g"}
 
 
-def test_two_processes_give_the_rows_of_one(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    swept(plan, one, capsys)
-    printed, errors = ([tmp_path / f"{number}.{what}" for number in range(2)] for what in ("out", "err"))
-    words = ["sweep", str(plan), "--runs", str(two), "--json"]
-    both = [forked(partial(main, words), out=printed[n], err=errors[n], RANK=str(n), WORLD_SIZE="2") for n in range(2)]
-    for process in both:
-        process.join(LIMIT)
-    assert [process.exitcode for process in both] == [0, 0], [file.read_text() for file in errors]
-    first = json.loads(printed[0].read_text().splitlines()[-1])
-    assert sorted(first["run"] + first["left"] + first["skipped"]) == sorted(contents(one))
-    assert printed[1].read_text() == "", "the first process speaks for all"
-    same(contents(two), contents(one))
-    assert {entry["processes"] for entry in read_runs(two).entries} == {2}
-    assert list((two / "work").glob("*.jsonl")) == []
-
-
-def test_the_last_of_several_processes_puts_a_run_together(
-    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = tmp_path / "runs"
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    first = swept(plan, runs, capsys)
-    assert (first["run"], len(first["left"])) == ([], 3)
-    assert read_runs(runs).table().empty
-    monkeypatch.setenv("RANK", "1")
-    assert main(["sweep", str(plan), "--runs", str(runs)]) == 0
-    assert len(read_runs(runs).entries) == 3
-
-
-def test_timed_runs_need_the_machine_for_themselves(
-    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = tmp_path / "timed.toml"
-    plan.write_text(HEAD + group(tiny_folder, '"autoregressive"', "timed = true"))
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    assert main(["sweep", str(plan), "--runs", str(tmp_path)]) == 2
-    assert "group g is timed, and 2 processes would slow one another down" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("rank", "count"), [("2", "2"), ("x", "2"), ("0", "")])
-def test_ranks_that_are_none(
-    rank: str,
-    count: str,
-    plan: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RANK", rank)
-    monkeypatch.setenv("WORLD_SIZE", count)
-    assert main(["sweep", str(plan), "--runs", str(tmp_path)]) == 2
-    assert "RANK must be below WORLD_SIZE" in capsys.readouterr().err
-
-
 def test_one_sweep_at_a_time(plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Work(folder=tmp_path, process=Process()).alone():
+    with Work(folder=tmp_path).alone():
         assert main(["sweep", str(plan), "--runs", str(tmp_path)]) == 2
     assert "another sweep is writing to" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_an_adapter_with_another_base_runs_when_it_may(
 def test_a_run_names_the_adapter_and_counts_the_base_too(write_adapter: WriteAdapter, llama_folder: Path) -> None:
     folder = write_adapter()
     described, base = describe(str(folder)), describe(str(llama_folder))
-    assert (described["name"], described["stage"], described["block_size"]) == ("tiny-gated", "adapter", 4)
+    assert (described["name"], described["stage"], described["block_size"]) == ("tiny-gated", "mars", 4)
     assert described["fingerprint"] != base["fingerprint"]
     own = [weight for file in folder.glob("*.safetensors") for weight in load_file(file).values()]
     assert described["parameters"] == base["parameters"] + sum(weight.numel() for weight in own)

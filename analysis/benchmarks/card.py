@@ -1,4 +1,4 @@
-"""The measured part of an adapter's card, from its record and the run store: training, Spec-Bench, IFEval."""
+"""The measured part of a checkpoint's card, from its record and the run store: training, families, benchmarks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.benchmarks.accuracy import figures
 from analysis.benchmarks.ifeval import TASK as IFEVAL
-from analysis.benchmarks.ifeval import Check, Prompt, figures
-from analysis.benchmarks.questions import CATEGORIES, OVERALL, Question
+from analysis.benchmarks.ifeval import Check, Prompt, instructions
+from analysis.benchmarks.spec_bench import CATEGORIES, OVERALL, Question, grouped
 from analysis.benchmarks.spec_bench import TASK as SPEC_BENCH
 from analysis.claims.judging import number, percent, points
 from analysis.runs import RunStore
 from analysis.stats.pairs import speed_up_of_means
 from analysis.stats.resampling import ratio_of_sums
 from analysis.text_table import markdown
-from mars.decoders import BASELINE, EXACT
+from mars.decoders import BASELINE, EXACT, RELAXED
+from mars.tasks import TASKS
 
 BEGIN, END = "<!-- measured: written by `python -m analysis card --checkpoint DIR` -->", "<!-- end of measured -->"
 CURVE_ROWS = 10
@@ -30,20 +32,21 @@ def measured_part(
     record: Mapping[str, Any],
     store: RunStore,
     fingerprint: str,
+    baseline: str | None,
     questions: Sequence[Question],
     prompts: Sequence[Prompt],
     check: Callable[[], Check],
 ) -> str:
-    """Markdown: a section for each thing that was measured of the adapter with this fingerprint.
+    """Markdown: a section for each thing that was measured of the checkpoint with this fingerprint.
 
-    `check` loads the checkers of IFEval, if there are texts to check.
+    `baseline` is the fingerprint of the model whose AR its accuracy is compared with; `check` loads the checkers of
+    IFEval, if there are texts to check.
     """
     own = [entry for entry in store.entries if entry["model"]["fingerprint"] == fingerprint]
-    parts = [
-        _training(record),
-        _spec_bench(own, store, questions),
-        *_ifeval(own, store, prompts, check),
-    ]
+    families, ifeval = _together(own, store, list(TASKS), baseline), _together(own, store, [IFEVAL], baseline)
+    parts = [_training(record), _families(families, store), _spec_bench(own, store, questions)]
+    if ifeval:
+        parts.append(_ifeval(ifeval, store, prompts, check()))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -108,6 +111,67 @@ def _training(record: Mapping[str, Any]) -> str:
     return f"## By training steps\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
+def _together(own: Sequence[Entry], store: RunStore, tasks: list[str], baseline: str | None) -> list[Entry]:
+    """The untimed runs on most of these questions of one machine, behind AR of the baseline on the same ones."""
+
+    def asked(entry: Entry) -> tuple[Any, ...]:
+        names = ("problems", "seed", "hardware", "dtype")
+        return (*(entry[name] for name in names), entry["settings"]["max_new_tokens"])
+
+    runs = [entry for entry in own if list(entry["tasks"]) == tasks and not entry["timed"]]
+    runs = [entry for entry in runs if entry["settings"]["score"] == "probability"]
+    found: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in runs:
+        found.setdefault(asked(entry), []).append(entry)
+    if not found:
+        return []
+
+    def plain(runs: list[Entry]) -> list[Entry]:
+        return [
+            entry
+            for entry in store.entries
+            if entry["decoder"] == BASELINE
+            and entry["model"]["fingerprint"] == baseline
+            and list(entry["tasks"]) == tasks
+            and asked(entry) == asked(runs[0])
+            and not entry["timed"]
+        ][:1]
+
+    most = max(found.values(), key=lambda runs: (len(plain(runs)), runs[0]["problems"], len(runs)))
+    return [*plain(most), *sorted((entry for entry in most if entry not in plain(most)), key=_order)]
+
+
+def _families(runs: Sequence[Entry], store: RunStore) -> str:
+    """Accuracy on the families of problems, and the points to AR."""
+    if not runs:
+        return ""
+    first, own = runs[0], runs[-1]["model"]["fingerprint"]
+    rows = [store.rows(entry["id"]) for entry in runs]
+    base = rows[0] if first["decoder"] == BASELINE else None
+    told = [
+        figures(_label(entry, own), each, None if each is base else base)
+        for entry, each in zip(runs, rows, strict=True)
+    ]
+    lines = [["decoder", "right", "points to AR", "tokens per forward", *told[0].by_task]]
+    for each in told:
+        shares = [f"{share.value:.0%}" for share in each.by_task.values()]
+        lines.append(
+            [
+                each.label,
+                f"{each.right}: {percent(each.accuracy)}",
+                "" if each.points is None else points(each.points),
+                f"{each.tokens_per_forward.value:.2f}",
+                *shares,
+            ]
+        )
+    words = (
+        f"{first['problems']} held-out problems of each of {len(first['tasks'])} families (n = {told[0].n}), seed "
+        f"{first['seed']}, greedy, {_where(first)}; {_origin(first)}. Intervals are 95 %: Wilson's for accuracy, score "
+        "intervals of the same problems for points."
+    )
+    return f"## Families of problems\n\n{words}\n\n{markdown(lines, numbers=True)}"
+
+
 def _spec_bench(own: Sequence[Entry], store: RunStore, questions: Sequence[Question]) -> str:
     """The exact run on most questions and the copies of its turns by category, over AR."""
     runs = [entry for entry in own if list(entry["tasks"]) == [SPEC_BENCH] and entry["group"]]
@@ -122,8 +186,7 @@ def _spec_bench(own: Sequence[Entry], store: RunStore, questions: Sequence[Quest
     for entry in shown:
         name = f"exact, {entry['settings']['layout']}" if entry["decoder"] == EXACT else "copies alone"
         lines[0] += [f"{name}: tokens per forward", "speed-up over AR"]
-    groups = {question.number: question.group for question in questions}
-    rows = {entry["id"]: _grouped(store.rows(entry["id"]), groups) for entry in (plain, *shown)}
+    rows = {entry["id"]: grouped(store.rows(entry["id"]), questions) for entry in (plain, *shown)}
     asked = set(rows[plain["id"]]["number"])
     for category in (*CATEGORIES, OVERALL):
         numbers = {each.number for each in questions if category in (each.category, OVERALL)} & asked
@@ -136,70 +199,33 @@ def _spec_bench(own: Sequence[Entry], store: RunStore, questions: Sequence[Quest
             line.append(number(ratio_of_sums(part, "tokens", "passes")))
             line.append(number(speed_up_of_means(part, parts[plain["id"]])))
         lines.append(line)
-    where = f"{best['dtype']}, batch {best['batch_size']}, at most {best['settings']['max_new_tokens']} new tokens"
-    words = f"{where}, in turns; {_origin(best)}. As that benchmark defines them, with 95 % intervals over questions."
+    words = f"{_where(best)}, in turns; {_origin(best)}. As that benchmark defines them; 95 % intervals over questions."
     return f"## Spec-Bench by category\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
 
-def _grouped(rows: pd.DataFrame, groups: Mapping[int, str]) -> pd.DataFrame:
-    """The rows with the benchmark's groups as strata."""
-    return rows.assign(task=rows["number"].map(groups)).sort_values(["task", "number"], ignore_index=True)
-
-
-def _ifeval(own: Sequence[Entry], store: RunStore, prompts: Sequence[Prompt], check: Callable[[], Check]) -> list[str]:
-    """A table for the runs on most prompts, and one for those of most settings where these are others."""
-    runs = [entry for entry in own if list(entry["tasks"]) == [IFEVAL] and not entry["timed"]]
-    runs = [entry for entry in runs if entry["settings"]["score"] == "probability"]
-    found: dict[tuple[int, str, int], list[Entry]] = {}
-    for entry in runs:
-        found.setdefault((entry["problems"], entry["hardware"], entry["batch_size"]), []).append(entry)
-    together = sorted(found.values(), key=lambda each: (-each[0]["problems"], -len(each)))
-    shown = together[:1]
-    shown += [
-        each for each in together[1:] if len(each) > len(shown[0]) and each[0]["problems"] < shown[0][0]["problems"]
-    ][:1]
-    followed = check() if shown else None
-    return [_followed(each, store, prompts, followed) for each in shown if followed is not None]
-
-
-def _followed(runs: Sequence[Entry], store: RunStore, prompts: Sequence[Prompt], check: Check) -> str:
-    """The shares of prompts and of instructions that were followed, and the points to the base's AR."""
-    first = runs[0]
-    base = [
-        entry
-        for entry in store.entries
-        if list(entry["tasks"]) == [IFEVAL]
-        and entry["decoder"] == BASELINE
-        and entry["model"]["fingerprint"] == first["model"].get("base")
-        and entry["hardware"] == first["hardware"]
-        and entry["settings"]["max_new_tokens"] == first["settings"]["max_new_tokens"]
-        and entry["problems"] >= first["problems"]
-    ]
-    asked = set(store.rows(first["id"])["number"])
-    of_base = None
-    if base:
-        rows = store.rows(max(base, key=lambda entry: (entry["problems"], entry["batch_size"]))["id"])
-        of_base = rows[rows["number"].isin(asked)].reset_index(drop=True)
+def _ifeval(runs: Sequence[Entry], store: RunStore, prompts: Sequence[Prompt], check: Check) -> str:
+    """The shares of prompts and of instructions that were followed, and the points to AR."""
+    first, own = runs[0], runs[-1]["model"]["fingerprint"]
+    rows = [store.rows(entry["id"]) for entry in runs]
+    asked = set(rows[0]["number"])
     some = [prompt for prompt in prompts if prompt.key in asked]
-    lanes = [] if of_base is None else [("the base, AR", of_base)]
-    lanes += [(_label(entry), store.rows(entry["id"])) for entry in sorted(runs, key=_order)]
+    base = rows[0] if first["decoder"] == BASELINE else None
     lines = [["decoder", "prompts followed", "instructions followed", "points to AR, prompts", "tokens per forward"]]
-    for place, (label, rows) in enumerate(lanes):
-        told = figures(label, some, rows, check, of_base if place else None)
+    for entry, each in zip(runs, rows, strict=True):
+        told = figures(_label(entry, own), each, None if each is base else base, instructions(each, some, check))
         lines.append(
             [
-                label,
-                f"{told.followed}: {percent(told.prompts)}",
-                f"{told.instructions_followed}: {percent(told.instructions)}",
-                "" if told.difference is None else points(told.difference.score_interval()),
+                told.label,
+                f"{told.right}: {percent(told.accuracy)}",
+                percent(told.instructions) if told.instructions else "",
+                "" if told.points is None else points(told.points),
                 f"{told.tokens_per_forward.value:.2f}",
             ]
         )
     given = sum(len(prompt.instructions) for prompt in some)
     words = (
-        f"{len(some)} prompts with {given} instructions, strict, {first['dtype']}, {first['batch_size']} rows, at most "
-        f"{first['settings']['max_new_tokens']} new tokens; {_origin(first)}. Intervals are 95 %: Wilson's for "
-        "prompts, the bootstrap over prompts for instructions, score intervals for points."
+        f"{len(some)} prompts with {given} instructions, strict, {_where(first)}; {_origin(first)}. Intervals (95 %): "
+        "Wilson's for prompts, the bootstrap over prompts for instructions, score intervals for points."
     )
     return f"## IFEval, {len(some)} prompts\n\n{words}\n\n{markdown(lines, numbers=True)}"
 
@@ -209,14 +235,22 @@ def _order(entry: Entry) -> tuple[bool, float]:
     return entry["decoder"] != "sliding_window", -2.0 if threshold is None else -float(threshold)
 
 
-def _label(entry: Entry) -> str:
+def _label(entry: Entry, own: str) -> str:
     settings = entry["settings"]
+    if entry["decoder"] == BASELINE and entry["model"]["fingerprint"] != own:
+        return f"AR, {entry['model']['name']}"
     if entry["decoder"] == EXACT:
         return f"exact, {settings['layout']}"
-    if entry["decoder"] != "sliding_window":
+    if entry["decoder"] not in ("sliding_window", RELAXED):
         return str(entry["decoder"])
     extra = ", extra proposal" if settings["extra_proposal"] else ""
+    if entry["decoder"] == RELAXED:
+        return f"relaxed, τ = {settings['threshold'] or 'none'}"
     return f"{'one token' if settings['threshold'] is None else 'τ = ' + format(settings['threshold'], 'g')}{extra}"
+
+
+def _where(entry: Entry) -> str:
+    return f"{entry['dtype']}, batch {entry['batch_size']}, at most {entry['settings']['max_new_tokens']} new tokens"
 
 
 def _origin(entry: Entry) -> str:

@@ -1,19 +1,20 @@
-"""The measured part of an adapter's card, on runs made up."""
+"""The measured part of a card, on runs made up."""
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis.__main__ import main
-from analysis.benchmarks import adapter_card
-from analysis.benchmarks.adapter_card import BEGIN, END, measured_part, with_measured
+from analysis.benchmarks import card as module
+from analysis.benchmarks.card import BEGIN, END, measured_part, with_measured
 from analysis.benchmarks.ifeval import Prompt
-from analysis.benchmarks.questions import Question
-from analysis.runs import RunStore, write_run
+from analysis.benchmarks.spec_bench import Question
+from analysis.runs import RunStore
+from mars.tasks import TASKS
 
 CATEGORIES = ("writing", "writing", "qa", "qa", "qa", "qa")
 QUESTIONS = [Question(number=n, category=category, turns=("x",)) for n, category in enumerate(CATEGORIES)]
@@ -59,8 +60,8 @@ def runs(fabricate: Any) -> list[Any]:
 def test_each_section_is_of_the_record_and_the_runs(
     fabricate: Any, runs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter_card, "CURVE_ROWS", 2)
-    part = measured_part(RECORD, fabricate.store(runs), "a" * 16, QUESTIONS, PROMPTS, lambda: checked)
+    monkeypatch.setattr(module, "CURVE_ROWS", 2)
+    part = measured_part(RECORD, fabricate.store(runs), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, lambda: checked)
     lines = part.splitlines()
     assert [line for line in lines if line.startswith("## ")] == [
         "## By training steps",
@@ -79,34 +80,35 @@ def test_each_section_is_of_the_record_and_the_runs(
     told = [line.split(" | ") for line in lines if " τ = 0.5 | " in line or "one token" in line or "tree" in line]
     assert [cells[0] for cells in told] == ["| one token", "| τ = 0.5", "| exact, tree"]
     assert told[1][1].startswith("2: 25.0 % [")
-    assert told[1][2].startswith("10: 62.5 % ["), "all of one instruction and two of the other"
+    assert told[1][2].startswith("62.5 % ["), "all of one instruction and two of the other"
     assert told[1][3].startswith("−25.0 [")
     assert told[1][4] == f"{per_pass[5]} |"
-    assert "| the base, AR | 4: 50.0 % [" in part
+    assert "| AR, base | 4: 50.0 % [" in part
 
 
-def test_settings_on_fewer_prompts_are_shown_where_they_are_more(fabricate: Any, runs: list[Any]) -> None:
-    few = [pair for pair in runs if pair[0]["settings"]["threshold"] is None and pair[0]["decoder"] == "sliding_window"]
-    adapter = few[0][0]["model"]
-    few.append(
-        fabricate.run(
-            adapter, "sliding_window", threshold=0.9, accuracy=0.5, tasks=("ifeval",), problems=4, batch_size=16
-        )
-    )
-    part = measured_part(RECORD, fabricate.store(few), "a" * 16, QUESTIONS, PROMPTS, lambda: checked)
-    assert [line for line in part.splitlines() if line.startswith("## IF")] == [
-        "## IFEval, 8 prompts",
-        "## IFEval, 4 prompts",
+def test_families_are_compared_with_the_baseline(fabricate: Any) -> None:
+    base = {**fabricate.model("sft", "sft"), "fingerprint": "b" * 16}
+    adapter = {**fabricate.model("adapter"), "fingerprint": "a" * 16}
+    runs = [
+        fabricate.run(base, tasks=tuple(TASKS)),
+        fabricate.run(adapter, "sliding_window", threshold=0.9, accuracy=0.85, gain=2.0, tasks=tuple(TASKS)),
     ]
+    part = measured_part({}, fabricate.store(runs), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, lambda: checked)
+    plain, ours = part.splitlines()[-2:]
+    assert plain.startswith("| AR, sft | 216: 90.0 % [")
+    assert ours.startswith("| τ = 0.9 | 204: 85.0 % [")
+    assert ours.split(" | ")[2].startswith("−5.0 [")
 
 
 def test_without_runs_nothing_is_checked() -> None:
     def never() -> Any:
         raise AssertionError
 
-    assert measured_part(RECORD, RunStore(), "a" * 16, QUESTIONS, PROMPTS, never).startswith("## By training steps")
+    assert measured_part(RECORD, RunStore(), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, never).startswith(
+        "## By training steps"
+    )
     empty = {**RECORD, "measured": {**RECORD["measured"], "log": []}}
-    assert measured_part(empty, RunStore(), "a" * 16, QUESTIONS, PROMPTS, never) == ""
+    assert measured_part(empty, RunStore(), "a" * 16, "b" * 16, QUESTIONS, PROMPTS, never) == ""
 
 
 def test_the_part_takes_the_place_of_the_one_before() -> None:
@@ -115,18 +117,19 @@ def test_the_part_takes_the_place_of_the_one_before() -> None:
     assert with_measured(first + "\nMore.\n", r"two \1") == first.replace("one", r"two \1") + "\nMore.\n"
 
 
-def test_command_writes_into_the_card_of_an_adapter(
-    tmp_path: Path, runs: list[Any], capsys: pytest.CaptureFixture[str]
+def test_the_command_writes_into_the_card(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "adapter"
-    folder.mkdir()
-    (folder / "mars.json").write_text(json.dumps(RECORD))
+    folder, runs = tmp_path / "mine", ["--runs", str(tmp_path / "runs")]
+    shutil.copytree(tiny_folder, folder)
     (folder / "README.md").write_text("# Mine\n")
-    entry, rows = runs[0]
-    write_run(tmp_path / "runs", entry, rows)
-    assert main(["card", "--checkpoint", str(folder), "--runs", str(tmp_path / "runs")]) == 0
+    assert main(["card", "--checkpoint", str(folder), *runs]) == 2
+    assert "has no runs of" in capsys.readouterr().err
+    decoders = ["--decoders", "autoregressive,sliding_window@0.5", "--problems", "1", "--seed", "3"]
+    small = ["--max-new-tokens", "4", "--device", "cpu"]
+    assert main(["evaluate", "--checkpoint", str(folder), *decoders, *small, *runs]) == 0
+    capsys.readouterr()
+    assert main(["card", "--checkpoint", str(folder), "--baseline", str(folder), *runs]) == 0
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert card.startswith(f"# Mine\n\n{BEGIN}\n\n## By training steps\n")
+    assert card.startswith(f"# Mine\n\n{BEGIN}\n\n## Families of problems\n")
     assert capsys.readouterr().out in card.replace(f"\n{END}", "")
-    assert main(["card", "--checkpoint", "assets/checkpoints/mars-b8"]) == 2
-    assert "--seed is needed" in capsys.readouterr().err
