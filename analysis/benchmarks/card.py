@@ -126,7 +126,7 @@ def _together(own: Sequence[Entry], store: RunStore, tasks: list[str], baseline:
     if not found:
         return []
 
-    def plain(runs: list[Entry]) -> list[Entry]:
+    def plain(runs: Sequence[Entry]) -> Sequence[Entry]:
         return [
             entry
             for entry in store.entries
