@@ -10,9 +10,11 @@ from mars.schema import Strict
 
 ScoreName = Literal["probability", "margin", "entropy"]
 LayoutName = Literal["auto", "linear", "quadratic", "tree", "lookup"]
+WindowName = Literal["fixed", "auto"]
 
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
 LAYOUTS: tuple[str, ...] = get_args(LayoutName)
+WINDOWS: tuple[str, ...] = get_args(WindowName)
 
 DEFAULT_THRESHOLD = 0.95
 DEFAULT_BLOCK_SIZE = 8
@@ -91,7 +93,8 @@ class MethodSettings(Strict):
     `top_p`, with noise that depends only on `seed`, the position and the token (`mars.sampling`). `layout` is where the
     exact decoder puts its masks: after the last draft (linear), after every prefix of the drafts (quadratic), after the
     likely ones (tree; lookup also has copies of the text and frequent phrases as drafts), or what the load suggests
-    (auto).
+    (auto). `window` is how many masks a sliding window has: as many as the block (fixed), or none to that many, as the
+    text and the times of passes suggest (auto); the text depends on it, as it does on the threshold.
     `cache_block_size` is how many tokens are written before a decoder that delays it commits them to the cache.
     `draft_tokens` is how many drafts or guesses a pass verifies at most. `continuation` goes on after the verified
     prefix with the target's own masks, accepted by `threshold`.
@@ -174,6 +177,17 @@ class MethodSettings(Strict):
         note="{} layout",
         figure="{}",
         code="layout",
+    )
+    window: WindowName = _field(  # noqa: RUF009 - a field, as that of dataclasses
+        "fixed",
+        title="Masks",
+        about="how many masks a pass has: those of the block (fixed, the default), or none to all of them, by how many "
+        "were accepted and what passes take (auto: with a threshold the text then depends on it)",
+        control="choice",
+        choices=WINDOWS,
+        note="masks: {}",
+        figure="masks {}",
+        code="window",
     )
     cache_block_size: int = _field(
         32,

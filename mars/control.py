@@ -11,9 +11,9 @@ class Control:
     """Read by the decoder once before each pass; written from any thread.
 
     A change of `threshold` acts from the next pass on. After `stop()` the decoder ends every unfinished row with
-    finish reason "cancelled" before its next model call. `free` says that the request names no threshold and no
-    decoder, so that a policy may choose both (mars/decoding/controller.py). With `trace` the records say what each pass
-    did (`mars.records.Trace`); nothing else changes.
+    finish reason "cancelled" before its next model call. `free` says that the request names no threshold, so
+    that a policy may move it (mars/decoding/policy.py). With `trace` the records say what each pass did
+    (`mars.records.Trace`); nothing else changes.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ _ENTRIES = (
         lane="MARS",
         line="Masks behind the text propose a block of tokens; those that meet the threshold are accepted.",
         family="masks",
-        settings=(*WINDOW, *SAMPLING),
+        settings=(*WINDOW, "window", *SAMPLING),
         needs="masks",
         function="mars.decoding.sliding_window:method_of",
         phases=("prefill", "decode"),
@@ -165,7 +165,7 @@ _ENTRIES = (
         settings=("block_size", "extra_proposal", "layout", *SAMPLING),
         needs="masks",
         exact=True,
-        function="mars.decoding.controller:method_of",
+        function="mars.decoding.self_speculative:method_of",
         phases=("prefill", "verify"),
     ),
     DecoderInfo(

@@ -1,4 +1,4 @@
-"""Exact decoding in given layouts by turns, whatever a controller thinks."""
+"""Exact decoding in given layouts by turns, whatever a policy thinks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from mars.decoding.method import Row
 from mars.decoding.self_speculative import SelfSpeculative
 
 
-def in_turn(choose: Callable[[], Any]) -> Callable[..., list[Row]]:
-    """A `Controller.plan` after which all rows of layout auto have the layout that `choose` says."""
+def in_turn(choose: Callable[[], Any]) -> Callable[..., None]:
+    """A `Policy.plan` after which all rows of layout auto have the layout that `choose` says."""
 
-    def plan(_controller: object, rows: Sequence[Row], **_load: int) -> list[Row]:
-        open_rows = [row for row in rows if isinstance(row.method, SelfSpeculative)]
-        open_rows = [row for row in open_rows if row.layout is not None or row.method.layout is None]
-        layout = choose() if open_rows else None
-        for row in open_rows:
-            row.method, row.layout = replace(row.method, layout=layout), layout
-        return []
+    def plan(_policy: object, rows: Sequence[Row], **_load: int) -> None:
+        adapting = [row for row in rows if row.own.adapts]
+        layout = choose() if adapting else None
+        for row in adapting:
+            assert isinstance(row.own, SelfSpeculative)
+            row.method = replace(row.own, layout=layout, expectation=None)
 
     return plan

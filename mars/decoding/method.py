@@ -11,11 +11,11 @@ read next, such as drafts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import torch
 
@@ -23,7 +23,7 @@ from mars.acceptance import HostAcceptResult, Read, TopToken, match_prefix, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
-from mars.decoding.trees import Copies, Layout, Plan
+from mars.decoding.trees import PRICE, Copies, Plan, Reach
 from mars.engine.conditional import States
 from mars.engine.window import Window, verification_tree
 from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
@@ -45,8 +45,12 @@ class Row:
     response, `gained` in the last pass, `drafted` left by it as drafts to verify (`proposed`, with their `scores`),
     `unread` in the prompt that must be cached before the row writes. A row is `reading` until its prompt, and those
     that it started with, are read. A `resting` row sits out passes that others take part in. `plan` has its columns in
-    a pass whose rows have plans, `layout` is the controller's choice for it there. `response` has the tokens written.
-    `copies` knows the whole text if drafts are copied from it; tokens in `template_ids` are never drafts.
+    a pass whose rows have plans. `response` has the tokens written. `copies` knows the whole text if drafts are copied
+    from it; tokens in `template_ids` are never drafts.
+
+    A policy says what the row spends (mars/decoding/policy.py): its `method` in the next pass, `own` being that of its
+    request, at most so many `masks`, if they gain what they are `worth`, and the `price` of a column, both in tokens.
+    `reach` says how often its masks are right.
     """
 
     number: int
@@ -64,10 +68,17 @@ class Row:
     proposed: Sequence[int] = ()
     scores: Sequence[float] = ()
     plan: Plan | None = None
-    layout: Layout | None = None
+    own: Method = field(init=False)
+    masks: int = 0
+    worth: float = 0.0
+    price: float = PRICE
+    reach: Reach | None = None
     response: list[int] = field(default_factory=list)
     template_ids: frozenset[int] = frozenset()
     copies: Copies | None = None
+
+    def __post_init__(self) -> None:
+        self.own = self.method
 
     @property
     def length(self) -> int:
@@ -229,7 +240,6 @@ class AcceptResult:
 class Method(ABC):
     """A decoder, pass by pass. Subclasses are frozen dataclasses: rows with equal methods share a batch.
 
-    `chosen_by` makes the policy that chooses the method in each pass, for a pool without one; None if it is fixed.
     `phase` is the phase of its records. If no threshold decides, `uses_threshold` is false and records carry None;
     `verifies` says that it decides about drafts, not about the proposals of masks.
     `caches_accepted` says that the pass that accepts tokens has read all but the last of them, as drafts.
@@ -245,12 +255,30 @@ class Method(ABC):
 
     score: ScoreName = "probability"
     alternatives: int = 0
-    chosen_by: Callable[[Engine], Policy] | None = field(default=None, compare=False)
 
     @property
     @abstractmethod
     def lookahead(self) -> int:
         """The number of slots past a row's last token that its windows and proposals may reach."""
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it leaves what rows spend to a policy (mars/decoding/policy.py)."""
+        return False
+
+    @property
+    def most_masks(self) -> int:
+        """The most masks of a row behind one prefix."""
+        return 0
+
+    @property
+    def mask_counts(self) -> tuple[int, ...]:
+        """The numbers of masks that a row may have in static shapes, ascending; none if every row may have its own."""
+        return ()
+
+    def spending(self, masks: int) -> Method:
+        """This method for a pass in which a row has so many masks, where that makes another one."""
+        return self
 
     @property
     def pending(self) -> int:
@@ -383,25 +411,6 @@ def _conditional(
         return pick(logits_RV[:, None], positions_RM[:, mask, None], sampling)[:, 0]
 
     return states.head.rerank_(logits_RMV, states.hidden_RWE, before_R, draw if sampling.active else None)
-
-
-class Policy(Protocol):
-    """Chooses the methods of rows pass by pass (mars/decoding/controller.py)."""
-
-    def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> list[Row]:
-        """Set the methods of rows that are to write; returns those to `begin` with."""
-
-    def ways(self, own: Method, threshold: float | None) -> list[tuple[Method, float | None]]:
-        """The methods, each with one of its thresholds, that rows of this one may be given; itself if fixed."""
-
-    def restart(self) -> None:
-        """Forget what the load was: the pool was empty before the next row."""
-
-    def observe(self, rows: Sequence[Row], columns: Mapping[int, int], seconds: float | None) -> None:
-        """Learn from a pass in which these rows wrote."""
-
-    def passed(self, rows: Sequence[Row], seconds: float) -> None:
-        """Count the time of any pass, that of prompts included; `rows` are all in the pool."""
 
 
 def window_of(batch: Batch, extra: int, shift_R: torch.Tensor | None = None) -> Window:

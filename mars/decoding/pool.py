@@ -26,7 +26,8 @@ from mars.acceptance import HostAcceptResult, to_host
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding.base import Decoder, Prompts, check
-from mars.decoding.method import Batch, Method, Policy, Row
+from mars.decoding.method import Batch, Method, Row
+from mars.decoding.policy import MEASURED, Policy
 from mars.decoding.sequences import Sequences
 from mars.decoding.whole_pass import prepare_prompts, row_tensors, runner_of, whole_passes
 from mars.engine import Engine
@@ -96,8 +97,8 @@ class Pool:
     With `beside` prompts are read as described above, which needs the cache. `shares` has, by row number, the positions
     that the last call computed for each of its rows. It is empty until the call is made, so after an error in `step` it
     tells whose rows took part. `layouts` counts the rows that the last pass decoded, by `Method.layout_name`. `refused`
-    counts the requests since then that could not even wait; to the controller they are as good as waiting. The
-    `controller` chooses what rows spend in each pass; without one, the first row whose method needs one brings it.
+    counts the requests since then that could not even wait; to the policy they are as good as waiting. The `policy`
+    chooses what rows spend in each pass; without one, the pool makes one for the first row whose method adapts.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Pool:
         *,
         use_cache: bool = True,
         beside: bool = False,
-        controller: Policy | None = None,
+        policy: Policy | None = None,
     ):
         stop_ids = torch.tensor(sorted(engine.stop_token_ids), dtype=torch.long, device=engine.device)
         self._engine, self._capacity = engine, capacity
@@ -126,7 +127,7 @@ class Pool:
         self._beside = beside and use_cache
         self._decoded_last = False
         self._drafted = 0
-        self._controller = controller
+        self._policy = policy
         self._index = 0
         self.refused = 0
         self.shares: dict[int, int] = {}
@@ -142,26 +143,44 @@ class Pool:
         row.template_ids = self._engine.template_ids
         self._consult(row.method)
         others = chain(self._sequences.rows, self._waiting)
-        if self._controller is not None and all(other.control.stopped for other in others):
-            self._controller.restart()
+        if self._policy is not None and all(other.control.stopped for other in others):
+            self._policy.restart()
         self._waiting.append(row)
 
     def prepare(self, method: Method, threshold: float | None) -> None:
-        """Capture the graphs of all passes that rows of this method may have, before one comes; else do nothing."""
+        """Before a row of this method comes, capture the graphs of its passes, or else measure them for the policy."""
         runner = runner_of(self._cache)
-        if self._whole_passes is None or runner is None or not runner.captures or self.rows:
+        if self.rows:
             return
         self._consult(method)
-        ways = [(method, threshold)] if self._controller is None else self._controller.ways(method, threshold)
+        if runner is None and self._policy is not None and method.adapts:
+            self._measure(self._policy)
+        if self._whole_passes is None or runner is None or not runner.captures:
+            return
+        ways = [(method, threshold)] if self._policy is None else self._policy.ways(method, threshold)
         tokens = min(self._capacity, PREPARED)
         self._whole_passes.prepare(ways, tokens)
         if self._staging is not None:
             prepare_prompts(self._cache, self._staging, tokens, self._engine.device)
 
+    def _measure(self, policy: Policy) -> None:
+        """Let the policy know what passes of some columns take, with masks and without."""
+        mask = self._engine.mask_token_id
+        for width in (width for width in MEASURED if width <= self._capacity):
+            slots_RQ = torch.arange(1, width + 1, device=self._engine.device)[None]
+            for masks in (0, width - 1) if mask is not None and width > 1 else (0,):
+                ids_RQ = torch.zeros_like(slots_RQ)
+                ids_RQ[:, width - masks :] = 0 if mask is None else mask
+                window = Window(ids_RQ=ids_RQ, slots_RQ=slots_RQ, extent=width + 1, keep=width, masks=masks)
+                for _ in range(3):  # the first of a shape takes longer
+                    with self._engine.clock() as clock:
+                        self._cache.forward(window)
+                    policy.times.took(width, clock.seconds, masked=masks > 0)
+
     def _consult(self, method: Method) -> None:
-        """Take the controller that the method asks for, if there is none."""
-        if self._controller is None and method.chosen_by is not None:
-            self._controller = method.chosen_by(self._engine)
+        """Make a policy for this method, if it needs one and there is none."""
+        if self._policy is None and method.adapts:
+            self._policy = Policy(self._engine)
 
     def step(self) -> ForwardPass | None:
         """One pass: a chunk of new prompts, or the next tokens of the other rows; with both, they alternate.
@@ -306,25 +325,24 @@ class Pool:
                 records.append(record)
                 if record.finish_reason is not None:
                     done.append(place)
-        if self._controller is not None:
+        if self._policy is not None:
             taking = [row for group in groups for row in group.batch.rows]
-            self._controller.observe(taking, self.shares, None if self._cache.warming else clock.seconds)
+            masked = any(group.window.masks != 0 for group in groups)
+            seconds = None if self._cache.warming else clock.seconds
+            self._policy.observe(taking, sum(self.shares.values()), seconds, masked=masked)
         self._sequences.drop(done, self._cache)
         phase: Phase = "verify" if any(group.method.phase == "verify" for group in groups) else "decode"
         return self._record(phase, clock.seconds, records)
 
     def _steer(self) -> None:
-        """Let the controller choose the methods of this pass."""
-        if self._controller is None:
+        """Let the policy choose what rows spend in this pass."""
+        if self._policy is None:
             return
-        rows = self._sequences.rows
-        writing = {row.number: place for place, row in enumerate(rows) if not row.reading}
-        found = [rows[place] for place in writing.values()]
-        reading = len(rows) - len(found)
+        writing = [row for row in self._sequences.rows if not row.reading]
         waiting = sum(not row.control.stopped for row in self._waiting) + self.refused
         self.refused = 0
-        for row in self._controller.plan(found, reading=reading, waiting=waiting, places=self._sequences.places):
-            row.method.begin(row, self._sequences.tokens_RK[writing[row.number]])
+        reading = len(self._sequences.rows) - len(writing)
+        self._policy.plan(writing, reading=reading, waiting=waiting, places=self._sequences.places)
 
     def _at_once(self) -> tuple[list[Group], list[HostAcceptResult]] | None:
         """The pass as a graph holds it; None if none can."""
@@ -387,8 +405,6 @@ class Pool:
 
     def _record(self, phase: Phase, seconds: float, rows: list[RowPass]) -> ForwardPass:
         rows.sort(key=lambda row: row.row)
-        if self._controller is not None:
-            self._controller.passed(self._sequences.rows, seconds)
         return ForwardPass(self._index, phase, seconds, sum(self.shares.values()), tuple(rows))
 
 

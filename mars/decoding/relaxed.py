@@ -23,9 +23,9 @@ import torch
 
 from mars.acceptance import Read, passes
 from mars.config import DecodingSettings
-from mars.decoding.controller import controller_of
 from mars.decoding.method import Batch
-from mars.decoding.self_speculative import SelfSpeculative, uncontrolled
+from mars.decoding.self_speculative import SelfSpeculative
+from mars.decoding.self_speculative import method_of as exact_method_of
 from mars.engine import Engine
 
 
@@ -71,11 +71,10 @@ class Relaxed(SelfSpeculative):
 
 
 def method_of(engine: Engine, settings: DecodingSettings) -> Relaxed:
-    """The method that these settings ask for; with layout `auto` a controller chooses what each row spends.
+    """The method that these settings ask for; with layout `auto` a policy chooses what each row spends.
 
     Raises:
         ValueError: as for exact decoding.
     """
-    exact = uncontrolled(engine, replace(settings, score="probability"), "relaxed")
-    chosen_by = controller_of if settings.layout == "auto" else None
-    return Relaxed(**{one.name: getattr(exact, one.name) for one in fields(exact)} | {"chosen_by": chosen_by})
+    exact = exact_method_of(engine, replace(settings, score="probability"), "relaxed")
+    return Relaxed(**{one.name: getattr(exact, one.name) for one in fields(exact)})

@@ -5,27 +5,26 @@ mode; as long as a draft equals the prediction before it, the next prediction is
 text is that of `autoregressive` on the same checkpoint, and no threshold is involved. New drafts come from masks:
 
     linear      root  d1 … dj  m1 … mK                       j + K + 1 columns, causal, j at most K
-    narrow      root  d1 … dj  m1 … mM                       the same with M for K, which is less than half of K
     quadratic   root  d1 … dK  m1 … mK  m1 … mK  …  m1 … mK  (K + 1)² columns, one group behind each of K + 1 prefixes
     tree        root  d1 … dj  m1 … ma  m1 … mb  …           only the drafts and masks that pay (mars/decoding/trees.py)
     lookup      the same, with drafts that may be copies of what followed the same tokens before
-    copy        lookup without masks
 
 In the quadratic layout one group of masks has read exactly the accepted tokens, so there are always K drafts. After a
-wrong draft in the linear layouts the masks have read that draft, and the next pass has no draft to verify. Therefore
-these layouts take only drafts that are sure enough (`sure`), with the masks right behind them. A tree has the groups of
+wrong draft in the linear layout the masks have read that draft, and the next pass has no draft to verify. Therefore
+it takes only drafts that are sure enough (`sure`), with the masks right behind them. A tree has the groups of
 the quadratic layout, longer behind likelier prefixes; each row of a pass has its own tree.
 
 Sampling is exact too: noise belongs to the seed and the position (mars/sampling.py), so that a draft and the token that
 one-token mode samples there are drawn alike, and the draft is accepted when they are equal.
 
-Shapes: R rows, Q columns, D = K drafts or M, W proposals, V vocabulary.
+Shapes: R rows, Q columns, D = K drafts, W proposals, V vocabulary.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import ClassVar
@@ -51,19 +50,16 @@ from mars.decoding.method import (
     window_of,
 )
 from mars.decoding.trees import (
-    LINEAR,
-    MASKLESS,
+    LAYOUTS,
     MOST_COLUMNS,
-    NO_DRAFTS,
-    PRICE,
     TREES,
+    WORTH_MASKS,
     Draft,
     Expectation,
     Layout,
     Plan,
     columns_of,
     layout_of,
-    reach_of,
 )
 from mars.engine import Engine
 from mars.engine.window import Window, verification_tree
@@ -82,13 +78,13 @@ _EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[tuple[str, int], Expectati
 
 @dataclass(frozen=True, kw_only=True)
 class SelfSpeculative(Method):
-    """Exact decoding. `drafts` is K; with `layout` None a controller chooses the layout, without one it is linear.
+    """Exact decoding. `drafts` is K; with `layout` None a policy chooses what rows spend (mars/decoding/policy.py).
 
-    Trees, and a controller that may choose them, need an `expectation`; `price(row, masked=…)` is that of a column in a
-    pass with or without masks. The linear layout verifies drafts, from the left, with a probability of at least `sure`.
+    Plans, those of trees and of a policy where shapes are not static, need an `expectation`. The linear layout
+    verifies drafts, from the left, with a probability of at least `sure`.
 
     The proposals past the accepted prefix are those of the masks behind it, from which the next pass takes its drafts.
-    After a wrong draft in a linear layout there are no such masks: the proposals then follow the wrong draft.
+    After a wrong draft in the linear layout there are no such masks: the proposals then follow the wrong draft.
     """
 
     phase: ClassVar[Phase] = "verify"
@@ -99,12 +95,28 @@ class SelfSpeculative(Method):
     sure: float
     layout: Layout | None
     expectation: Expectation | None = field(default=None, compare=False)
-    price: Callable[..., float] | None = field(default=None, compare=False)
     phrases: Phrases | None = field(default=None, compare=False)
 
     @property
     def capturable(self) -> bool:  # type: ignore[override]  # plans are made on the host
         return self.expectation is None
+
+    @property
+    def adapts(self) -> bool:
+        return self.layout is None
+
+    @property
+    def most_masks(self) -> int:
+        return self.drafts
+
+    @property
+    def mask_counts(self) -> tuple[int, ...]:
+        return (0, self.drafts, self.drafts * (self.drafts + 1)) if self.expectation is None else ()
+
+    def spending(self, masks: int) -> Method:
+        if self.expectation is not None:
+            return self
+        return replace(self, layout=LAYOUTS[self.mask_counts.index(masks)])
 
     @property
     def lookahead(self) -> int:
@@ -118,19 +130,17 @@ class SelfSpeculative(Method):
         tokens_K[row.length + 1 :] = self.mask_token_id
 
     def window(self, batch: Batch) -> Window:
-        layout = self.layout or "linear"
         if self.expectation is not None:
-            self._plan(batch, self.expectation, layout)
-        if layout in TREES:
+            self._plan(batch, self.expectation)
             return self._tree(batch)
-        if layout in LINEAR:
-            return self._linear(batch, reach_of(layout, self.drafts))
-        if layout == "none":
+        if self.layout == "none":
             return window_of(batch, 0)
-        return tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
+        if self.layout == "quadratic":
+            return tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
+        return self._linear(batch)
 
-    def _plan(self, batch: Batch, expected: Expectation, layout: Layout) -> None:
-        """Learn from the last pass of each row, and plan its columns of the next one if it is to have a tree."""
+    def _plan(self, batch: Batch, expected: Expectation) -> None:
+        """Learn from the last pass of each row, and plan its columns of the next one."""
         scored = self.score == "probability"
         for row in batch.rows:
             if row.plan is not None:
@@ -141,17 +151,14 @@ class SelfSpeculative(Method):
                 for number, (token_id, score) in enumerate(pairs)
             ]
             if proposals and scored:
-                expected.proposed([draft.odds for draft in proposals])
-            row.plan = self._columns(row, expected, proposals, row.layout or layout) if layout in TREES else None
+                (row.reach or expected.reach).learn([draft.odds for draft in proposals])
+            row.plan = self._columns(row, expected, proposals)
 
-    def _columns(self, row: Row, expected: Expectation, proposals: Sequence[Draft], layout: Layout) -> Plan:
-        """The plan of a row under this layout: the columns that pay."""
-        if layout == "none":
-            return NO_DRAFTS
-        masks = layout not in MASKLESS
-        price = PRICE if self.price is None else self.price(row, masked=masks)
-        copies = None if layout == "tree" else row.read_copies()
-        return expected.plan(proposals, price, row.room, copies, masks=masks, phrases=self.phrases)
+    def _columns(self, row: Row, expected: Expectation, proposals: Sequence[Draft]) -> Plan:
+        """The plan of a row: the columns that pay, with masks if a policy does not say that it spends none."""
+        copies = None if self.layout == "tree" else row.read_copies()
+        least = WORTH_MASKS if self.layout is not None else row.worth if row.masks else math.inf
+        return expected.plan(proposals, row.price, row.room, copies, phrases=self.phrases, reach=row.reach, least=least)
 
     def _tree(self, batch: Batch) -> Window:
         """Each row's tree, aligned on the right."""
@@ -190,18 +197,18 @@ class SelfSpeculative(Method):
         ]
         return torch.tensor(ids, device=device)
 
-    def _linear(self, batch: Batch, reach: int) -> Window:
-        """Root, drafts, `reach` masks, aligned on the right; the row with the most drafts has no padding."""
-        most = min(reach, batch.drafts)
-        drafts_R = self._drafts(batch, reach)[1]
+    def _linear(self, batch: Batch) -> Window:
+        """Root, drafts, K masks, aligned on the right; the row with the most drafts has no padding."""
+        most = min(self.drafts, batch.drafts)
+        drafts_R = self._drafts(batch)[1]
         alone = len(batch.rows) == 1 and not batch.static
-        window = window_of(batch, most + reach, None if alone else most - drafts_R)
+        window = window_of(batch, most + self.drafts, None if alone else most - drafts_R)
         window.ids_RQ.masked_fill_(window.slots_RQ > (batch.length_R + drafts_R)[:, None], self.mask_token_id)
-        return replace(window, masks=reach)
+        return replace(window, masks=self.drafts)
 
-    def _drafts(self, batch: Batch, reach: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first drafts that the last pass left to verify [R, D], filled up with masks, and their number [R]."""
-        offsets_D = torch.arange(1, reach + 1, device=batch.length_R.device)
+    def _drafts(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """The drafts that the last pass left to verify [R, D], filled up with masks, and their number [R]."""
+        offsets_D = torch.arange(1, self.drafts + 1, device=batch.length_R.device)
         drafts_RD = batch.tokens_RK.gather(1, batch.length_R[:, None] + offsets_D)
         return drafts_RD, (drafts_RD != self.mask_token_id).sum(1)
 
@@ -211,10 +218,10 @@ class SelfSpeculative(Method):
         layout = layout_of(logits_RWV.shape[1], self.drafts)
         if layout == "none":
             return self._judge_none(batch, logits_RWV)
-        if layout in LINEAR:
-            return self._judge_linear(batch, logits_RWV, reach_of(layout, self.drafts))
+        if layout == "linear":
+            return self._judge_linear(batch, logits_RWV)
         chain = self.read(batch, logits_RWV[:, : self.drafts + 1])
-        chain, accepted_R = self.verified(batch, chain, self._drafts(batch, self.drafts)[0], logits_RWV)
+        chain, accepted_R = self.verified(batch, chain, self._drafts(batch)[0], logits_RWV)
         last_R = (accepted_R - 1).clamp_min(0)  # a place without a row has no room
         group = self.read_group(batch, logits_RWV, group_of(last_R, self.drafts, self.drafts), chain, last_R)
         return AcceptResult(chain.joined(group, last_R), accepted_R, drafts_R=torch.full_like(accepted_R, self.drafts))
@@ -264,8 +271,9 @@ class SelfSpeculative(Method):
         )
         return found.spread(rows_N, depths_N, (len(plans), 1 + max(plan.drafts for plan in plans)))
 
-    def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor, reach: int) -> AcceptResult:
-        drafts_RD, drafts_R = self._drafts(batch, reach)
+    def _judge_linear(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
+        reach = self.drafts
+        drafts_RD, drafts_R = self._drafts(batch)
         root_R: torch.Tensor | None = None
         if len(batch.rows) == 1 and not batch.static:
             found = self.read_chain(batch, logits_RWV, reach)
@@ -280,7 +288,7 @@ class SelfSpeculative(Method):
             found = read.taken(index_RW)
             sure_RW = self._probabilities(read, logits_RWV).gather(1, index_RW) >= self.sure
         found, accepted_R = self.verified(batch, found, drafts_RD, logits_RWV, root_R)
-        return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None], reach)
+        return self._left(found, accepted_R, sure_RW & (accepted_R > drafts_R)[:, None])
 
     def _judge_none(self, batch: Batch, logits_RWV: torch.Tensor) -> AcceptResult:
         """One-token mode leaves no drafts."""
@@ -309,21 +317,20 @@ class SelfSpeculative(Method):
             return found.scores_RW
         return logits_RWV.softmax(-1).gather(-1, found.ids_RW[..., None])[..., 0]
 
-    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor, reach: int) -> AcceptResult:
-        """Leave the accepted tokens and behind them at most `reach` drafts, as long as `kept_RW` [R, W] is true.
+    def _left(self, found: Read, accepted_R: torch.Tensor, kept_RW: torch.Tensor) -> AcceptResult:
+        """Leave the accepted tokens and behind them at most K drafts, as long as `kept_RW` [R, W] is true.
 
         Masks follow in the K slots in which the next pass may look for drafts, over anything left there before.
         """
         columns_W = torch.arange(kept_RW.shape[1], device=kept_RW.device)
         accepted_RW = columns_W < accepted_R[:, None]
-        within_RW = columns_W < accepted_R[:, None] + reach
+        within_RW = columns_W < accepted_R[:, None] + self.drafts
         run_RW = ((accepted_RW | kept_RW) & within_RW).cumprod(1).bool()
         left_RW = torch.where(run_RW, found.ids_RW, self.mask_token_id)
-        left_RW = functional.pad(left_RW, (0, self.drafts - reach), value=self.mask_token_id)
         return AcceptResult(found, accepted_R, left_RW, run_RW.sum(1) - accepted_R)
 
     def sources(self, row: Row, threshold: float | None, accepted: int, columns: int) -> Sequence[Source]:
-        """First the verified columns; then, unless a linear layout had a wrong draft, the masks behind them."""
+        """First the verified columns; then, unless the linear layout had a wrong draft, the masks behind them."""
         if row.plan is not None:
             path: Sequence[Source] = (
                 "clean",
@@ -332,9 +339,9 @@ class SelfSpeculative(Method):
             )
             return path[: row.room]
         layout = layout_of(columns, self.drafts)
-        masks = reach_of(layout, self.drafts)
+        masks = 0 if layout == "none" else self.drafts
         read = accepted - 1 if layout == "quadratic" else min(row.drafted, masks)
-        if layout in LINEAR and accepted <= read:
+        if layout == "linear" and accepted <= read:
             masks = 0
         sources: Sequence[Source] = ("clean", *repeat(DRAFT, read), *repeat(MASK, masks))
         return sources[: row.room]
@@ -344,19 +351,20 @@ class SelfSpeculative(Method):
         return range(1 + row.drafted, 1 + self.drafts) if quadratic else range(0)
 
     def own(self, row: Row, columns: int) -> int:
-        """In the linear layouts rows with fewer drafts have fewer columns; in a tree, they have those of their plan."""
+        """In the linear layout rows with fewer drafts have fewer columns; in a tree, they have those of their plan."""
         if row.plan is not None:
             return row.plan.columns
-        layout = layout_of(columns, self.drafts)
-        reach = reach_of(layout, self.drafts)
-        return 1 + min(row.drafted, reach) + reach if layout in LINEAR else columns
+        linear = layout_of(columns, self.drafts) == "linear"
+        return 1 + min(row.drafted, self.drafts) + self.drafts if linear else columns
 
     def layout_name(self, row: Row) -> str:
-        return row.layout or self.layout or "linear"
+        if self.layout is not None or row.plan is None:
+            return self.layout or "linear"
+        return "lookup" if any(row.plan.masks) else "copy" if row.plan.drafts else "none"
 
 
-def uncontrolled(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) -> SelfSpeculative:
-    """The method that these settings ask for, for the `decoder` of this name; `auto` needs a controller.
+def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) -> SelfSpeculative:
+    """The method that these settings ask for, for the `decoder` of this name.
 
     K is `block_size` - 1, or `block_size` with `extra_proposal`.
 

@@ -25,7 +25,8 @@ from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS
 from mars.decoding.base import check_causal, check_prompt
-from mars.decoding.method import Method, Policy, Row
+from mars.decoding.method import Method, Row
+from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
 from mars.engine import Engine
 from mars.engine.workers import compute
@@ -147,8 +148,8 @@ class Service:
 
     With `beside`, a long prompt delays the others only a little, and prompts that begin alike share what is cached. The
     records of a stream then show fewer positions of its prompt, or more passes over it, than alone
-    (mars/decoding/pool.py). The `controller`, by default the one that exact decoding asks for, chooses what rows spend
-    in each pass, which changes the number of passes.
+    (mars/decoding/pool.py). The `policy`, by default one for rows that adapt, chooses what rows spend in each pass,
+    which changes the number of passes.
     """
 
     def __init__(
@@ -158,14 +159,14 @@ class Service:
         capacity: int | None = None,
         *,
         beside: bool = False,
-        controller: Policy | None = None,
+        policy: Policy | None = None,
     ):
         if places < 1:
             raise ValueError(f"places must be >= 1, got {places}")
         self._engine = engine
         self._places = places
         self._beside = beside
-        self._controller = controller
+        self._policy = policy
         self._capacity = capacity or min(engine.context_length, LONGEST) + LOOKAHEAD
         self._pool: Pool | None = None
         self._numbers = itertools.count()
@@ -175,13 +176,13 @@ class Service:
         self._stepping = False
 
     def prepare(self, decoder: str, settings: DecodingSettings) -> None:
-        """Capture the CUDA graphs of this decoder's passes before prompts come; without graphs, do nothing.
+        """Before prompts come, capture the CUDA graphs of this decoder's passes, or measure passes if it adapts.
 
         Raises:
             ValueError: the decoder is unknown or cannot share passes.
         """
         method = self._method(decoder, settings)
-        if self._engine.static_shapes:
+        if self._engine.static_shapes or method.adapts:
             compute(self._engine.device, lambda: self._joined(()).prepare(method, settings.threshold))
 
     def submit(
@@ -250,7 +251,7 @@ class Service:
         return self._step()
 
     def refuse(self) -> None:
-        """Let the controller know of a request that was refused because too many others wait."""
+        """Let the policy know of a request that was refused because too many others wait."""
         if self._pool is not None:
             self._pool.refused += 1
 
@@ -297,9 +298,7 @@ class Service:
     def _joined(self, arrivals: Sequence[Member]) -> Pool:
         """The pool, made for the first pass, with these rows."""
         if self._pool is None:
-            self._pool = Pool(
-                self._engine, self._places, self._capacity, beside=self._beside, controller=self._controller
-            )
+            self._pool = Pool(self._engine, self._places, self._capacity, beside=self._beside, policy=self._policy)
         for member in arrivals:
             self._pool.join(member.row)
         return self._pool

@@ -21,6 +21,8 @@ from mars.records import Source
 class SlidingWindow(Method):
     """The tokens accepted last are read, then `masks` masks; the last real token and each mask make a proposal.
 
+    If it `fits` the text, a policy chooses in each pass how many of these masks a row has (mars/decoding/policy.py).
+
     The prediction of the last mask of a block is the extra proposal: without it that mask is not forwarded, which under
     a causal mask changes nothing for the others. The threshold is the control's at each pass; None is one-token mode.
     """
@@ -30,6 +32,18 @@ class SlidingWindow(Method):
 
     mask_token_id: int
     masks: int
+    fits: bool = False
+
+    @property
+    def adapts(self) -> bool:
+        return self.fits
+
+    @property
+    def most_masks(self) -> int:
+        return self.masks
+
+    def spending(self, masks: int) -> Method:
+        return self if masks == self.masks else replace(self, masks=masks)
 
     @property
     def lookahead(self) -> int:
@@ -69,6 +83,7 @@ def method_of(engine: Engine, settings: DecodingSettings, decoder: str = "slidin
     return SlidingWindow(
         mask_token_id=trained_mask(engine, decoder),
         masks=settings.masks,
+        fits=settings.window == "auto" and settings.masks > 0 and not engine.static_shapes,
         score=settings.score,
         alternatives=settings.alternatives,
     )

@@ -1,7 +1,7 @@
 """The columns of a pass of exact decoding: layouts, which say how many there are, and plans, made for each row.
 
 Wider windows gain more tokens and cost more time; how much more depends on the device and on the rows that share it.
-The controller measures which layout pays while text is written (mars/decoding/controller.py).
+With layout `auto` that is measured while text is written (mars/decoding/policy.py).
 
 A plan has drafts to verify and masks, each that gains more tokens than it costs. A square of masks (the quadratic
 layout) spends as many columns behind a prefix that is hardly ever the accepted one as behind the likely one. Here every
@@ -29,36 +29,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from mars.phrases import Next, Phrases
 from mars.records import Source
 
-Layout = Literal["none", "copy", "narrow", "linear", "tree", "lookup", "quadratic"]
+Layout = Literal["none", "linear", "tree", "lookup", "quadratic"]
 # Those of a fixed number of columns or a fixed most, from the fewest to the most.
-LAYOUTS: tuple[Layout, ...] = ("none", "narrow", "linear", "quadratic")
-LINEAR: tuple[Layout, ...] = ("narrow", "linear")
-# Those that leave the next pass no drafts, and those in which each row has a plan of its own.
-MASKLESS: tuple[Layout, ...] = ("none", "copy")
-TREES: tuple[Layout, ...] = ("tree", "lookup", "copy")
-NARROW = 3  # the most drafts and masks of a narrow pass
-
-USUAL_COLUMNS = 10  # of a plan with masks, before any was seen
-USUAL_COPIES = 3  # of one without
-# Gains before anything was seen.
-EXPECTED: dict[Layout, float] = {
-    "none": 1.0,
-    "copy": 1.5,
-    "narrow": 1.7,
-    "linear": 2.0,
-    "tree": 2.2,
-    "lookup": 2.5,
-    "quadratic": 3.0,
-}
-REMEMBERED = 400  # passes of a row that the running mean of what a layout gains goes back, about
+LAYOUTS: tuple[Layout, ...] = ("none", "linear", "quadratic")
+TREES: tuple[Layout, ...] = ("tree", "lookup")  # those in which each row has a plan of its own
 
 MOST_COLUMNS = 32  # of a row's plan
 MOST_DRAFTS = 16  # of them
@@ -72,7 +53,6 @@ _COPIED = (0.25, 0.5, 0.65, 0.7, 0.8, 0.85, 0.85, 0.98)  # how often copies are 
 _WEIGHT = 12.0  # drafts that this counts for
 _FORGET = 1 / 2000
 _FIRST = 0.6  # the share of first masks that are right, and of later ones after them, before any was seen
-_STEP = 1 / 30  # of the running mean
 _SCORES = len(_EDGES) + 1
 _SHARES = (0.4, 0.6, 0.8)  # of phrases, which are counted apart from these shares on
 _PHRASED = (0.15, 0.25, 0.35, 0.55)  # how often they are right, before any was seen
@@ -84,39 +64,15 @@ LONGEST = 4  # tokens that are looked up for a copy
 COMPARED = 16  # tokens that the length of a match counts at most
 
 
-# Cached because every row asks in every pass.
-@cache
-def reach_of(layout: Layout, drafts: int) -> int:
-    """The most drafts that a pass reads, and the number of masks behind them; K is `drafts`.
-
-    The narrow layout has less than half of K, so that its passes always have fewer columns than linear ones, whose
-    number varies. For K below 3 it has none: then there is no such layout.
-    """
-    return {"none": 0, "copy": 0, "narrow": min(NARROW, (drafts - 1) // 2)}.get(layout, drafts)
-
-
-@cache
-def most_gained(layout: Layout, drafts: int) -> int:
-    """The tokens that a pass can gain beside its first."""
-    return MOST_DRAFTS if layout in ("lookup", "copy") else reach_of(layout, drafts)
-
-
 def columns_of(layout: Layout, drafts: int) -> int:
-    """The most columns of a pass whose rows have one pending token, Q."""
+    """The most columns of a pass whose rows have one pending token, Q; K is `drafts`."""
     square = (drafts + 1) ** 2
-    found = {"quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS, "copy": 1 + MOST_DRAFTS}
-    return found.get(layout, 2 * reach_of(layout, drafts) + 1)
+    found = {"none": 1, "quadratic": square, "tree": min(square, MOST_COLUMNS), "lookup": MOST_COLUMNS}
+    return found.get(layout, 2 * drafts + 1)
 
 
-@cache
-def usual_columns(layout: Layout, drafts: int) -> int:
-    """The columns of a pass, before any of this layout was seen."""
-    return {"copy": USUAL_COPIES}.get(layout, USUAL_COLUMNS) if layout in TREES else columns_of(layout, drafts)
-
-
-@cache
 def layout_of(columns: int, drafts: int) -> Layout:
-    """The layout of a pass of so many predictions a row; a linear or narrow one may have fewer drafts than it could."""
+    """The layout of a pass of so many predictions a row; a linear one may have fewer drafts than it could."""
     if columns == columns_of("quadratic", drafts):
         return "quadratic"
     return next(layout for layout in LAYOUTS if columns <= columns_of(layout, drafts))
@@ -252,19 +208,55 @@ NO_DRAFTS = Plan((), (0,))
 
 
 @dataclass(slots=True)
+class Reach:
+    """s_k for each of the K `masks` of a group: how often the first k of them propose what is taken (`shares`)."""
+
+    masks: int
+    step: float = 1 / 30  # of the running mean
+    shares: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shares = self.shares or self._usual
+
+    @property
+    def _usual(self) -> list[float]:
+        """What they are taken for before any was seen."""
+        return [_FIRST**k for k in range(1, self.masks + 1)]
+
+    def learn(self, odds: Sequence[float]) -> None:
+        """Learn how probable the first masks' proposals were; the shares of further ones are scaled in proportion."""
+        before, scale = 1.0, 1.0
+        for k in range(self.masks):
+            if k < len(odds):
+                before *= odds[k]
+                changed = self.shares[k] + self.step * (before - self.shares[k])
+                scale, self.shares[k] = changed / self.shares[k], changed
+            else:
+                self.shares[k] = min(self.shares[k] * scale, self.shares[k - 1])
+
+    def drift(self, step: float) -> None:
+        """Forget a little of what was learnt."""
+        self.shares = [one + step * (usual - one) for one, usual in zip(self.shares, self._usual, strict=True)]
+
+    def count(self, price: float) -> int:
+        """The number of masks that pay for their columns, one now and another for a proposal that is taken."""
+        return sum(share >= price * (1 + share) for share in self.shares)
+
+
+@dataclass(slots=True)
 class Expectation:
     """The shares of drafts that turn out right, learnt from those that were verified.
 
-    `right` and `seen` count them by kind; `reached` is s_k for each of the K masks of a group.
+    `right` and `seen` count them by kind; `reach` has the s_k of rows that have none of their own.
     """
 
     masks: int
     right: list[float] = field(default_factory=lambda: [0.0] * _KINDS)
     seen: list[float] = field(default_factory=lambda: [0.0] * _KINDS)
-    reached: list[float] = field(init=False)
+    reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reached = [_FIRST**k for k in range(1, self.masks + 1)]
+        self.reach = Reach(self.masks)
 
     def proposal(self, token_id: int, score: float) -> Draft:
         """A draft from a mask that proposed it with this score, a probability."""
@@ -272,7 +264,8 @@ class Expectation:
 
     def unscored(self, token_id: int, number: int) -> Draft:
         """A draft from mask `number`, counted from 0, if its probability is not known."""
-        return Draft(token_id, self.reached[number] / (self.reached[number - 1] if number else 1.0))
+        shares = self.reach.shares
+        return Draft(token_id, shares[number] / (shares[number - 1] if number else 1.0))
 
     def copy(self, token_id: int, length: int) -> Draft:
         """A draft that is a copy behind a match of so many tokens."""
@@ -305,17 +298,6 @@ class Expectation:
                 self.right[draft.kind] = keep * self.right[draft.kind] + (number < right)
                 self.seen[draft.kind] = keep * self.seen[draft.kind] + 1
 
-    def proposed(self, odds: Sequence[float]) -> None:
-        """Learn from the masks of a group how far drafts get; the values of further masks are scaled in proportion."""
-        before, scale = 1.0, 1.0
-        for k in range(self.masks):
-            if k < len(odds):
-                before *= odds[k]
-                changed = self.reached[k] + _STEP * (before - self.reached[k])
-                scale, self.reached[k] = changed / self.reached[k], changed
-            else:
-                self.reached[k] = min(self.reached[k] * scale, self.reached[k - 1])
-
     def plan(
         self,
         proposals: Sequence[Draft],
@@ -324,13 +306,14 @@ class Expectation:
         copies: Copies | None = None,
         most: int = MOST_DRAFTS,
         *,
-        masks: bool = True,
         phrases: Phrases | None = None,
+        reach: Reach | None = None,
+        least: float = WORTH_MASKS,
     ) -> Plan:
         """The columns that pay at this price, with at most so many drafts; the row may still write `room` tokens.
 
-        `proposals` are those of the masks behind the text, from left to right. Without `masks` there are none.
-        `phrases` are drafts only beside `copies`.
+        `proposals` are those of the masks behind the text, from left to right. `phrases` are drafts only beside
+        `copies`; there masks must gain `least` tokens. `reach` is that of the row, if it has one of its own.
         """
         follower = None if copies is None else Follower(copies, phrases)
         drafts: Iterator[Draft] = iter(proposals) if follower is None else self._mixed(proposals, follower)
@@ -343,11 +326,14 @@ class Expectation:
             chain.append(draft)
             reached.append(after)
         # Where a copy that is surer than a mask's proposal continues the text, the masks would not be used.
-        copied = follower is not None and self.masks > 0 and self._next(follower).odds >= self.reached[0]
-        least = WORTH_MASKS if follower is not None else 0.0
-        while (found := self._at(chain, reached, price, room, ends_in_copy=copied, least=least)).columns > MOST_COLUMNS:
+        shares = (self.reach if reach is None else reach).shares
+        copied = follower is not None and self.masks > 0 and self._next(follower).odds >= shares[0]
+        least = 0.0 if follower is None else least
+        while True:
+            found = _at(chain, reached, shares, price, room, ends_in_copy=copied, least=least)
+            if found.columns <= MOST_COLUMNS:
+                return found
             price *= 1.25
-        return found if masks else replace(found, masks=(0,) * len(found.masks))
 
     def _mixed(self, proposals: Sequence[Draft], follower: Follower) -> Iterator[Draft]:
         """The likeliest draft at each place: a copy, a phrase, or the mask's proposal if all before it were taken."""
@@ -374,26 +360,28 @@ class Expectation:
         phrase = follower.phrase
         return copy if phrase is None else max(copy, self.phrase(phrase), key=lambda draft: draft.odds)
 
-    def _at(
-        self,
-        chain: Sequence[Draft],
-        reached: Sequence[float],
-        price: float,
-        room: int,
-        *,
-        ends_in_copy: bool,
-        least: float,
-    ) -> Plan:
-        drafts = next((number for number, after in enumerate(reached[1:]) if after < price), len(chain))
-        behind = [*reached[1 : drafts + 1], 0.0]
-        leaves = [here - after for here, after in zip(reached[: drafts + 1], behind, strict=True)]
-        masks = [
-            sum(leave * (share - price) >= price for share in self.reached[: max(0, room - number - 1)])
-            for number, leave in enumerate(leaves)
-        ]
-        if ends_in_copy and drafts == len(chain):
-            masks[-1] = 0
-        gained = sum(leave * sum(self.reached[:count]) for leave, count in zip(leaves, masks, strict=True))
-        if gained < least:
-            masks = [0] * len(masks)
-        return Plan(tuple(chain[:drafts]), tuple(masks))
+
+def _at(
+    chain: Sequence[Draft],
+    reached: Sequence[float],
+    shares: Sequence[float],
+    price: float,
+    room: int,
+    *,
+    ends_in_copy: bool,
+    least: float,
+) -> Plan:
+    """The columns that pay at this price: `reached` has P_j, `shares` s_k."""
+    drafts = next((number for number, after in enumerate(reached[1:]) if after < price), len(chain))
+    behind = [*reached[1 : drafts + 1], 0.0]
+    leaves = [here - after for here, after in zip(reached[: drafts + 1], behind, strict=True)]
+    masks = [
+        sum(leave * (share - price) >= price for share in shares[: max(0, room - number - 1)])
+        for number, leave in enumerate(leaves)
+    ]
+    if ends_in_copy and drafts == len(chain):
+        masks[-1] = 0
+    gained = sum(leave * sum(shares[:count]) for leave, count in zip(leaves, masks, strict=True))
+    if gained < least:
+        masks = [0] * len(masks)
+    return Plan(tuple(chain[:drafts]), tuple(masks))

@@ -15,7 +15,6 @@ from mars.config import DEFAULT_THRESHOLD, MAX_BLOCK_SIZE
 from mars.garbage import gc_frozen
 from mars.options import SOURCES, add_base_options, add_device_options, add_invariant_option, parse_threshold, whole
 from mars.serve import PLACES, QUEUE, Limits
-from mars.serve.budget import RUNS
 
 if TYPE_CHECKING:
     from mars.serve.guard import Keys
@@ -129,13 +128,14 @@ def _add_policy(command: argparse.ArgumentParser) -> None:
         "change), or beside it the threshold of requests that leave it open (knob); none is an old name of exact",
     )
     add(
-        "--tpot",
-        type=_seconds,
-        metavar="S",
-        help="seconds that a further token may take by promise: drafts go to the rows that are nearly late",
+        "--thresholds",
+        type=_thresholds,
+        default=(),
+        metavar="T,T,…",
+        help="values of τ, descending, that the policy knob takes one after the other while requests wait, and back",
     )
-    add("--accuracy-budget", type=float, metavar="POINTS", help="accuracy that the policy knob may cost, in points")
-    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the cached runs that it goes by ({RUNS})")
+    for name in ("--tpot", "--accuracy-budget", "--runs"):
+        add(name, type=_gone, help=argparse.SUPPRESS)
 
 
 def _add_cluster(command: argparse.ArgumentParser) -> None:
@@ -179,6 +179,17 @@ def bind(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+def _thresholds(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between them, got {text!r}") from None
+
+
+def _gone(_: str) -> None:
+    raise argparse.ArgumentTypeError("is no longer an option: --policy knob goes along --thresholds")
 
 
 def _seconds(text: str) -> float:

@@ -19,11 +19,10 @@ from mars.checkpoint import Checkpoint
 from mars.checkpoint.checkpoint import load_source
 from mars.cluster import connect, gpus_for
 from mars.config import DecodingSettings, check_threshold
-from mars.decoding.controller import Controller, controller_of
+from mars.decoding.policy import Policy
 from mars.garbage import gc_frozen
 from mars.serve import Limits
 from mars.serve.async_service import AsyncService, Served
-from mars.serve.budget import allowed
 from mars.serve.guard import Keys
 from mars.serve.metrics import Metrics
 from mars.serve.routes import LoadedModels, build
@@ -51,14 +50,14 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
         new_tokens=options.max_new_tokens_limit,
     )
     metrics = Metrics()
-    controller, loose = _policy(options, checkpoint)
+    policy, loose = _policy(options, checkpoint)
     service = AsyncService(
         checkpoint,
         metrics,
         places=options.places,
         queue=options.queue_size,
         context=options.context,
-        controller=controller,
+        policy=policy,
     )
     served = Served(
         name=options.name or checkpoint.name,
@@ -73,7 +72,7 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     for name in names:
         service.prepare(name, DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size))
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
-    metrics.watch_threshold(served.name, lambda: controller.threshold)
+    metrics.watch_threshold(served.name, lambda: policy.threshold)
     return build(LoadedModels({served.name: served}), limits, keys, metrics), limits
 
 
@@ -82,29 +81,29 @@ def check(options: argparse.Namespace) -> None:
     check_threshold(options.threshold)
     if options.decoder is not None:
         decoders.check_name(options.decoder, "--decoder")
-    knob = options.policy == "knob"
-    if knob and options.decoder not in (None, decoders.EXACT):
-        raise ValueError(f"--policy knob decodes by {decoders.EXACT} while it can, got --decoder {options.decoder}")
-    if knob != (options.accuracy_budget is not None):
-        raise ValueError("--policy knob needs --accuracy-budget POINTS, which no other policy takes")
-
-
-def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Controller, str | None]:
-    """The controller of the policy, and the decoder of requests that leave all to it, unless it is that of others.
-
-    Raises:
-        ValueError: the cached runs allow no threshold within the budget.
-    """
     if options.policy != "knob":
-        return controller_of(checkpoint.engine, tpot=options.tpot), None
+        if options.thresholds:
+            raise ValueError("--thresholds are for --policy knob, which moves τ along them")
+        return
+    if not options.thresholds:
+        raise ValueError("--policy knob needs --thresholds T,T,…: values of τ, the first to the last under load")
+    for value in options.thresholds:
+        check_threshold(value)
+    if list(options.thresholds) != sorted(set(options.thresholds), reverse=True):
+        raise ValueError(f"--thresholds must descend, got {','.join(f'{value:g}' for value in options.thresholds)}")
+    if not decoders.TABLE[options.decoder or decoders.RELAXED].always_thresholded:
+        raise ValueError(f"--policy knob moves the τ of its decoder, which {options.decoder} has not: leave it out")
+
+
+def _policy(options: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Policy, str | None]:
+    """The policy, and the decoder of requests that leave τ to it, unless it is that of others."""
+    if options.policy != "knob":
+        return Policy(checkpoint.engine), None
     if not checkpoint.supports_masks:
         raise ValueError(
             f"--policy knob needs a checkpoint that was trained to fill masks, and {checkpoint.name} was not"
         )
-    block_size = options.block_size or checkpoint.usual_block_size
-    found = allowed(options.accuracy_budget, options.checkpoint, block_size, options.runs)
-    controller = controller_of(checkpoint.engine, found.thresholds, relaxed=found.relaxed, tpot=options.tpot)
-    return controller, decoders.RELAXED if found.relaxed else None
+    return Policy(checkpoint.engine, options.thresholds), options.decoder or decoders.RELAXED
 
 
 class Replica:
@@ -171,4 +170,4 @@ def _absolute(options: argparse.Namespace) -> argparse.Namespace:
     """These options, with absolute paths where they name what is here: replicas run in another folder."""
     sources = {name: getattr(options, name) for name in ("checkpoint", "base")}
     found = {name: str(Path(source).resolve()) for name, source in sources.items() if source and Path(source).exists()}
-    return argparse.Namespace(**{**vars(options), **found, "runs": options.runs.resolve()})
+    return argparse.Namespace(**{**vars(options), **found})

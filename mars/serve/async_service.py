@@ -15,7 +15,7 @@ from mars import decoders
 from mars.config import DEFAULT_THRESHOLD, DecodingSettings
 from mars.control import Control
 from mars.decoders import DecoderInfo
-from mars.decoding.controller import Controller
+from mars.decoding.policy import Policy
 from mars.decoding.service import LONGEST, LOOKAHEAD, Service, Stream
 from mars.records import ForwardPass
 from mars.serve import PLACES, QUEUE
@@ -73,7 +73,7 @@ class AsyncStream:
 class AsyncService:
     """Decodes requests on one engine: `places` at once, `queue` more wait. The thread starts with the first of them.
 
-    `context` is how many tokens of prompt and answer a request may have. The `controller` (None: one of its own)
+    `context` is how many tokens of prompt and answer a request may have. The `policy` (None: one of its own)
     chooses what requests spend in each pass.
     """
 
@@ -86,12 +86,12 @@ class AsyncService:
         queue: int = QUEUE,
         context: int | None = None,
         turn: Turn = nullcontext,
-        controller: Controller | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.context = min(checkpoint.engine.context_length, context or LONGEST)
         self.places = places
         self._most = places + queue
-        self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, controller=controller)
+        self._service = Service(checkpoint.engine, places, self.context + LOOKAHEAD, beside=True, policy=policy)
         self._metrics = metrics
         self._turn = turn
         self._changed = threading.Condition()
@@ -216,7 +216,7 @@ class Served:
     """A checkpoint under the name that requests use, the service that decodes with it, and defaults for requests.
 
     `decoder` None is exact decoding where masks were trained, else autoregressive; `loose` is the decoder of requests
-    that leave it to the policy, if another.
+    that leave τ to the policy, if another.
     """
 
     name: str

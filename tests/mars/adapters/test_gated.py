@@ -18,9 +18,9 @@ from mars.checkpoint.adapter import load_adapter
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS
-from mars.decoding.controller import Controller
 from mars.decoding.method import Row
 from mars.decoding.pair import Pair
+from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
 from mars.decoding.service import Service
 from mars.engine import gated
@@ -41,7 +41,6 @@ RUNS = {
     "sliding window, sampled": ("sliding_window", {"threshold": 0.2, **SAMPLED}),
     "sliding window, all masks": ("sliding_window", {"threshold": 0.0, "extra_proposal": True, "block_size": 6}),
     "linear": ("self_speculative", {"layout": "linear"}),
-    "narrow": ("self_speculative", {"layout": "auto", "block_size": 6}),
     "in turn": ("self_speculative", {"layout": "auto", "block_size": 6}),
     "quadratic": ("self_speculative", {"layout": "quadratic"}),
     "quadratic, sampled": ("self_speculative", {"layout": "quadratic", **SAMPLED}),
@@ -54,7 +53,7 @@ RUNS = {
     "continuation": ("speculative", {"threshold": 0.2, "continuation": True}),
 }
 
-TURNS = {"narrow": ["narrow"], "in turn": ["linear", "none", "quadratic", "narrow", "quadratic"]}
+TURNS = {"in turn": ["linear", "none", "quadratic", "linear", "quadratic"]}
 
 
 @pytest.fixture(autouse=True)
@@ -72,13 +71,13 @@ def run(engine: Engine, prompts: list[list[int]], name: str, **changes: Any) -> 
     engine = Pair(engine, engine) if decoder == "speculative" else engine
     with pytest.MonkeyPatch.context() as patch:
         for learned in (
-            "controller._EXPERIENCES",
+            "policy._TIMES",
             "self_speculative._EXPECTATIONS",
         ):  # the twin is shared between tests
             patch.setattr(f"mars.decoding.{learned}", WeakKeyDictionary())
         if name in TURNS:
             turns = itertools.cycle(TURNS[name])
-            patch.setattr(Controller, "plan", in_turn(lambda: next(turns)))
+            patch.setattr(Policy, "plan", in_turn(lambda: next(turns)))
         return list(DECODERS[decoder](engine, prompts, settings))
 
 
@@ -114,7 +113,7 @@ def test_static_shapes_propose_the_same(engine_of: Callable[..., ModelEngine], n
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("name", ["sliding window", "linear", "quadratic", "tree", "narrow"])
+@pytest.mark.parametrize("name", ["sliding window", "linear", "quadratic", "tree"])
 def test_one_product_in_place_of_two_proposes_the_same(
     engine_of: Callable[..., ModelEngine], name: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +155,7 @@ def test_any_subset_of_the_linear_layers_may_be_adapted(
 
 
 @pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("name", ["linear", "narrow", "in turn", "quadratic", "auto"])
+@pytest.mark.parametrize("name", ["linear", "in turn", "quadratic", "auto"])
 @pytest.mark.parametrize("head", [False, True], ids=["masks", "head"])
 def test_exact_decoding_writes_the_text_of_the_base(
     base: Callable[..., PreTrainedModel],

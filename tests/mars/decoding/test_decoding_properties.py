@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.controller import Controller
+from mars.decoding.policy import Policy
 from mars.decoding.self_speculative import SURE
 from mars.metrics import COUNTED, Tally, output_ids
 from mars.records import ForwardPass
@@ -100,8 +100,7 @@ def exactly(
 
     New drafts are what masks say that have read exactly what was accepted: all of it in the quadratic layout; in the
     linear one, where such masks are only behind the last draft, as much as is sure, or all of it where passes have one
-    shape. The narrow layout is a linear one of a block that is less than half as large, and ignores drafts that it has
-    no columns for. One-token mode ignores drafts and leaves none.
+    shape. One-token mode ignores drafts and leaves none.
     """
     most = options.block_size - (not options.extra_proposal)
     text, drafts = tuple(prompt), ()
@@ -109,7 +108,7 @@ def exactly(
     start = 0
     for layout in layouts:
         room = options.max_new_tokens - start
-        count = {"none": 0, "narrow": min(3, (most - 1) // 2)}.get(layout, most)
+        count = 0 if layout == "none" else most
         drafts = drafts[:count]
         heard = [reader(text + drafts[:read], 0)[0] for read in range(len(drafts) + 1)]
         accepted = 1
@@ -247,7 +246,7 @@ def test_exact_decoding_writes_what_one_token_mode_samples() -> None:
 
 
 @pytest.mark.slow
-def test_auto_changes_no_text_whatever_the_controller_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_changes_no_text_whatever_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes of all layouts by turns: each goes on from what the one before has left."""
 
     def check(reader: Reader, prompts: list[list[int]], options: DecodingSettings, static: bool, seed: int) -> int:
@@ -255,10 +254,10 @@ def test_auto_changes_no_text_whatever_the_controller_says(monkeypatch: pytest.M
         said: list[str] = []
 
         def choose() -> str:
-            said.append(chance.choice(("none", "narrow", "narrow", "linear", "linear", "quadratic")))
+            said.append(chance.choice(("none", "linear", "linear", "quadratic")))
             return said[-1]
 
-        monkeypatch.setattr(Controller, "plan", in_turn(choose))
+        monkeypatch.setattr(Policy, "plan", in_turn(choose))
         records = list(DECODERS["self_speculative"](reading(reader, static), prompts, options))
         for row, prompt in enumerate(prompts):
             assert passes(records, row) == exactly(reader, prompt, options, said, static)

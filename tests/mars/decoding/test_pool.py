@@ -11,10 +11,8 @@ import pytest
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import METHODS, pool
-from mars.decoding.controller import Controller
-from mars.decoding.costs import TRIALS
-from mars.decoding.experience import Experience
 from mars.decoding.method import Row
+from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
 from mars.metrics import COUNTED, output_ids
 from mars.records import ForwardPass, RowPass
@@ -199,9 +197,10 @@ def test_more_rows_than_places_wait() -> None:
 
 
 def test_stopped_rows_are_not_counted_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, policy, counted = model(), Controller(), []
-    monkeypatch.setattr(policy, "plan", lambda rows, **load: counted.append(load["waiting"]) or [])
-    running = Pool(engine, 1, CAPACITY, controller=policy)
+    engine, counted = model(), []
+    policy = Policy(engine)
+    monkeypatch.setattr(policy, "plan", lambda rows, **load: counted.append(load["waiting"]))
+    running = Pool(engine, 1, CAPACITY, policy=policy)
     rows = [row_of(engine, number, [3 + number]) for number in range(4)]
     for row in rows:
         running.join(row)
@@ -210,18 +209,6 @@ def test_stopped_rows_are_not_counted_as_waiting(monkeypatch: pytest.MonkeyPatch
         row.control.stop()
     running.step()
     assert counted == [3, 1]
-
-
-def test_the_controller_hears_of_every_pass_that_of_prompts_included(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, policy, told = model(), Controller(), []
-    monkeypatch.setattr(policy, "passed", lambda rows, seconds: told.append((len(rows), seconds)))
-    running = Pool(engine, 2, CAPACITY, controller=policy)
-    for number in range(2):
-        running.join(row_of(engine, number, [3, 4, 5, 6 + number]))
-    records = drain(running)
-    assert {record.phase for record in records} > {"prefill"}
-    assert [seconds for _, seconds in told] == [record.seconds for record in records]
-    assert told[0][0] == 2
 
 
 @pytest.mark.parametrize("decoder", list(METHODS))
@@ -327,11 +314,22 @@ def test_exact_rows_beside_others_go_on_with_drafts(layout: str) -> None:
 
 
 @pytest.mark.parametrize("warming", [False, True])
-def test_passes_that_warm_up_teach_the_controller_no_times(warming: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_that_warm_up_teach_no_times(warming: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ScriptedRows, "warming", warming)
-    engine, seen = model(), Experience()
-    running = Pool(engine, 1, CAPACITY, controller=Controller(experience=seen))
+    engine = model()
+    policy = Policy(engine)
+    running = Pool(engine, 1, CAPACITY, policy=policy)
     running.join(row_of(engine, 0, [4, 5], "self_speculative", layout="auto", max_new_tokens=40))
     drain(running)
-    assert seen.now > TRIALS
-    assert (seen.times.seconds(1, "plain") is None) == warming
+    assert policy.times.knows(1) != warming
+
+
+def test_passes_are_measured_before_any_request() -> None:
+    engine = model()
+    policy = Policy(engine)
+    running = Pool(engine, 1, CAPACITY, policy=policy)
+    running.prepare(METHODS["autoregressive"](engine, DecodingSettings()), None)
+    assert not policy.times.knows(1), "nothing adapts"
+    running.prepare(METHODS["self_speculative"](engine, DecodingSettings(layout="auto")), None)
+    assert policy.times.knows(1)
+    assert running.rows == 0

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Copies, Draft, Expectation, Plan
+from mars.decoding.trees import MOST_COLUMNS, MOST_DRAFTS, Copies, Draft, Expectation, Plan, Reach
 
 PRICES = (0.01, 0.04, 0.06, 0.1, 0.2, 0.5)
 
@@ -45,7 +45,7 @@ def test_every_column_that_pays_is_there_and_no_other(price: float) -> None:
         expected = Expectation(5)
         scores = [chance.random() for _ in range(length)]
         plan = expected.plan(drafts(scores), price, room)
-        count, masks = by_definition(scores, expected.reached, price, room)
+        count, masks = by_definition(scores, expected.reach.shares, price, room)
         if 1 + count + sum(masks) <= MOST_COLUMNS:
             assert (plan.drafts, list(plan.masks)) == (count, masks)
         assert list(plan.chain) == drafts(scores)[: plan.drafts]
@@ -91,14 +91,25 @@ def test_the_first_wrong_draft_is_the_last_to_learn_from() -> None:
 def test_the_length_of_groups_follows_what_masks_propose() -> None:
     poor, rich = Expectation(4), Expectation(4)
     for _ in range(300):
-        poor.proposed([0.2, 0.2])
-        rich.proposed([0.9, 0.9])
-    assert rich.reached == sorted(rich.reached, reverse=True)
-    assert rich.reached[:2] == pytest.approx([0.9, 0.81], abs=0.01)
-    assert poor.reached[:2] == pytest.approx([0.2, 0.04], abs=0.01)
-    assert poor.reached[3] < Expectation(4).reached[3] < rich.reached[3], "masks that were not there go along"
+        poor.reach.learn([0.2, 0.2])
+        rich.reach.learn([0.9, 0.9])
+    assert rich.reach.shares == sorted(rich.reach.shares, reverse=True)
+    assert rich.reach.shares[:2] == pytest.approx([0.9, 0.81], abs=0.01)
+    assert poor.reach.shares[:2] == pytest.approx([0.2, 0.04], abs=0.01)
+    assert poor.reach.shares[3] < Reach(4).shares[3] < rich.reach.shares[3], "masks that were not there go along"
     assert poor.plan([], 0.06, 50).columns < rich.plan([], 0.06, 50).columns
+    assert poor.plan([], 0.06, 50, reach=rich.reach) == rich.plan([], 0.06, 50), "a row may have its own"
     assert [rich.unscored(5, number).odds for number in (0, 1)] == pytest.approx([0.9, 0.9], abs=0.01)
+
+
+def test_what_was_learnt_of_masks_is_forgotten() -> None:
+    reach = Reach(3)
+    for _ in range(100):
+        reach.learn([0.0])
+    assert reach.count(0.01) < Reach(3).count(0.01) == 3
+    for _ in range(100):
+        reach.drift(0.1)
+    assert reach.shares == pytest.approx(Reach(3).shares, abs=1e-3)
 
 
 def test_of_a_proposal_and_a_copy_the_likelier_is_verified() -> None:
@@ -165,6 +176,6 @@ def test_masks_that_gain_little_beside_copies_are_left_out() -> None:
 
 
 def test_without_masks_there_are_copies_alone() -> None:
-    plan = Expectation(4).plan([], 0.06, 50, read([3, 4, 5, 3, 4]), masks=False)
+    plan = Expectation(4).plan([], 0.06, 50, read([3, 4, 5, 3, 4]), least=math.inf)
     assert ([draft.token_id for draft in plan.chain][:1], sum(plan.masks)) == ([5], 0)
     assert len(plan.masks) == plan.drafts + 1

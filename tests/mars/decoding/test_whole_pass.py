@@ -16,8 +16,8 @@ from transformers import PreTrainedModel
 from mars.config import DecodingSettings
 from mars.control import Control
 from mars.decoding import DECODERS, METHODS, pool
-from mars.decoding.controller import Controller
 from mars.decoding.method import Row
+from mars.decoding.policy import Policy
 from mars.decoding.pool import Pool
 from mars.decoding.service import Service
 from mars.decoding.whole_pass import WholePasses
@@ -159,14 +159,14 @@ def test_a_pass_that_is_traced_or_takes_a_nucleus_is_made_in_single_steps(
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "self_speculative", "relaxed"])
 def test_after_preparing_no_shape_is_new(engine: ModelEngine, decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither of passes that write, whatever the controller chooses, nor of prompts; texts are as without it."""
+    """Neither of passes that write, whatever the policy chooses, nor of prompts; texts are as without it."""
     monkeypatch.setattr(Runner, "captures", True)
     settings = DecodingSettings(block_size=4, max_new_tokens=20)
     prompts = [[8 + number, *range(9, 9 + 5 * number)] for number in range(9)]
 
     def served(*, prepare: bool) -> tuple[Pool, set[Any], list[list[int]]]:
-        controller = Controller((0.5,), relaxed=True, together=True) if decoder == "relaxed" else None
-        service = Service(engine, 3, CAPACITY, beside=True, controller=controller)
+        policy = Policy(engine, (0.5,)) if decoder == "relaxed" else None
+        service = Service(engine, 3, CAPACITY, beside=True, policy=policy)
         if prepare:
             service.prepare(decoder, settings)
         pool = service._joined(())

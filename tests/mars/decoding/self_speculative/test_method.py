@@ -9,8 +9,7 @@ import pytest
 
 from mars.config import DecodingSettings
 from mars.decoding import DECODERS
-from mars.decoding.controller import method_of
-from mars.decoding.self_speculative import SelfSpeculative
+from mars.decoding.self_speculative import SelfSpeculative, method_of
 from mars.decoding.trees import MOST_DRAFTS
 from mars.metrics import output_ids
 from mars.records import ForwardPass

@@ -1,4 +1,4 @@
-"""Rows whose controller changes its mind all the time: their texts are those of autoregressive decoding."""
+"""Rows whose policy changes its mind all the time: their texts are those of autoregressive decoding."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import pytest
 from mars.checkpoint import Checkpoint
 from mars.config import DecodingSettings
 from mars.control import Control
-from mars.decoding import DECODERS, controller
-from mars.decoding.controller import Controller
-from mars.decoding.experience import EXACT, WINDOWS, Choice, Goodput
+from mars.decoding import DECODERS, policy
 from mars.decoding.method import Row
+from mars.decoding.policy import Policy
 from mars.decoding.service import Service, Stream
 from mars.metrics import output_ids
 from mars.records import ForwardPass
@@ -36,43 +35,33 @@ def answer(tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
     return (3 + (written(tokens) + 1) % 25, 0.4) if doubtful else (written(tokens), 0.9)
 
 
-class Restless(Controller):
-    """Chooses something else in each pass, for other rows."""
+class Restless(Policy):
+    """Lets other rows spend something else in each pass."""
 
-    def __init__(self, choices: Sequence[Choice]) -> None:
-        super().__init__((0.6,))
-        self._step = 1
-        self._choices = choices
-        self._dice = random.Random(3)
+    dice = random.Random(3)
 
-    def _choose(self, rows: Sequence[Row], others: int, *, hurry: bool) -> Goodput:
-        self.choice = self._dice.choice(self._choices)
-        return Goodput(0.0, 0.0, {row.number for row in rows if self._dice.random() < 0.7})
-
-    def observe(self, *_: object) -> None:
-        """Nothing is learned."""
-
-    def _watch(self, waiting: int, taken: int, places: int) -> bool:
-        return False
-
-    def restart(self) -> None:
-        """The threshold stays."""
+    def plan(self, rows: Sequence[Row], **load: int) -> None:  # type: ignore[override]
+        super().plan(rows, **load)
+        for row in rows:
+            row.price = self.dice.choice((0.001, 0.05, 0.5))
+            row.masks = self.dice.choice((0, row.own.most_masks)) if row.own.adapts else 0
+            row.method = row.own.spending(self.dice.choice(row.own.mask_counts or (row.masks,)))
 
 
+@pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize(
-    ("choices", "temperature"),
-    [(EXACT, 0.0), (EXACT, 1.0), ((*EXACT, *WINDOWS), 0.0)],
-    ids=["exact", "exact, sampled", "knob"],
+    ("decoder", "temperature"), [("self_speculative", 0.0), ("self_speculative", 1.0), ("sliding_window", 0.0)]
 )
-def test_any_change_at_any_time_leaves_the_text(
-    choices: Sequence[Choice], temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_change_at_any_time_leaves_the_text(decoder: str, static: bool, temperature: float) -> None:
     """The model is sure of nothing wrong, and strict about what it is given to read."""
-    monkeypatch.setattr(controller, "REVIEW", 1)
-    settings = DecodingSettings(block_size=8, max_new_tokens=20, temperature=temperature)
-    service = Service(ReadingModel(answer), places=3, beside=True, controller=Restless(choices))
+    settings = DecodingSettings(
+        block_size=8, max_new_tokens=20, temperature=temperature, layout="auto", window="auto", threshold=0.6
+    )
+    engine = ReadingModel(answer)
+    engine.static_shapes = static
+    service = Service(engine, places=3, beside=True, policy=Restless(engine))
     prompts = [[3 + number] * (1 + number % 5) for number in range(20)]
-    streams = [service.submit("self_speculative", prompt, settings, Control(None, free=True)) for prompt in prompts]
+    streams = [service.submit(decoder, prompt, settings) for prompt in prompts]
     found: list[list[ForwardPass]] = [[] for _ in prompts]
     kinds: Counter[str] = Counter()
     while service.advance() is not None:
@@ -82,53 +71,54 @@ def test_any_change_at_any_time_leaves_the_text(
     for prompt, records in zip(prompts, found, strict=True):
         alone = list(DECODERS["autoregressive"](ReadingModel(answer), [prompt], settings))
         assert output_ids(records) == output_ids(alone)
-    assert len(kinds) == len(EXACT) + (len(choices) > len(EXACT))
+    assert len(kinds) == (1 if decoder == "sliding_window" else 3)
 
 
 @pytest.mark.parametrize("leave", [False, True])
 def test_who_comes_after_a_burst_is_decoded_exactly(leave: bool) -> None:
     """However it ended: passes in which nobody waits are too few to raise the threshold."""
-    policy = Controller((0.9, 0.6))
-    service = Service(ReadingModel(answer), places=1, beside=True, controller=policy)
+    engine = ReadingModel(answer)
+    knob = Policy(engine, (0.9, 0.6))
+    service = Service(engine, places=1, beside=True, policy=knob)
     settings = DecodingSettings(block_size=8, max_new_tokens=20)
 
     def submit() -> Stream:
-        return service.submit("self_speculative", [3], settings, Control(0.95, free=True))
+        return service.submit("relaxed", [3], settings, Control(0.95, free=True))
 
     burst = [submit() for _ in range(40)]
-    while policy.threshold != 0.6:
+    while knob.threshold != 0.6:
         service.advance()
     for stream in burst:
         if leave:
             stream.close()
         else:
             list(stream)
-    assert policy.threshold == 0.6
+    assert knob.threshold == 0.6
     alone = list(submit())
-    assert policy.threshold is None
+    assert knob.threshold is None
     assert {row.threshold for record in alone for row in record.rows} == {None}
 
 
 def test_requests_that_are_refused_count_as_waiting() -> None:
     """With a queue of none nobody ever waits."""
-    policy = Controller((0.9,))
-    service = Service(ReadingModel(lambda tokens, masks: (5, 0.9)), places=1, beside=True, controller=policy)
+    engine = ReadingModel(lambda tokens, masks: (5, 0.9))
+    knob = Policy(engine, (0.9,))
+    service = Service(engine, places=1, beside=True, policy=knob)
     settings = DecodingSettings(block_size=8, max_new_tokens=400)
-    with service.submit("self_speculative", [3], settings, Control(0.95, free=True)):
+    with service.submit("relaxed", [3], settings, Control(0.95, free=True)):
         service.advance()
-        for _ in range(controller.PATIENCE - 1):
+        for _ in range(policy.PATIENCE - 1):
             service.refuse()
             service.advance()
-        assert policy.threshold is None
+        assert knob.threshold is None
         service.refuse()
         service.advance()
-        assert policy.threshold == 0.9
+        assert knob.threshold == 0.9
 
 
 def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
-    policy = Controller()
-    service = Service(tiny.engine, places=4, beside=True, controller=policy)
-    settings = DecodingSettings(block_size=4, max_new_tokens=32)
+    service = Service(tiny.engine, places=4, beside=True)
+    settings = DecodingSettings(block_size=4, max_new_tokens=32, layout="auto")
     prompts = [tiny.encode(text * repeat) for text in ("Tom has 3 apples. ", "x", "Write!") for repeat in (1, 2, 9)]
     streams = [service.submit("self_speculative", prompt, settings) for prompt in prompts]
     found: list[list[ForwardPass]] = [[] for _ in prompts]
@@ -137,4 +127,3 @@ def test_texts_of_a_real_model_under_the_exact_policy(tiny: Checkpoint) -> None:
             records.extend(stream.ready())
     for prompt, records in zip(prompts, found, strict=True):
         assert output_ids(records) == output_ids(DECODERS["autoregressive"](tiny.engine, [prompt], settings))
-    assert len(policy._seen.known) > 1

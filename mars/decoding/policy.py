@@ -1,0 +1,244 @@
+"""What rows spend in the next pass, where their methods leave it open (`Method.adapts`), and τ under load.
+
+Among one token, copies and some masks a row gets what writes most tokens a second. Two things are measured:
+
+    T(Q)   the seconds of a pass of Q columns, with masks and without, when a server starts and by a moving average:
+           in passes with masks an adapter computes
+    s_k    how often the first k masks behind a row's text propose what is taken: a moving average of the row
+
+The price λ of a column, in tokens, is the slope of T times the tokens a second. A row wants masks while they pay for
+their columns, s_k ≥ λ (1 + s_k): a token that is taken is read once more. With g tokens and q columns a row without
+masks, n rows spend their masks if
+
+    (n g + Σ s_k) / T_masks(n q + Σ (1 + s_k))  >  n g / T(n q)
+
+by more than `MARGIN`, if they did otherwise before. Copies need no choice: each of them pays λ by itself
+(mars/decoding/trees.py). While no masks are spent, s_k drifts back to what it was at first; and now and then
+some passes make the other choice. In static shapes all rows have as many columns: there the
+choice is among no masks and the layouts of exact decoding. Exact texts are the same whatever is chosen.
+
+With `thresholds`, which descend, rows whose requests leave τ open (`Control.free`) are decoded without one until
+requests wait; then τ falls along the list, and rises again while half of the places are free.
+"""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+
+from mars.decoding.method import Method, Row
+from mars.decoding.trees import PRICE, Reach
+from mars.engine import Engine
+
+STEP = 1 / 12  # of moving averages
+SLOWER = 1 / 40  # of that of seconds, for passes that take longer than usual: most were interrupted
+FASTER = 1 / 4  # of the same, for others
+MARGIN = 0.03  # by which another choice must be better
+AGAIN = 200  # passes after which another choice is tried again, and what was learnt of masks is forgotten, about
+HOLD = 4  # passes of such a trial
+CHEAPEST = 0.01  # price of a column, in tokens
+MANY = 4  # columns from which on a pass says what wider ones take: below, devices use other kernels
+FEW = 32  # columns that are taken to cost little until they are timed
+PATIENCE = 20  # passes in which requests wait, or places are free, before τ moves
+MEASURED = (1, 2, 4, 8, 16, 32)  # columns of the passes that are measured before any request
+
+
+class PassTimes:
+    """T: seconds of a pass by its columns, with masks and without."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}
+
+    def took(self, columns: int, seconds: float, *, masked: bool) -> None:
+        """A pass of so many columns took so long."""
+        times, size = self._seconds[masked], size_of(columns)
+        usual = times.setdefault(size, min(seconds, 2 * self.seconds(columns, masked=masked)) if times else seconds)
+        times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)
+
+    def knows(self, columns: float) -> bool:
+        """Whether a pass of about so many columns, without masks, was timed."""
+        return any(columns / 2 <= size <= 2 * columns for size in list(self._seconds[False]))
+
+    def seconds(self, columns: float, *, masked: bool = False) -> float:
+        """The seconds of a pass of so many columns; 1 before any was timed.
+
+        Lines join what is known. A pass takes no longer than wider ones do: what contradicts this was interrupted. To
+        the right of all, it is taken to grow a quarter as fast as columns do, and not before `FEW`: so they are tried.
+        """
+        points = sorted((self._seconds[masked] or self._seconds[not masked]).items())
+        if not points:
+            return 1.0
+        lowest = list(accumulate((seconds for _, seconds in reversed(points)), min))[::-1]
+        place = bisect_left(points, (columns, 0.0))
+        if place == len(points):
+            widest = max(points[-1][0], FEW)
+            return lowest[-1] * (1 + max(columns - widest, 0) / widest / 4)
+        if place == 0:
+            return lowest[0]
+        (left, _), (right, _) = points[place - 1], points[place]
+        return lowest[place - 1] + (lowest[place] - lowest[place - 1]) * (columns - left) / (right - left)
+
+    def slope(self, columns: float, *, masked: bool) -> float:
+        """The seconds of one more column in a pass of about so many."""
+        low, high = max(columns / 2, MANY), 2 * max(columns, MANY)
+        return (self.seconds(high, masked=masked) - self.seconds(low, masked=masked)) / (high - low)
+
+
+_TIMES: weakref.WeakKeyDictionary[Engine, PassTimes] = weakref.WeakKeyDictionary()
+
+
+class Policy:
+    """Chooses for the rows of one pool; pools of one engine share its `PassTimes`."""
+
+    def __init__(self, engine: Engine, thresholds: Sequence[float] = ()) -> None:
+        self.times = _TIMES.setdefault(engine, PassTimes())
+        self._steps: tuple[float | None, ...] = (None, *thresholds)
+        self._step = self._pressure = 0
+        self._passes = HOLD
+        self._reach: dict[int, Reach] = {}  # by row: s
+        self._usual: dict[int, Reach] = {}  # by number of masks: s of rows so far
+        self._judged: dict[int, int] = {}  # by row: the proposals that the next pass verifies, or judges by τ
+        self._spends = False
+        self._together = 0  # the choice in static shapes: an index of `Method.mask_counts`
+        self._tokens = self._columns = 1.0  # g and q
+        self._price = PRICE
+
+    @property
+    def threshold(self) -> float | None:
+        """τ of rows that leave it open; None while there is none."""
+        return self._steps[self._step]
+
+    def restart(self) -> None:
+        """Begin without τ: the load that moved it has ended."""
+        self._step = self._pressure = 0
+
+    def ways(self, own: Method, threshold: float | None) -> list[tuple[Method, float | None]]:
+        """The methods, each with one of its thresholds, that rows of this one may have in static shapes."""
+        lowest = (threshold if len(self._steps) == 1 else self._steps[-1]) if own.uses_threshold else None
+        methods = [own.spending(masks) for masks in own.mask_counts] if own.adapts else [own]
+        return [(method, one) for method in methods for one in dict.fromkeys((None, lowest))]
+
+    def plan(self, rows: Sequence[Row], *, reading: int, waiting: int, places: int) -> None:
+        """Say what each of `rows`, which write in the next pass, spends in it.
+
+        `reading` counts requests whose prompts are being read, `waiting` those without one of the `places`.
+        """
+        self._turn(waiting, len(rows) + reading, places)
+        for row in rows:
+            if row.control.free and row.own.uses_threshold:
+                row.control.threshold = self.threshold
+        adapting = [row for row in rows if row.own.adapts]
+        self._forget({row.number for row in adapting})
+        if not adapting:
+            return
+        self._passes += 1
+        reaches = [self._reach_of(row) for row in adapting]
+        if adapting[0].own.mask_counts:
+            self._choose_together(adapting, reaches, len(rows) - len(adapting))
+            return
+        wanted = [reach.count(self._price) for reach in reaches]
+        self._choose_masks(reaches, wanted, len(rows))
+        masked, plain = (self.times.seconds(len(rows) * self._columns, masked=masked) for masked in (True, False))
+        spends = self._spends != self._tries and self.times.knows(len(rows) * self._columns)
+        for row, reach, count in zip(adapting, reaches, wanted, strict=True):
+            row.reach, row.price, row.masks = reach, self._price, count if spends else 0
+            row.worth = max(masked / plain - 1, 0.0) * self._tokens
+            row.method = row.own.spending(row.masks)
+            self._judged[row.number] = row.masks if row.own.phase == "decode" else 0  # others learn as they plan
+
+    def _choose_masks(self, reaches: Sequence[Reach], wanted: Sequence[int], rows: int) -> None:
+        """Whether the rows spend the masks that they want."""
+        tokens, columns = rows * self._tokens, rows * self._columns
+        gained = sum(sum(reach.shares[:count]) for reach, count in zip(reaches, wanted, strict=True))
+        spent = self._rate(tokens + gained, columns + gained + sum(wanted), masked=True)
+        base = self._rate(tokens, columns, masked=False)
+        self._spends = spent > base * (1 - MARGIN if self._spends else 1 + MARGIN)
+
+    @property
+    def _tries(self) -> bool:
+        """Whether another choice has its turn."""
+        return self._passes % AGAIN < HOLD
+
+    def _choose_together(self, rows: Sequence[Row], reaches: Sequence[Reach], others: int) -> None:
+        """The masks of each row where all have as many: none, those behind the drafts, or behind every prefix."""
+        gain = sum(sum(reach.shares) for reach in reaches) / len(rows)
+        whole = sum(reach.shares[-1] for reach in reaches) / len(rows)
+        # Behind a wrong draft masks that stand behind all of them leave none for the next pass.
+        gains = 0.0, gain / (2 - whole), gain
+        count = len(rows) + others
+
+        def rate(choice: int) -> float:
+            masks = sum(row.own.mask_counts[choice] for row in rows)
+            drafts = sum(len(reach.shares) for reach in reaches) if choice else 0
+            return self._rate(count + len(rows) * gains[choice], count + drafts + masks, masked=choice > 0)
+
+        best = max(range(len(gains)), key=rate)
+        if rate(best) > rate(self._together) * (1 + MARGIN):
+            self._together = best
+        choice = 0 if not self.times.knows(count) else self._together
+        if self._tries and choice == self._together:
+            choice = 0 if self._together else max((1, 2), key=rate)
+        for row, reach in zip(rows, reaches, strict=True):
+            row.reach, row.masks = reach, row.own.mask_counts[choice]
+            row.method = row.own.spending(row.masks)
+            self._judged[row.number] = row.drafted if row.masks else 0
+
+    def _rate(self, tokens: float, columns: float, *, masked: bool) -> float:
+        return tokens / self.times.seconds(columns, masked=masked)
+
+    def observe(self, rows: Sequence[Row], columns: int, seconds: float | None, *, masked: bool) -> None:
+        """Learn from the pass that was planned, of so many columns.
+
+        `seconds` are None if they say nothing of later passes (`Rows.warming`).
+        """
+        if seconds is not None:
+            self.times.took(columns, seconds, masked=masked)
+        if not rows:
+            return
+        tokens = sum(row.gained for row in rows)
+        if not masked:
+            self._tokens += STEP * (tokens / len(rows) - self._tokens)
+            self._columns += STEP * (columns / len(rows) - self._columns)
+        rate = max(tokens, len(rows) * self._tokens) / self.times.seconds(columns, masked=masked)
+        self._price = max(self.times.slope(columns, masked=masked) * rate, CHEAPEST)
+        for row in rows:
+            reach = self._reach.get(row.number)
+            if reach is None:
+                continue
+            if judged := self._judged.get(row.number, 0):
+                right = min(row.gained - 1, judged)
+                reach.learn([1.0] * right + [0.0] * (judged - right))
+            elif not row.masks:
+                reach.drift(1 / AGAIN)
+            usual = self._usual[len(reach.shares)].shares
+            usual[:] = [one + STEP * (other - one) for one, other in zip(usual, reach.shares, strict=True)]
+
+    def _reach_of(self, row: Row) -> Reach:
+        """s of this row, at first that of the rows so far."""
+        if row.number not in self._reach:
+            count = row.own.most_masks
+            usual = self._usual.setdefault(count, Reach(count))
+            self._reach[row.number] = Reach(count, STEP, list(usual.shares))
+        return self._reach[row.number]
+
+    def _forget(self, numbers: Collection[int]) -> None:
+        for number in self._reach.keys() - numbers:
+            del self._reach[number]
+            self._judged.pop(number, None)
+
+    def _turn(self, waiting: int, taken: int, places: int) -> None:
+        """Move τ a step once requests waited, or half of the places were free, in several passes."""
+        sign = 1 if waiting else -1 if taken <= places / 2 else 0
+        if sign:  # a short queue is empty now and then under any load: such a pass says nothing
+            self._pressure = self._pressure + sign if sign * self._pressure > 0 else sign
+        step = min(max(self._step + sign, 0), len(self._steps) - 1)
+        if abs(self._pressure) >= PATIENCE and step != self._step:
+            self._step, self._pressure = step, 0
+
+
+def size_of(columns: int) -> int:
+    """Numbers of columns that are timed together: each up to 4, then in steps of about a quarter."""
+    step = max(1, 2 ** (columns.bit_length() - 3))
+    return -(-columns // step) * step

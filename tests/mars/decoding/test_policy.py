@@ -1,0 +1,179 @@
+"""What rows spend by measured times and their own acceptance, and τ under load, on passes that are made up."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from mars.config import DecodingSettings
+from mars.control import Control
+from mars.decoding import DECODERS, METHODS
+from mars.decoding.method import Row
+from mars.decoding.policy import AGAIN, PATIENCE, PassTimes, Policy
+from mars.metrics import Tally, output_ids
+from mars.scripted import ScriptedModel
+
+FREE = DecodingSettings(block_size=8, layout="auto", window="auto")
+Seconds = Callable[[int, bool], float]
+
+
+def flat(columns: int, masked: bool) -> float:
+    """Columns are nearly free; an adapter makes a pass with masks a half longer."""
+    return (1 + 0.01 * columns) * (1.5 if masked else 1.0)
+
+
+def steep(columns: int, masked: bool) -> float:
+    """Each column costs as much as the first."""
+    return float(columns)
+
+
+@dataclass
+class Passes:
+    """Rows of windows whose masks are accepted with these chances, each if those before it are."""
+
+    seconds: Seconds
+    chances: list[float]
+    static: bool = False
+    clock: float = 0.0
+    tokens: int = 0
+    spent: list[list[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        engine = ScriptedModel([[5]], static_shapes=self.static)
+        self.policy, self.dice = Policy(engine), random.Random(5)
+        method = METHODS["self_speculative" if self.static else "sliding_window"](engine, FREE)
+        self.rows = [
+            Row(number=number, prompt=[3], method=method, settings=FREE, control=Control(0.9))
+            for number in range(len(self.chances))
+        ]
+
+    def run(self, count: int) -> None:
+        """Make so many passes; the first of each size is interrupted."""
+        for _ in range(count):
+            self.policy.plan(self.rows, reading=0, waiting=0, places=8)
+            self.spent.append([row.masks for row in self.rows])
+            columns = 0
+            for row, chance in zip(self.rows, self.chances, strict=True):
+                judged = row.drafted if self.static and row.masks else row.masks
+                hits = (self.dice.random() < chance for _ in range(min(judged, 7)))
+                columns += (
+                    max(row.gained, 1) + row.masks if not self.static else 1 + (7 + row.masks if row.masks else 0)
+                )
+                row.gained = 1 + sum(itertools.takewhile(bool, hits))
+                row.drafted = 7 if row.masks else 0
+                self.tokens += row.gained
+            masked = any(row.masks for row in self.rows)
+            seconds = self.seconds(columns, masked) * (5 if self.dice.random() < 0.05 else 1)
+            self.clock += self.seconds(columns, masked)
+            self.policy.observe(self.rows, columns, seconds, masked=masked)
+
+
+def test_times_are_joined_by_lines() -> None:
+    times = PassTimes()
+    assert times.seconds(5) == 1.0, "before any was timed all take as long"
+    for columns, seconds in ((1, 1.0), (4, 2.0), (8, 4.0)):
+        times.took(columns, seconds, masked=False)
+    assert [times.seconds(columns) for columns in (1, 4, 6, 8)] == [1.0, 2.0, 3.0, 4.0]
+    assert times.seconds(100) > 4.0
+    assert times.seconds(6, masked=True) == 3.0, "until masks are timed they cost nothing"
+    assert times.slope(4, masked=False) == pytest.approx(0.5)
+    assert (times.knows(2), times.knows(40)) == (True, False)
+
+
+def test_interruptions_hardly_count() -> None:
+    times = PassTimes()
+    for number in range(200):
+        times.took(4, 9.0 if number % 10 == 0 else 1.0, masked=False)
+    assert times.seconds(4) == pytest.approx(1.0, rel=0.25)
+    times.took(2, 7.0, masked=False)
+    assert times.seconds(2) == times.seconds(4), "a narrower pass takes no longer"
+
+
+def test_masks_that_are_accepted_are_spent() -> None:
+    passes = Passes(flat, [0.95])
+    passes.run(300)
+    assert passes.tokens / passes.clock > 1.5
+    assert passes.spent[-1][0] > 3
+
+
+@pytest.mark.parametrize("seconds", [flat, steep])
+def test_masks_that_gain_nothing_cost_little(seconds: Seconds) -> None:
+    passes = Passes(seconds, [0.02])
+    passes.run(1000)
+    alone = 1 / seconds(1, False)
+    assert passes.tokens / passes.clock > 0.96 * alone
+    later = [spent for [spent] in passes.spent[AGAIN:]]
+    assert 0 < sum(map(bool, later)) < 0.15 * len(later), "tried again now and then"
+
+
+def test_a_text_that_turns_predictable_gets_masks_again() -> None:
+    passes = Passes(flat, [0.02])
+    passes.run(300)
+    passes.chances = [0.95]
+    passes.run(400)
+    assert sum(spent > 0 for [spent] in passes.spent[-100:]) > 80
+
+
+def test_each_row_spends_what_its_own_text_is_worth() -> None:
+    passes = Passes(flat, [0.95, 0.05, 0.95, 0.05])
+    passes.run(400)
+    high, low = (sum(sum(spent[row] for row in rows) for spent in passes.spent[-100:]) for rows in ((0, 2), (1, 3)))
+    assert high > 3 * low
+
+
+@pytest.mark.parametrize(("seconds", "chance", "most"), [(flat, 0.95, 56), (steep, 0.5, 0)])
+def test_in_static_shapes_all_rows_have_one_layout(seconds: Seconds, chance: float, most: int) -> None:
+    passes = Passes(seconds, [chance, chance], static=True)
+    passes.run(200)
+    assert all(len(set(spent)) == 1 for spent in passes.spent)
+    assert statistics.mode(spent[0] for spent in passes.spent[-50:]) == most
+
+
+def rows_of(count: int, *, free: bool) -> list[Row]:
+    engine = ScriptedModel([[5]])
+    method = METHODS["relaxed"](engine, FREE)
+    return [
+        Row(number=number, prompt=[3], method=method, settings=FREE, control=Control(0.95, free=free))
+        for number in range(count)
+    ]
+
+
+def test_the_queue_moves_the_threshold_and_back() -> None:
+    knob = Policy(ScriptedModel([[5]]), (0.9, 0.5))
+    free, own = rows_of(4, free=True), rows_of(1, free=False)
+
+    def load(waiting: int, taken: int, passes: int = PATIENCE) -> float | None:
+        for _ in range(passes):
+            knob.plan([*free[:taken], *own], reading=0, waiting=waiting, places=10)
+        assert all(row.control.threshold == knob.threshold for row in free[:taken])
+        assert own[0].control.threshold == 0.95, "asked for"
+        return knob.threshold
+
+    assert load(1, 4, PATIENCE - 1) is None
+    assert [load(1, 4, 1), load(1, 4), load(1, 4)] == [0.9, 0.5, 0.5]
+    assert [load(0, 4), load(0, 4), load(0, 4)] == [0.9, None, None]
+    load(1, 4)
+    knob.restart()
+    assert knob.threshold is None
+
+
+def test_a_window_that_fits_follows_the_text() -> None:
+    """Masks see every second stretch of ten tokens; each pass takes as long, with masks a half longer."""
+
+    def script(row: int, position: int, masks: int) -> tuple[int, float]:
+        return 5 + position % 20, 0.99 if not masks or position // 40 % 2 == 0 else 0.1
+
+    def run(**changes: object) -> Tally:
+        settings = DecodingSettings(max_new_tokens=400, block_size=8, threshold=0.9, **changes)  # type: ignore[arg-type]
+        records = list(DECODERS["sliding_window"](ScriptedModel(script, seconds_per_pass=0.5), [[3]], settings))
+        assert output_ids(records) == [5 + position % 20 for position in range(400)]
+        spent = {sum(one.source == "mask" for one in row.proposals) for record in records for row in record.rows}
+        assert spent > {0, 7} if changes else spent >= {7}
+        return Tally.of(records)
+
+    assert run(window="auto").passes < 250 < 400
