@@ -13,8 +13,8 @@ masks, n rows spend their masks if
     (n g + Σ s_k) / T_masks(n q + Σ (1 + s_k))  >  n g / T(n q)
 
 by more than `MARGIN`, if they did otherwise before. Copies need no choice: each of them pays λ by itself
-(mars/decoding/trees.py). While no masks are spent, s_k drifts back to what it was at first; and now and then
-some passes make the other choice. In static shapes all rows have as many columns: there the
+(mars/decoding/trees.py). Now and then a row without masks forgets its s_k, so that it tries them, and a pass of
+those that have some goes without. In static shapes all rows have as many columns: there the
 choice is among no masks and the layouts of exact decoding. Exact texts are the same whatever is chosen.
 
 With `thresholds`, which descend, rows whose requests leave τ open (`Control.free`) are decoded without one until
@@ -36,8 +36,7 @@ STEP = 1 / 12  # of moving averages
 SLOWER = 1 / 40  # of that of seconds, for passes that take longer than usual: most were interrupted
 FASTER = 1 / 4  # of the same, for others
 MARGIN = 0.03  # by which another choice must be better
-AGAIN = 200  # passes after which another choice is tried again, and what was learnt of masks is forgotten, about
-HOLD = 4  # passes of such a trial
+AGAIN = 200  # passes after which the other choice is tried again
 CHEAPEST = 0.01  # price of a column, in tokens
 MANY = 4  # columns from which on a pass says what wider ones take: below, devices use other kernels
 FEW = 32  # columns that are taken to cost little until they are timed
@@ -49,13 +48,19 @@ class PassTimes:
     """T: seconds of a pass by its columns, with masks and without."""
 
     def __init__(self) -> None:
-        self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}
+        self._seconds: dict[bool, dict[int, float]] = {False: {}, True: {}}  # by size, timed more than once
+        self._first: dict[tuple[bool, int], float] = {}  # it says little: the first pass of a shape takes longer
 
     def took(self, columns: int, seconds: float, *, masked: bool) -> None:
         """A pass of so many columns took so long."""
         times, size = self._seconds[masked], size_of(columns)
-        usual = times.setdefault(size, min(seconds, 2 * self.seconds(columns, masked=masked)) if times else seconds)
-        times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)
+        if size in times:
+            usual = times[size]
+            times[size] += (FASTER if seconds < usual else SLOWER) * (min(seconds, 2 * usual) - usual)
+        elif (masked, size) in self._first:
+            times[size] = min(seconds, self._first.pop((masked, size)))
+        else:
+            self._first[masked, size] = seconds
 
     def knows(self, columns: float) -> bool:
         """Whether a pass of about so many columns, without masks, was timed."""
@@ -82,7 +87,7 @@ class PassTimes:
 
     def slope(self, columns: float, *, masked: bool) -> float:
         """The seconds of one more column in a pass of about so many."""
-        low, high = max(columns / 2, MANY), 2 * max(columns, MANY)
+        low, high = max(columns / 2, MANY), max(2 * columns, FEW)
         return (self.seconds(high, masked=masked) - self.seconds(low, masked=masked)) / (high - low)
 
 
@@ -95,12 +100,11 @@ class Policy:
     def __init__(self, engine: Engine, thresholds: Sequence[float] = ()) -> None:
         self.times = _TIMES.setdefault(engine, PassTimes())
         self._steps: tuple[float | None, ...] = (None, *thresholds)
-        self._step = self._pressure = 0
-        self._passes = HOLD
+        self._step = self._pressure = self._passes = 0
         self._reach: dict[int, Reach] = {}  # by row: s
         self._usual: dict[int, Reach] = {}  # by number of masks: s of rows so far
         self._judged: dict[int, int] = {}  # by row: the proposals that the next pass verifies, or judges by τ
-        self._spends = False
+        self._spends = self._masked = False
         self._together = 0  # the choice in static shapes: an index of `Method.mask_counts`
         self._tokens = self._columns = 1.0  # g and q
         self._price = PRICE
@@ -141,7 +145,7 @@ class Policy:
         wanted = [reach.count(self._price) for reach in reaches]
         self._choose_masks(reaches, wanted, len(rows))
         masked, plain = (self.times.seconds(len(rows) * self._columns, masked=masked) for masked in (True, False))
-        spends = self._spends != self._tries and self.times.knows(len(rows) * self._columns)
+        spends = self._spends and self._passes % AGAIN > 0 and self.times.knows(len(rows) * self._columns)
         for row, reach, count in zip(adapting, reaches, wanted, strict=True):
             row.reach, row.price, row.masks = reach, self._price, count if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
@@ -155,11 +159,6 @@ class Policy:
         spent = self._rate(tokens + gained, columns + gained + sum(wanted), masked=True)
         base = self._rate(tokens, columns, masked=False)
         self._spends = spent > base * (1 - MARGIN if self._spends else 1 + MARGIN)
-
-    @property
-    def _tries(self) -> bool:
-        """Whether another choice has its turn."""
-        return self._passes % AGAIN < HOLD
 
     def _choose_together(self, rows: Sequence[Row], reaches: Sequence[Reach], others: int) -> None:
         """The masks of each row where all have as many: none, those behind the drafts, or behind every prefix."""
@@ -177,9 +176,7 @@ class Policy:
         best = max(range(len(gains)), key=rate)
         if rate(best) > rate(self._together) * (1 + MARGIN):
             self._together = best
-        choice = 0 if not self.times.knows(count) else self._together
-        if self._tries and choice == self._together:
-            choice = 0 if self._together else max((1, 2), key=rate)
+        choice = self._together if self._passes % AGAIN > 0 and self.times.knows(count) else 0
         for row, reach in zip(rows, reaches, strict=True):
             row.reach, row.masks = reach, row.own.mask_counts[choice]
             row.method = row.own.spending(row.masks)
@@ -198,9 +195,10 @@ class Policy:
         if not rows:
             return
         tokens = sum(row.gained for row in rows)
-        if not masked:
+        if not masked and not self._masked:  # behind a pass with masks, what was accepted is still to be read
             self._tokens += STEP * (tokens / len(rows) - self._tokens)
             self._columns += STEP * (columns / len(rows) - self._columns)
+        self._masked = masked
         rate = max(tokens, len(rows) * self._tokens) / self.times.seconds(columns, masked=masked)
         self._price = max(self.times.slope(columns, masked=masked) * rate, CHEAPEST)
         for row in rows:
@@ -210,8 +208,8 @@ class Policy:
             if judged := self._judged.get(row.number, 0):
                 right = min(row.gained - 1, judged)
                 reach.learn([1.0] * right + [0.0] * (judged - right))
-            elif not row.masks:
-                reach.drift(1 / AGAIN)
+            elif not (self._spends or self._together or self._passes % AGAIN):
+                reach.forget()
             usual = self._usual[len(reach.shares)].shares
             usual[:] = [one + STEP * (other - one) for one, other in zip(usual, reach.shares, strict=True)]
 

@@ -27,6 +27,7 @@ Layouts and plans change the number of passes, never the text. No torch here, an
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -214,6 +215,7 @@ class Reach:
     masks: int
     step: float = 1 / 30  # of the running mean
     shares: list[float] = field(default_factory=list)
+    seen: float = math.inf  # passes that the mean is of, as long as there were few
 
     def __post_init__(self) -> None:
         self.shares = self.shares or self._usual
@@ -225,18 +227,19 @@ class Reach:
 
     def learn(self, odds: Sequence[float]) -> None:
         """Learn how probable the first masks' proposals were; the shares of further ones are scaled in proportion."""
-        before, scale = 1.0, 1.0
+        before, scale, step = 1.0, 1.0, max(self.step, 1 / (self.seen + 2))
+        self.seen += 1
         for k in range(self.masks):
             if k < len(odds):
                 before *= odds[k]
-                changed = self.shares[k] + self.step * (before - self.shares[k])
+                changed = self.shares[k] + step * (before - self.shares[k])
                 scale, self.shares[k] = changed / self.shares[k], changed
             else:
                 self.shares[k] = min(self.shares[k] * scale, self.shares[k - 1])
 
-    def drift(self, step: float) -> None:
-        """Forget a little of what was learnt."""
-        self.shares = [one + step * (usual - one) for one, usual in zip(self.shares, self._usual, strict=True)]
+    def forget(self) -> None:
+        """Take it for what it was before any was seen, and learn anew."""
+        self.shares, self.seen = self._usual, 0.0
 
     def count(self, price: float) -> int:
         """The number of masks that pay for their columns, one now and another for a proposal that is taken."""

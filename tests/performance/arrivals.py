@@ -2,7 +2,7 @@
 
     python -m tests.performance.arrivals --checkpoint assets/adapters/smollm2-135m-mars --save assets/runs
 
-Every lane is a server of its own with the same checkpoint: AR, exact decoding and, with --accuracy-budget, the policy
+Every lane is a server of its own with the same checkpoint: AR, exact decoding and, with --thresholds, the policy
 `knob`. Saturation is what AR answers while all its places are taken. For each rate, as a share of that, and each turn
 one Poisson trace is drawn; the lanes get it one after the other, in an order that moves on, since a machine's speed
 drifts. Goodput counts the answers whose first token came within --ttft and whose further tokens took at most --tpot.
@@ -204,14 +204,14 @@ async def _measured(urls: dict[str, str], options: argparse.Namespace) -> dict[s
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print a line for each rate and lane, and keep the test; 1 when a text was wrong."""
     options, for_the_servers = parser().parse_known_args(arguments)
-    lanes = [lane for lane in LANES if lane != "knob" or options.accuracy_budget is not None]
-    budget = ("--accuracy-budget", str(options.accuracy_budget))
+    lanes = [lane for lane in LANES if lane != "knob" or options.thresholds]
+    thresholds = ("--thresholds", options.thresholds)
     shared = ["--checkpoint", options.checkpoint, "--dtype", options.dtype, "--threads", str(options.threads)]
     shared += ["--places", str(options.places), "--queue-size", str(options.queue_size), "--port", "0"]
     with ExitStack() as stack:
         urls = {
             lane: stack.enter_context(
-                served([*shared, *LANES[lane], *(budget if lane == "knob" else ()), *for_the_servers], "mars.serve")
+                served([*shared, *LANES[lane], *(thresholds if lane == "knob" else ()), *for_the_servers], "mars.serve")
             )[0]
             for lane in lanes
         }
@@ -261,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     add("--threads", type=int, default=torch.get_num_threads(), metavar="N", help="CPU threads of a pass")
     add("--ttft", type=float, default=1.0, metavar="S", help="seconds to the first token that are in time (1)")
     add("--tpot", type=float, metavar="S", help="seconds per further token that are (default: twice AR's alone)")
-    add("--accuracy-budget", type=float, metavar="POINTS", help="adds the lane of the policy knob")
+    add("--thresholds", default="", metavar="T,T,…", help="adds the lane of the policy knob")
     add("--seed", type=int, default=1, metavar="S", help="which questions, and when")
     add("--save", type=Path, metavar="DIR", help="add the test to this run store, for Under load in Trade-offs")
     return command

@@ -71,7 +71,7 @@ def test_memory_of_a_process_is_read() -> None:
 def test_all_lanes_are_measured_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--places", "2", "--questions", "3", "--tokens", "4", "--minutes", "0.05", "--turns", "1"]
     limits = ["--ttft", "30", "--tpot", "10", "--queue-size", "1000", "--dtype", "float32", "--threads", "1"]
-    given = ["--checkpoint", CHECKPOINT, "--rates", "0.3", "1.1", "--accuracy-budget", "5", "--save", str(tmp_path)]
+    given = ["--checkpoint", CHECKPOINT, "--rates", "0.3", "1.1", "--thresholds", "0.5,0.3", "--save", str(tmp_path)]
     assert main([*given, *sizes, *limits]) == 0, capsys.readouterr()
     [test], problems = read_loads(tmp_path)
     assert (test.model, test.dtype, problems) == ("mars-b8", "float32", [])

@@ -61,9 +61,8 @@ class Passes:
             for row, chance in zip(self.rows, self.chances, strict=True):
                 judged = row.drafted if self.static and row.masks else row.masks
                 hits = (self.dice.random() < chance for _ in range(min(judged, 7)))
-                columns += (
-                    max(row.gained, 1) + row.masks if not self.static else 1 + (7 + row.masks if row.masks else 0)
-                )
+                columns += max(row.gained, 1) + row.masks
+                columns += 8 - max(row.gained, 1) if self.static and row.masks else 0
                 row.gained = 1 + sum(itertools.takewhile(bool, hits))
                 row.drafted = 7 if row.masks else 0
                 self.tokens += row.gained
@@ -76,13 +75,15 @@ class Passes:
 def test_times_are_joined_by_lines() -> None:
     times = PassTimes()
     assert times.seconds(5) == 1.0, "before any was timed all take as long"
-    for columns, seconds in ((1, 1.0), (4, 2.0), (8, 4.0)):
+    for columns, seconds in ((1, 1.0), (4, 2.0), (8, 4.0), (32, 16.0)):
+        times.took(columns, 9.0, masked=False)
+        assert times.seconds(columns) != 9.0, "the first pass of a size says little"
         times.took(columns, seconds, masked=False)
     assert [times.seconds(columns) for columns in (1, 4, 6, 8)] == [1.0, 2.0, 3.0, 4.0]
-    assert times.seconds(100) > 4.0
+    assert times.seconds(100) > 16.0
     assert times.seconds(6, masked=True) == 3.0, "until masks are timed they cost nothing"
     assert times.slope(4, masked=False) == pytest.approx(0.5)
-    assert (times.knows(2), times.knows(40)) == (True, False)
+    assert (times.knows(2), times.knows(100)) == (True, False)
 
 
 def test_interruptions_hardly_count() -> None:
@@ -90,7 +91,8 @@ def test_interruptions_hardly_count() -> None:
     for number in range(200):
         times.took(4, 9.0 if number % 10 == 0 else 1.0, masked=False)
     assert times.seconds(4) == pytest.approx(1.0, rel=0.25)
-    times.took(2, 7.0, masked=False)
+    for _ in range(2):
+        times.took(2, 7.0, masked=False)
     assert times.seconds(2) == times.seconds(4), "a narrower pass takes no longer"
 
 
@@ -98,7 +100,7 @@ def test_masks_that_are_accepted_are_spent() -> None:
     passes = Passes(flat, [0.95])
     passes.run(300)
     assert passes.tokens / passes.clock > 1.5
-    assert passes.spent[-1][0] > 3
+    assert statistics.median(spent for [spent] in passes.spent[-50:]) > 3
 
 
 @pytest.mark.parametrize("seconds", [flat, steep])
@@ -108,7 +110,8 @@ def test_masks_that_gain_nothing_cost_little(seconds: Seconds) -> None:
     alone = 1 / seconds(1, False)
     assert passes.tokens / passes.clock > 0.96 * alone
     later = [spent for [spent] in passes.spent[AGAIN:]]
-    assert 0 < sum(map(bool, later)) < 0.15 * len(later), "tried again now and then"
+    assert sum(map(bool, later)) < 0.15 * len(later)
+    assert any(later) == (seconds is flat), "tried again where they may pay"
 
 
 def test_a_text_that_turns_predictable_gets_masks_again() -> None:
