@@ -167,11 +167,11 @@ class MethodSettings(Strict):
         figure="seed {}",
     )
     layout: LayoutName = _field(  # noqa: RUF009 - a field, as that of dataclasses
-        "auto",
+        "lookup",
         title="Layout",
         about="where the masks stand: after the last draft (linear), after every prefix of the drafts (quadratic), "
-        "after the likely ones (tree; lookup also drafts what followed the same words before, or often does), or "
-        "whatever is fastest at the moment, one-token passes included (auto, the default)",
+        "after the likely ones (tree; lookup, the default, also drafts what followed the same words before, or often "
+        "does), or whatever is fastest at the moment, one-token passes included (auto)",
         control="choice",
         choices=LAYOUTS,
         note="{} layout",

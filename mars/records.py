@@ -148,6 +148,12 @@ class RowPass(Strict):
     trace: Trace | None = None
 
     @property
+    def masks(self) -> int:
+        """The masks that the pass spent on this row; without a trace, those whose proposals are recorded."""
+        read = [proposal.source for proposal in self.proposals] if self.trace is None else self.trace.reads
+        return sum(source == "mask" for source in read)
+
+    @property
     def accepted_ids(self) -> tuple[int, ...]:
         """Token ids of the accepted prefix."""
         return tuple(proposal.token_id for proposal in self.proposals[: self.accepted])

@@ -18,6 +18,6 @@ def in_turn(choose: Callable[[], Any]) -> Callable[..., None]:
         layout = choose() if adapting else None
         for row in adapting:
             assert isinstance(row.own, SelfSpeculative)
-            row.method = replace(row.own, layout=layout, expectation=None)
+            row.method = replace(row.own, layout=layout, planned=False)
 
     return plan

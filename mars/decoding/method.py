@@ -23,7 +23,7 @@ from mars.acceptance import HostAcceptResult, Read, TopToken, match_prefix, read
 from mars.config import DecodingSettings, ScoreName
 from mars.control import Control
 from mars.decoding.trace import reasons_of, trace
-from mars.decoding.trees import PRICE, Copies, Plan, Reach
+from mars.decoding.trees import PRICE, Copies, Expectation, Plan
 from mars.engine.conditional import States
 from mars.engine.window import Window, verification_tree
 from mars.records import FinishReason, Phase, Proposal, RowPass, Source, Trace
@@ -50,7 +50,7 @@ class Row:
 
     A policy says what the row spends (mars/decoding/policy.py): its `method` in the next pass, `own` being that of its
     request, at most so many `masks`, if they gain what they are `worth`, and the `price` of a column, both in tokens.
-    `reach` says how often its masks are right.
+    `expectation` says how often its drafts are right, where it has plans.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Row:
     masks: int = 0
     worth: float = 0.0
     price: float = PRICE
-    reach: Reach | None = None
+    expectation: Expectation | None = None
     response: list[int] = field(default_factory=list)
     template_ids: frozenset[int] = frozenset()
     copies: Copies | None = None

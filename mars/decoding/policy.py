@@ -146,8 +146,8 @@ class Policy:
         self._choose_masks(reaches, wanted, len(rows))
         masked, plain = (self.times.seconds(len(rows) * self._columns, masked=masked) for masked in (True, False))
         spends = self._spends and self._passes % AGAIN > 0 and self.times.knows(len(rows) * self._columns)
-        for row, reach, count in zip(adapting, reaches, wanted, strict=True):
-            row.reach, row.price, row.masks = reach, self._price, count if spends else 0
+        for row, count in zip(adapting, wanted, strict=True):
+            row.price, row.masks = self._price, count if spends else 0
             row.worth = max(masked / plain - 1, 0.0) * self._tokens
             row.method = row.own.spending(row.masks)
             self._judged[row.number] = row.masks if row.own.phase == "decode" else 0  # others learn as they plan
@@ -177,8 +177,8 @@ class Policy:
         if rate(best) > rate(self._together) * (1 + MARGIN):
             self._together = best
         choice = self._together if self._passes % AGAIN > 0 and self.times.knows(count) else 0
-        for row, reach in zip(rows, reaches, strict=True):
-            row.reach, row.masks = reach, row.own.mask_counts[choice]
+        for row in rows:
+            row.masks = row.own.mask_counts[choice]
             row.method = row.own.spending(row.masks)
             self._judged[row.number] = row.drafted if row.masks else 0
 
@@ -218,7 +218,9 @@ class Policy:
         if row.number not in self._reach:
             count = row.own.most_masks
             usual = self._usual.setdefault(count, Reach(count))
-            self._reach[row.number] = Reach(count, STEP, list(usual.shares))
+            self._reach[row.number] = reach = Reach(count, STEP, list(usual.shares))
+            if row.expectation is not None:
+                row.expectation.reach = reach
         return self._reach[row.number]
 
     def _forget(self, numbers: Collection[int]) -> None:

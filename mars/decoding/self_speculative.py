@@ -23,7 +23,6 @@ Shapes: R rows, Q columns, D = K drafts, W proposals, V vocabulary.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -54,7 +53,6 @@ from mars.decoding.trees import (
     MOST_COLUMNS,
     TREES,
     WORTH_MASKS,
-    Draft,
     Expectation,
     Layout,
     Plan,
@@ -72,16 +70,13 @@ SURE = 0.5
 
 STATIC_STEP = 8  # where passes have static shapes, trees have a multiple of so many columns, or one
 
-# How often each engine's drafts are right, in all runs of layout auto, by decoder and K.
-_EXPECTATIONS: weakref.WeakKeyDictionary[Engine, dict[tuple[str, int], Expectation]] = weakref.WeakKeyDictionary()
-
 
 @dataclass(frozen=True, kw_only=True)
 class SelfSpeculative(Method):
     """Exact decoding. `drafts` is K; with `layout` None a policy chooses what rows spend (mars/decoding/policy.py).
 
-    Plans, those of trees and of a policy where shapes are not static, need an `expectation`. The linear layout
-    verifies drafts, from the left, with a probability of at least `sure`.
+    `planned` says that each row has a plan of its own: in trees, and under a policy where shapes are not static. The
+    linear layout verifies drafts, from the left, with a probability of at least `sure`.
 
     The proposals past the accepted prefix are those of the masks behind it, from which the next pass takes its drafts.
     After a wrong draft in the linear layout there are no such masks: the proposals then follow the wrong draft.
@@ -94,12 +89,12 @@ class SelfSpeculative(Method):
     drafts: int
     sure: float
     layout: Layout | None
-    expectation: Expectation | None = field(default=None, compare=False)
+    planned: bool = False
     phrases: Phrases | None = field(default=None, compare=False)
 
     @property
     def capturable(self) -> bool:  # type: ignore[override]  # plans are made on the host
-        return self.expectation is None
+        return not self.planned
 
     @property
     def adapts(self) -> bool:
@@ -111,27 +106,27 @@ class SelfSpeculative(Method):
 
     @property
     def mask_counts(self) -> tuple[int, ...]:
-        return (0, self.drafts, self.drafts * (self.drafts + 1)) if self.expectation is None else ()
+        return () if self.planned else (0, self.drafts, self.drafts * (self.drafts + 1))
 
     def spending(self, masks: int) -> Method:
-        if self.expectation is not None:
-            return self
-        return replace(self, layout=LAYOUTS[self.mask_counts.index(masks)])
+        return self if self.planned else replace(self, layout=LAYOUTS[self.mask_counts.index(masks)])
 
     @property
     def lookahead(self) -> int:
         widest = columns_of("quadratic" if self.layout is None else self.layout, self.drafts)
-        if self.expectation is not None:
+        if self.planned:
             widest = max(widest, MOST_COLUMNS + self.drafts)
         return widest + 1
 
     def begin(self, row: Row, tokens_K: torch.Tensor) -> None:
         # A mask stands for a draft that is not there: it is never predicted, so it always misses.
         tokens_K[row.length + 1 :] = self.mask_token_id
+        row.expectation = Expectation(self.drafts) if self.planned else None
 
     def window(self, batch: Batch) -> Window:
-        if self.expectation is not None:
-            self._plan(batch, self.expectation)
+        if self.planned:
+            for row in batch.rows:
+                row.plan = self._plan(row, row.expectation or Expectation(self.drafts))
             return self._tree(batch)
         if self.layout == "none":
             return window_of(batch, 0)
@@ -139,26 +134,21 @@ class SelfSpeculative(Method):
             return tree_window(batch, self.drafts, self.drafts, self.mask_token_id)
         return self._linear(batch)
 
-    def _plan(self, batch: Batch, expected: Expectation) -> None:
-        """Learn from the last pass of each row, and plan its columns of the next one."""
+    def _plan(self, row: Row, expected: Expectation) -> Plan:
+        """Learn from the row's last pass; the columns that pay in the next, with masks if a policy gives it any."""
         scored = self.score == "probability"
-        for row in batch.rows:
-            if row.plan is not None:
-                expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
-            pairs = zip(row.proposed, row.scores, strict=True)
-            proposals = [
-                expected.proposal(token_id, score) if scored else expected.unscored(token_id, number)
-                for number, (token_id, score) in enumerate(pairs)
-            ]
-            if proposals and scored:
-                (row.reach or expected.reach).learn([draft.odds for draft in proposals])
-            row.plan = self._columns(row, expected, proposals)
-
-    def _columns(self, row: Row, expected: Expectation, proposals: Sequence[Draft]) -> Plan:
-        """The plan of a row: the columns that pay, with masks if a policy does not say that it spends none."""
+        if row.plan is not None:
+            expected.verified(row.plan.chain, min(row.gained - 1, row.plan.drafts))
+        pairs = zip(row.proposed, row.scores, strict=True)
+        proposals = [
+            expected.proposal(token_id, score) if scored else expected.unscored(token_id, number)
+            for number, (token_id, score) in enumerate(pairs)
+        ]
+        if proposals and scored:
+            expected.reach.learn([draft.odds for draft in proposals])
         copies = None if self.layout == "tree" else row.read_copies()
         least = WORTH_MASKS if self.layout is not None else row.worth if row.masks else math.inf
-        return expected.plan(proposals, row.price, row.room, copies, phrases=self.phrases, reach=row.reach, least=least)
+        return expected.plan(proposals, row.price, row.room, copies, phrases=self.phrases, least=least)
 
     def _tree(self, batch: Batch) -> Window:
         """Each row's tree, aligned on the right."""
@@ -374,17 +364,12 @@ def method_of(engine: Engine, settings: DecodingSettings, decoder: str = EXACT) 
     drafts = settings.masks
     if drafts < 1:
         raise ValueError(f"{decoder} needs block_size >= 2, got {settings.block_size}: a block of 1 has no draft")
-    expectation = None
-    if settings.layout in TREES:
-        expectation = Expectation(drafts)
-    elif settings.layout == "auto" and not engine.static_shapes:
-        expectation = _EXPECTATIONS.setdefault(engine, {}).setdefault((decoder, drafts), Expectation(drafts))
     return SelfSpeculative(
         mask_token_id=trained_mask(engine, decoder),
         drafts=drafts,
         sure=0.0 if engine.static_shapes else SURE,
         layout=None if settings.layout == "auto" else settings.layout,
-        expectation=expectation,
+        planned=settings.layout in TREES or (settings.layout == "auto" and not engine.static_shapes),
         phrases=engine.phrases,
         score=settings.score,
         alternatives=settings.alternatives,

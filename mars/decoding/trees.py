@@ -250,7 +250,7 @@ class Reach:
 class Expectation:
     """The shares of drafts that turn out right, learnt from those that were verified.
 
-    `right` and `seen` count them by kind; `reach` has the s_k of rows that have none of their own.
+    `right` and `seen` count them by kind; `reach` has s_k.
     """
 
     masks: int
@@ -310,13 +310,12 @@ class Expectation:
         most: int = MOST_DRAFTS,
         *,
         phrases: Phrases | None = None,
-        reach: Reach | None = None,
         least: float = WORTH_MASKS,
     ) -> Plan:
         """The columns that pay at this price, with at most so many drafts; the row may still write `room` tokens.
 
         `proposals` are those of the masks behind the text, from left to right. `phrases` are drafts only beside
-        `copies`; there masks must gain `least` tokens. `reach` is that of the row, if it has one of its own.
+        `copies`; there masks must gain `least` tokens.
         """
         follower = None if copies is None else Follower(copies, phrases)
         drafts: Iterator[Draft] = iter(proposals) if follower is None else self._mixed(proposals, follower)
@@ -329,7 +328,7 @@ class Expectation:
             chain.append(draft)
             reached.append(after)
         # Where a copy that is surer than a mask's proposal continues the text, the masks would not be used.
-        shares = (self.reach if reach is None else reach).shares
+        shares = self.reach.shares
         copied = follower is not None and self.masks > 0 and self._next(follower).odds >= shares[0]
         least = 0.0 if follower is None else least
         while True:

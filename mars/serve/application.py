@@ -70,7 +70,8 @@ def application(options: argparse.Namespace, keys: Keys | None = None) -> tuple[
     )
     names = {served.info(None).name, served.info(None, free=True).name}  # `info` refuses one that this model lacks
     for name in names:
-        service.prepare(name, DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size))
+        settings = DecodingSettings(threshold=options.threshold, block_size=served.usual_block_size, layout="auto")
+        service.prepare(name, settings)
     metrics.watch(served.name, lambda: service.running, lambda: service.waiting)
     metrics.watch_threshold(served.name, lambda: policy.threshold)
     return build(LoadedModels({served.name: served}), limits, keys, metrics), limits

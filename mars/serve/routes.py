@@ -221,8 +221,11 @@ class Endpoint:
             info = served.info(params.decoder, free=free)
         except ValueError as error:
             raise ApiError(400, str(error), param="decoder") from None
+        settings = _settings(params, served, length)
+        if info.exact or free:  # what adapts to the load changes no text, or only one that leaves it open
+            settings = replace(settings, layout="auto")
         try:
-            records = served.service.submit(info.name, prompt, _settings(params, served, length), free=free)
+            records = served.service.submit(info.name, prompt, settings, free=free)
         except ValueError as error:
             raise ApiError(400, str(error)) from None
         unread = [name for name in _OWN if name in params.model_fields_set and name not in info.settings]

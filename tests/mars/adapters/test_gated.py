@@ -70,11 +70,7 @@ def run(engine: Engine, prompts: list[list[int]], name: str, **changes: Any) -> 
     settings = DecodingSettings(**{"max_new_tokens": 16, "block_size": 4, **options, **changes})  # type: ignore[arg-type]
     engine = Pair(engine, engine) if decoder == "speculative" else engine
     with pytest.MonkeyPatch.context() as patch:
-        for learned in (
-            "policy._TIMES",
-            "self_speculative._EXPECTATIONS",
-        ):  # the twin is shared between tests
-            patch.setattr(f"mars.decoding.{learned}", WeakKeyDictionary())
+        patch.setattr("mars.decoding.policy._TIMES", WeakKeyDictionary())  # the twin is shared between tests
         if name in TURNS:
             turns = itertools.cycle(TURNS[name])
             patch.setattr(Policy, "plan", in_turn(lambda: next(turns)))
