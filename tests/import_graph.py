@@ -31,7 +31,7 @@ LAYERS: dict[str, list[dict[str, str]]] = {
             "tasks": "tasks",
             "cluster": "cluster",
         },
-        {"engine": "engine"},
+        {"engine": "engine", "reference": "reference"},
         {"decoding": "decoding", "scripted": "scripted"},
         {"checkpoint": "checkpoint"},
         {"training": "training", "generate": "generate", "hub": "hub", "serve": "serve"},
@@ -167,16 +167,12 @@ def drawn(graph: Graph) -> str:
         units = reduced(unit_graph(graph, top))
         lines.append(f"    subgraph {top}")
         for layer in reversed(LAYERS[top]):
-            lines += [
-                f'        {_key(top, unit)}["{_label(unit, members)}"]'
-                for unit, members in layer.items()
-                if unit in units
-            ]
-        lines += [
-            f"        {_key(top, unit)} --> {_key(top, target)}"
-            for unit in sorted(units)
-            for target in sorted(units[unit])
-        ]
+            for unit, members in layer.items():
+                if unit in units:
+                    targets = " & ".join(_key(top, target) for target in sorted(units[unit]))
+                    lines.append(
+                        f'        {_key(top, unit)}["{_label(unit, members)}"]' + f" --> {targets}" * bool(targets)
+                    )
         lines.append("    end")
     lines += [f"    {upper} --> {lower}" for lower, upper in pairwise(TOPS)]
     return "\n".join(lines)
