@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ from mars.metrics import COUNTED
 from mars.records import ForwardPass, RowPass
 from mars.scripted import ReadingModel
 from mars.tasks import TASKS, sample
-from tests.readers import MASK, STOPS, VOCAB
+from tests.readers import MASK, STOPS, VOCAB, Answers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -175,28 +175,6 @@ def decode(case: str, engine: Any, asked: list[list[int]], options: DecodingSett
 
 
 # On random answers.
-
-
-@dataclass(frozen=True)
-class Answers:
-    """A random but fixed continuation of every text, which masks foresee with a chance of `foresight` out of 8.
-
-    Probabilities lie on both sides of `SURE` and of the thresholds; `stops` out of 64 tokens end the text.
-    """
-
-    seed: int
-    foresight: int
-    stops: int
-
-    @cache  # noqa: B019 - a few texts
-    def __call__(self, tokens: tuple[int, ...], masks: int) -> tuple[int, float]:
-        if masks and hash((self.seed, tokens, masks)) // 64 % 8 < self.foresight:
-            for _ in range(masks):
-                tokens = (*tokens, self(tokens, 0)[0])
-            return self(tokens, 0)
-        number = hash((self.seed, tokens, masks)) // 8
-        token = 2 + number % 2 if number // 2 % 64 < self.stops else 4 + number // 128 % 7
-        return token, (0.3, 0.49, 0.51, 0.65, 0.8, 0.9, 0.99, 1.0)[number // 1024 % 8]
 
 
 class Spoken:

@@ -95,29 +95,6 @@ def test_every_pass_is_one_jacobi_iteration(seed: int, prompts: list[list[int]],
         assert found == by_the_rules(model, prompt, options)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    prompts=prompts_of_tests,
-    temperature=st.sampled_from((0.0, 0.7, 1.5)),
-    drafts=st.integers(1, 6),
-)
-def test_the_text_is_autoregressive(seed: int, prompts: list[list[int]], temperature: float, drafts: int) -> None:
-    options = DecodingSettings(draft_tokens=drafts, max_new_tokens=10, temperature=temperature, top_p=0.9, seed=seed)
-    model = short_memory(seed)
-    expected = list(DECODERS["autoregressive"](model, prompts, options))
-    found = run(model, prompts, options)
-    for row in range(len(prompts)):
-        assert output_ids(found, row) == output_ids(expected, row)
-
-
-def test_a_batch_gives_each_row_what_it_gets_alone() -> None:
-    prompts = [[3, 4, 5], [6], [7, 8, 9, 10]]
-    together = run(short_memory(1), prompts)
-    for row, prompt in enumerate(prompts):
-        assert parts(together, row) == parts(run(short_memory(1), [prompt]))
-
-
 def test_guesses_that_settled_are_accepted_together() -> None:
     """A model that reads only how long the text is makes every guess right in one pass."""
     model = ReadingModel(lambda tokens, masks: (3 + len(tokens) % 7, 0.9))

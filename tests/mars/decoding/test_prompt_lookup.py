@@ -83,17 +83,6 @@ def test_passes_follow_the_rule(seed: int, most: int) -> None:
     assert passes == by_the_rules(model(seed), prompt, most, 40)
 
 
-@pytest.mark.parametrize("static", [False, True])
-@pytest.mark.parametrize("seed", range(6))
-def test_the_text_is_that_of_one_token_a_pass(seed: int, static: bool) -> None:
-    prompts = [REPEATS[: 2 + seed], [9], REPEATS]
-    settings = DecodingSettings(max_new_tokens=40)
-    expected = list(DECODERS["autoregressive"](model(seed), prompts, settings))
-    found = run(model(seed, static=static), prompts, draft_tokens=6)
-    for row in range(3):
-        assert output_ids(found, row) == output_ids(expected, row)
-
-
 def test_a_loop_takes_a_fraction_of_the_passes() -> None:
     def reader(tokens: tuple[int, ...], _masks: int) -> tuple[int, float]:
         return 3 + (tokens[-1] - 2) % 5, 0.9

@@ -113,18 +113,6 @@ def test_every_pass_of_every_batch_follows_the_rules(
     assert [record.index for record in records] == list(range(len(records)))
 
 
-@settings(max_examples=40, deadline=None)
-@given(reader=readers, prompts=prompts_of_tests, size=st.integers(1, 9), temperature=st.sampled_from((0.0, 1.0)))
-def test_one_token_mode_is_autoregressive(
-    reader: Chance, prompts: list[list[int]], size: int, temperature: float
-) -> None:
-    options = DecodingSettings(threshold=None, cache_block_size=size, max_new_tokens=12, temperature=temperature)
-    found = run(model_of(reader), prompts, options)
-    expected = list(DECODERS["autoregressive"](model_of(reader), prompts, options))
-    for row in range(len(prompts)):
-        assert output_ids(found, row) == output_ids(expected, row)
-
-
 def test_one_cache_block_for_the_whole_text_is_sliding_window() -> None:
     prompts = [[4, 5, 6], [7]]
     options = DecodingSettings(block_size=4, threshold=0.5, max_new_tokens=12, cache_block_size=12)
