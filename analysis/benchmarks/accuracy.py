@@ -53,16 +53,17 @@ def _points(each: Figures) -> str:
     return f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]" if found else "–"
 
 
-def _percent(found: Interval | None) -> str:
+def shares_of(found: Interval | None) -> str:
+    """A share with its interval, in per cent."""
     return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]" if found else "–"
 
 
 COLUMNS: Columns[Figures] = (
     ("decoder", lambda each: each.label),
     ("right", lambda each: f"{each.right}/{each.n}"),
-    ("accuracy", lambda each: _percent(each.accuracy)),
+    ("accuracy", lambda each: shares_of(each.accuracy)),
     ("points to AR", _points),
     ("tokens/forward", lambda each: f"{each.tokens_per_forward.value:.2f}"),
     ("tok/s", lambda each: f"{each.tokens_per_second.value:.0f}"),
 )
-INSTRUCTIONS: Columns[Figures] = (("instructions", lambda each: _percent(each.instructions)),)
+INSTRUCTIONS: Columns[Figures] = (("instructions", lambda each: shares_of(each.instructions)),)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from analysis.commands.shared import add_json_option, described_run, machine, print_json, run_provenance
 from analysis.sweeps.models import describe
@@ -18,11 +16,6 @@ from mars import decoders
 from mars.checkpoint.checkpoint import check_draft, load
 from mars.config import DecodingSettings
 from mars.options import add_decoding_options, decoding_settings
-
-if TYPE_CHECKING:
-    from analysis.harness.evaluation import Evaluation, Setting
-    from analysis.harness.tasks import TaskOptions
-    from mars.checkpoint import Checkpoint
 
 HELP = "tasks of EleutherAI's lm-evaluation-harness, with tokens per forward beside the accuracy"
 DEFAULT_RUNS = "runs/lm-eval"
@@ -70,30 +63,51 @@ def run(options: argparse.Namespace) -> None:
     if find_spec("lm_eval") is None:
         raise ValueError("the evaluation harness is not installed: pip install -r requirements-eval.txt")
     # Imported late: the harness takes seconds, and is there only where somebody has asked for it.
-    from analysis.harness.evaluation import evaluate
-    from analysis.harness.findings import COLUMNS, to_dict
-    from analysis.harness.tasks import load_tasks
+    from analysis.harness.evaluation import COLUMNS, TaskOptions, evaluate, load_tasks
+    from analysis.harness.model import MarsLM
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    task_options = _task_options(options)
+    generation = {word: getattr(options, name) for name, word in _OF_TASKS.items()}
+    generation = {word: value for word, value in generation.items() if value is not None}
+    if "temperature" in generation:
+        generation["do_sample"] = generation["temperature"] > 0
+    task_options = TaskOptions(
+        tasks=tuple(name.strip() for name in options.tasks.split(",")),
+        generation=generation,
+        **{name: getattr(options, name) for name in _FIELDS},
+    )
     loaded = load_tasks(task_options)
     checkpoint = load(options)
-    setting = _setting(options, checkpoint)
+    settings = _settings(options, checkpoint.block_size)
+    setting = {
+        "model": describe(options.checkpoint, options.base),
+        "draft": None if options.draft is None else describe(options.draft),
+        "decoder": options.decoder,
+        "settings": asdict(settings),
+        "batch_size": options.batch_size,
+        "dtype": checkpoint.dtype,
+        "device": checkpoint.engine.device.type,
+    }
     described = described_run(checkpoint.dtype, checkpoint.engine.device)
-    evaluation = evaluate(checkpoint, setting, task_options, loaded, options.runs, run_provenance(described))
-    sys.stdout.write(table_of(evaluation.findings, COLUMNS) + "\n")
-    sys.stdout.write("".join(f"{note}\n" for note in _notes(evaluation, options)))
+    lm = MarsLM(checkpoint, options.decoder, settings, batch_size=options.batch_size)
+    findings = evaluate(lm, setting, task_options, loaded, options.runs, run_provenance(described))
+    sys.stdout.write(table_of(findings, COLUMNS) + "\n")
+    for finding in findings:
+        if finding.run is not None:
+            sys.stdout.write(f"{options.runs} has {finding.run}.\n")
+        elif finding.rows is None:
+            sys.stdout.write(f"{finding.task}: the model writes no answers, so nothing is stored.\n")
+        else:
+            told = f"{finding.metric} does not say which answers are right; not stored (see --metric)"
+            sys.stdout.write(f"{finding.task}: {told}.\n")
     sys.stdout.write(f"{checkpoint.name}, {machine(checkpoint.dtype, checkpoint.engine.device)}.\n")
+    names = ("checkpoint", "draft", "decoder", "batch_size", "limit")
     print_json(
         options,
-        tasks=[to_dict(finding) for finding in evaluation.findings],
-        checkpoint=str(options.checkpoint),
-        draft=options.draft,
-        decoder=options.decoder,
-        settings=asdict(setting.settings),
-        batch_size=options.batch_size,
-        limit=options.limit,
+        tasks=[finding.told() for finding in findings],
+        settings=asdict(settings),
         runs=str(options.runs),
+        **{name: getattr(options, name) for name in names},
         **described,
     )
 
@@ -103,47 +117,3 @@ def _settings(options: argparse.Namespace, block_size: int | None) -> DecodingSe
     defaults = asdict(DecodingSettings())
     given = {name: value for name, value in vars(options).items() if value is not None or name not in _OF_TASKS}
     return decoding_settings(argparse.Namespace(**{**defaults, **given}), block_size)
-
-
-def _task_options(options: argparse.Namespace) -> TaskOptions:
-    from analysis.harness.tasks import TaskOptions
-
-    generation = {word: getattr(options, name) for name, word in _OF_TASKS.items()}
-    generation = {word: value for word, value in generation.items() if value is not None}
-    if "temperature" in generation:
-        generation["do_sample"] = generation["temperature"] > 0
-    return TaskOptions(
-        tasks=tuple(name.strip() for name in options.tasks.split(",")),
-        generation=generation,
-        **{name: getattr(options, name) for name in _FIELDS},
-    )
-
-
-def _setting(options: argparse.Namespace, checkpoint: Checkpoint) -> Setting:
-    from analysis.harness.evaluation import Setting
-
-    return Setting(
-        model=describe(options.checkpoint),
-        draft=None if options.draft is None else describe(options.draft),
-        decoder=options.decoder,
-        settings=_settings(options, checkpoint.block_size),
-        batch_size=options.batch_size,
-        dtype=checkpoint.dtype,
-        device=checkpoint.engine.device.type,
-    )
-
-
-def _notes(evaluation: Evaluation, options: argparse.Namespace) -> Iterator[str]:
-    """Notes for a reader of the table."""
-    if evaluation.resumed:
-        yield f"{evaluation.resumed} results are those of the run that was interrupted."
-    for finding in evaluation.findings:
-        if finding.truncated:
-            yield f"{finding.task}: {finding.truncated} prompts were too long and lost their beginnings."
-        if finding.rows is None:
-            yield f"{finding.task}: the model writes no answers, so nothing is stored."
-        elif finding.correct is None:
-            yield f"{finding.task}: {finding.metric} does not say which answers are right; not stored (see --metric)."
-    for finding in evaluation.findings:
-        if finding.run is not None:
-            yield f"{options.runs} {'had' if finding.truncated is None else 'has'} {finding.run}."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 
 class Journal:
@@ -16,56 +15,31 @@ class Journal:
 
     def __init__(self, path: Path | None = None):
         self._path = path
-        self._results: dict[str, Any] = {}
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+b")
-            self._read()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._results
-
-    def __getitem__(self, key: str) -> Any:
-        return self._results[key]
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def results(self) -> list[Any]:
-        """All results, in the order in which they came."""
-        return list(self._results.values())
-
-    def add(self, key: str, result: Any) -> None:
-        """Keep a result; it is in the file when this returns."""
-        if self._path is not None:
-            self._file.write(json.dumps([key, result], allow_nan=False).encode() + b"\n")
-            self._file.flush()
-        self._results[key] = result
-
-    def remove(self) -> None:
-        """Delete the file: the run is complete."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._path is not None:
-            self._file.close()
-
-    def _read(self) -> None:
-        self._file.seek(0)
+        self.results: dict[str, Any] = {}
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
         whole = 0
-        for line in self._file:
+        for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else ():
             try:
                 key, result = json.loads(line)
             except (ValueError, TypeError):
                 break
             if not line.endswith(b"\n"):
                 break
-            self._results[key] = result
+            self.results[key] = result
             whole += len(line)
-        self._file.truncate(whole)
+        with path.open("ab") as file:
+            file.truncate(whole)
+
+    def add(self, key: str, result: Any) -> None:
+        """Keep a result; it is in the file when this returns."""
+        if self._path is not None:
+            with self._path.open("ab") as file:
+                file.write(json.dumps([key, result], allow_nan=False).encode() + b"\n")
+        self.results[key] = result
+
+    def remove(self) -> None:
+        """Delete the file: the run is complete."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

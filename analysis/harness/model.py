@@ -2,28 +2,26 @@
 
     lm_eval.simple_evaluate(MarsLM(checkpoint, "sliding_window", DecodingSettings(threshold=0.95)), tasks=["gsm8k_cot"])
 
-Prompts, chat templates, truncation, stop strings and the likelihood of given texts are those of `hf`, by its own code.
+Prompts, chat templates, stop strings and the likelihood of given texts are those of `hf`, by its own code. A prompt
+that does not fit is refused, where `hf` cuts off its beginning.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from lm_eval.api.instance import Instance
-from lm_eval.api.model import CacheHook, hash_args
-from lm_eval.api.registry import register_model
+from lm_eval.api.model import hash_args
 from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, postprocess_generated_text
 from lm_eval.models.utils_hf import stop_sequences_criteria
-from lm_eval.utils import simple_parse_args_string
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
@@ -31,7 +29,6 @@ from analysis.decoding.answers import Ends, answers
 from analysis.harness.journal import Journal
 from mars import decoders
 from mars.checkpoint import Checkpoint
-from mars.checkpoint.checkpoint import load
 from mars.config import DecodingSettings
 from mars.decoding.pair import Pair
 from mars.engine import Engine, ModelEngine
@@ -39,11 +36,9 @@ from mars.engine import Engine, ModelEngine
 GENERATE = "generate_until"
 DEFAULT_TOKENS = 256
 """The longest answer of the harness's own models where a task names no length."""
-Run = Callable[[list[Instance]], Iterable[tuple[Instance, Any]]]
 
 _DRAWING = ("top_k", "min_p", "typical_p")
 _WITHOUT_EFFECT = {"num_beams": 1, "repetition_penalty": 1.0, "use_cache": True}
-_MODELS = {"checkpoint": None, "decoder": None, "draft": None, "dtype": "auto", "device": "auto"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +49,11 @@ class GenerationRequest:
     until: tuple[str, ...]
 
 
-@register_model("mars")
 class MarsLM(HFLM):
     """The model. A task may override some of its `settings`; `batch_size` prompts decode at once.
 
-    Results go into the `journal`; those in it are not computed again. The result of a request to generate is an object
-    with the columns of an `Answer` and `truncated`: whether the prompt lost its beginning.
+    The results of requests to generate, the columns of an `Answer`, go into the `journal`; those in it are not computed
+    again.
     """
 
     def __init__(
@@ -82,33 +76,10 @@ class MarsLM(HFLM):
                 batch_size=batch_size,
             )
         self.journal = Journal() if journal is None else journal
-        self.cache_hook = Hook(self.journal)
         self._engine = checkpoint.engine
         self._decoder = decoder
         self._settings = settings
         self._end: str = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
-
-    @classmethod
-    def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> Self:
-        """For `simple_evaluate("mars", {"checkpoint": …, "decoder": …})`; further names: draft, dtype, device, and the
-        fields of `DecodingSettings`.
-
-        Raises:
-            ValueError: one sentence about the argument or file at fault.
-            TypeError: an argument is missing or unknown.
-        """
-        given = {**arg_dict, **{key: value for key, value in (additional_config or {}).items() if value is not None}}
-        given.pop("max_batch_size", None)
-        batch_size = int(given.pop("batch_size", 1))
-        models = {name: given.pop(name, default) for name, default in _MODELS.items()}
-        checkpoint = load(Namespace(**models))
-        settings = DecodingSettings(**{"block_size": checkpoint.usual_block_size, **given})
-        return cls(checkpoint, models["decoder"], settings, batch_size=batch_size)
-
-    @classmethod
-    def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> Self:
-        """The same for `"checkpoint=…,decoder=…"`."""
-        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     def request(self, generation_kwargs: Mapping[str, Any]) -> GenerationRequest:
         """The request that a task's `generation_kwargs` make.
@@ -124,51 +95,38 @@ class MarsLM(HFLM):
         return request
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The text of each answer, up to its first stop string."""
-        found = recall(self.journal, GENERATE, requests, lambda fresh: self._generate(fresh, disable_tqdm))
-        return [result["text"] for result in found]
+        """The text of each answer, up to its first stop string; equal requests are answered once.
 
-    def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """The log-probability of each given text, and whether greedy decoding would write it; no decoder takes part."""
-        run = super().loglikelihood
-        found = recall(
-            self.journal, "loglikelihood", requests, lambda fresh: zip(fresh, run(fresh, disable_tqdm), strict=True)
-        )
-        return [(log_probability, greedy) for log_probability, greedy in found]
-
-    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """The log-probability of each whole text; no decoder takes part."""
-        run = super().loglikelihood_rolling
-        kind = "loglikelihood_rolling"
-        return recall(self.journal, kind, requests, lambda fresh: zip(fresh, run(fresh, disable_tqdm), strict=True))
-
-    def _generate(self, requests: list[Instance], disable_tqdm: bool) -> Iterator[tuple[Instance, dict[str, Any]]]:
-        alike: dict[str, list[Instance]] = {}
-        for request in requests:
-            alike.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
-        with tqdm(total=len(requests), unit="answer", disable=disable_tqdm) as bar:
+        Raises:
+            ValueError: a prompt does not fit beside the longest answer.
+        """
+        results, keys = self.journal.results, [key_of(request.args) for request in requests]
+        fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in results}
+        alike: dict[str, dict[str, Instance]] = {}
+        for key, request in fresh.items():
+            alike.setdefault(json.dumps(request.args[1], sort_keys=True), {})[key] = request
+        with tqdm(total=len(fresh), unit="answer", disable=disable_tqdm) as bar:
             for group in alike.values():
-                request = self.request(group[0].args[1])
-                limit = self.max_length - request.settings.max_new_tokens
-                prompts = [self._encode(request.args[0]) for request in group]
-                decoded = answers(
-                    self._engine,
-                    self._decoder,
-                    request.settings,
-                    [prompt[-limit:] for prompt in prompts],
-                    self.batch_size,
-                    partial(self._ends, request),
-                )
-                for number, answer in decoded:
-                    text = postprocess_generated_text(self.tok_decode(answer.ids), list(request.until), None)
+                for key, result in self._answers(group):
+                    self.journal.add(key, result)
                     bar.update()
-                    yield (
-                        group[number],
-                        {
-                            **replace(answer, text=text).columns(),
-                            "truncated": len(prompts[number]) > limit,
-                        },
-                    )
+        return [results[key]["text"] for key in keys]
+
+    def _answers(self, group: Mapping[str, Instance]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The results of requests that ask for the same kind of answer."""
+        keys = list(group)
+        request = self.request(group[keys[0]].args[1])
+        longest, limit = self.max_length, request.settings.max_new_tokens
+        prompts = [self._encode(group[key].args[0]) for key in keys]
+        if cut := sum(len(prompt) + limit > longest for prompt in prompts):
+            raise ValueError(
+                f"{cut} of {len(prompts)} prompts do not fit the context of {longest} tokens beside answers of {limit}; "
+                f"the longest has {max(map(len, prompts))}: lower --max-new-tokens or --num-fewshot"
+            )
+        ends = partial(self._ends, request)
+        for number, answer in answers(self._engine, self._decoder, request.settings, prompts, self.batch_size, ends):
+            text = postprocess_generated_text(self.tok_decode(answer.ids), list(request.until), None)
+            yield keys[number], replace(answer, text=text).columns()
 
     def _encode(self, context: str) -> list[int]:
         ids: list[int] = self.tok_batch_encode([context])[0][0].tolist()
@@ -229,26 +187,6 @@ def _drawing(options: dict[str, Any]) -> dict[str, float]:
     return {"temperature": float(temperature), "top_p": float(top_p)}
 
 
-def recall(journal: Journal, kind: str, requests: Sequence[Instance], run: Run) -> list[Any]:
-    """The results of the requests, in order. `run` gets the requests that are not in the journal, equal ones once."""
-    keys = [hash_args(kind, request.args) for request in requests]
-    fresh = {key: request for key, request in zip(keys, requests, strict=True) if key not in journal}
-    if fresh:
-        for request, result in run(list(fresh.values())):
-            key = hash_args(kind, request.args)
-            if key not in journal:
-                journal.add(key, result)
-    return [journal[key] for key in keys]
-
-
-class Hook(CacheHook):
-    """The hook through which the `hf` model reports each likelihood as soon as it has it."""
-
-    def __init__(self, journal: Journal):
-        super().__init__(None)
-        self._journal = journal
-
-    def add_partial(self, attr: str, req: Iterable[Any], res: Any) -> None:
-        """Keep the result of a likelihood request; `recall` keeps those of generation, with their measurements."""
-        if attr != GENERATE:
-            self._journal.add(hash_args(attr, req), res)
+def key_of(arguments: tuple[Any, ...]) -> str:
+    """The key of a request in the journal, by its arguments."""
+    return str(hash_args(GENERATE, arguments))
