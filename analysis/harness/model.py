@@ -120,7 +120,7 @@ class MarsLM(HFLM):
         prompts = [self._encode(group[key].args[0]) for key in keys]
         if cut := sum(len(prompt) + limit > longest for prompt in prompts):
             raise ValueError(
-                f"{cut} of {len(prompts)} prompts do not fit the context of {longest} tokens beside answers of {limit}; "
+                f"{cut} of {len(prompts)} prompts do not fit the context of {longest} tokens and answers of {limit}; "
                 f"the longest has {max(map(len, prompts))}: lower --max-new-tokens or --num-fewshot"
             )
         ends = partial(self._ends, request)

@@ -173,7 +173,7 @@ def test_a_decoder_that_knows_no_threshold_has_none_in_its_run(words: Callable[.
         ("--max-new-tokens 400", "task local_sums: max_gen_toks must be < the context length of 384, got 400"),
         (
             "--max-new-tokens 350",
-            "task local_sums: 6 of 6 prompts do not fit the context of 384 tokens beside answers of 350",
+            "task local_sums: 6 of 6 prompts do not fit the context of 384 tokens and answers of 350",
         ),
         ("--tasks broken_data", "the data of task broken_data cannot be had"),
         ("--tasks many_answers", "task many_answers asks for 3 answers to each question"),

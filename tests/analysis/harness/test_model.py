@@ -109,7 +109,7 @@ def test_likelihoods_are_those_of_hf(
 
 def test_prompts_that_do_not_fit_are_refused(checkpoint: Checkpoint, ask: Callable[..., GenerationRequest]) -> None:
     lm = MarsLM(checkpoint, "autoregressive", DecodingSettings(), batch_size=3)
-    with pytest.raises(ValueError, match="6 of 6 prompts do not fit the context of 1024 tokens beside answers of 1000"):
+    with pytest.raises(ValueError, match="6 of 6 prompts do not fit the context of 1024 tokens and answers of 1000"):
         ask(lm, TIGHT, TASKS[:1])
     assert lm.journal.results == {}
 
