@@ -25,6 +25,7 @@ _WORDS = {
     "c": "/cN (cache block size)",
     "k": "/kN (draft tokens)",
     "layout": f"/{'|'.join(LAYOUTS)} (layout)",
+    "window": f"/{'|'.join(SETTINGS['window'].choices)} (masks of a window)",
     "score": f"/{'|'.join(SETTINGS['score'].choices)} (score)",
     "extra": "/extra (the last mask's proposal too)",
     "continuation": "/continuation (the target's masks after the verified drafts)",

@@ -74,7 +74,7 @@ def test_every_plan_of_the_repository_can_be_read(path: Path) -> None:
         (HEAD + AR + "tasks = ['chess']", "tasks must be all or some of"),
         (HEAD + AR + "tasks = 'logics'", "tasks must be all or some of"),
         (HEAD + AR + "proposals = true", "proposals are kept by self_speculative in its quadratic layout"),
-        (HEAD + AR.replace("autoregressive", "self_speculative") + "proposals = true", "and layouts auto"),
+        (HEAD + AR.replace("autoregressive", "self_speculative") + "proposals = true", "and layouts lookup"),
         (HEAD + AR.replace("autoregressive", "speculative"), "drafts must name the draft checkpoints"),
         (HEAD + AR + "timed = true\n" + AR, "group one: tables with one name take turns, so timed must be the same"),
         (HEAD + AR + "timed = true\n" + AR + "timed = true\nproblems = 4", "so problems must be the same in all"),
