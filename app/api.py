@@ -56,16 +56,7 @@ def register(runner: Runner, checkpoint: str, folder: Path = RUNS) -> None:
             draft: The name of the smaller checkpoint that drafts, for DRAFTED.
             settings: Further decoding settings by name, such as temperature, top_p, score or alternatives.
         """
-        given = {
-            "prompt": prompt,
-            "checkpoint": checkpoint,
-            "decoder": decoder,
-            "threshold": threshold,
-            "block_size": block_size,
-            "max_new_tokens": max_new_tokens,
-            "seed": seed,
-            "draft": draft,
-        }
+        given = dict(locals())
         with refusing():
             yield from generated(runner, str(request.session_hash), GenerateRequest.of(runner.limits, given, settings))
 

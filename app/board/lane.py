@@ -25,6 +25,7 @@ BATCH = 5
 ALL = "all"
 """In place of a family: the families take turns."""
 WARM_UP_TOKENS = 4
+_COUNT, _SEED, _FAMILY = between(int, FEWEST, MOST), between(int, 0, LARGEST_SEED), one_of((ALL, *TASKS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +41,9 @@ class Plan:
     def __post_init__(self) -> None:
         """Raise ValueError with a sentence for the person."""
         settle = object.__setattr__
-        settle(self, "count", checked(between(int, FEWEST, MOST), whole(self.count), "The number of problems"))
-        settle(self, "first", checked(between(int, 0, LARGEST_SEED), whole(self.first), "The first seed"))
-        settle(self, "task", checked(one_of((ALL, *TASKS)), self.task, "The family"))
+        settle(self, "count", checked(_COUNT, whole(self.count), "The number of problems"))
+        settle(self, "first", checked(_SEED, whole(self.first), "The first seed"))
+        settle(self, "task", checked(_FAMILY, self.task, "The family"))
         settle(self, "max_new_tokens", self.limits.check_length(self.max_new_tokens))
 
     @property

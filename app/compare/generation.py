@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import TYPE_CHECKING, Any
 
 from app.compare import stream
 from app.compare.lane import Lane
@@ -17,8 +17,8 @@ from app.models.sentences import failure
 from app.scheduling import AdmissionQueue, Limits, LiveRun
 from mars import decoders
 from mars.config import DecodingSettings
-from mars.records import FinishReason, ForwardPass
-from mars.schema import StrictDict, checked, shown, text_of
+from mars.records import ForwardPass
+from mars.schema import checked, shown, text_of
 
 if TYPE_CHECKING:
     from mars.checkpoint import Checkpoint
@@ -28,41 +28,7 @@ NAME = text_of(200)
 _log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
-"""A `Progress`, at the end a `FinalAnswer`, or what somebody else makes of the lane."""
-
-
-class Counts(StrictDict):
-    """The counters of an answer, unrounded."""
-
-    tokens: int
-    passes: int
-    tokens_per_forward: float
-    seconds: float
-    tokens_per_second: float
-
-
-class Progress(StrictDict):
-    """An answer that waits in the queue or is being written."""
-
-    state: stream.State
-    sentence: str
-    text: NotRequired[str]
-    counts: NotRequired[Counts]
-
-
-class FinalAnswer(StrictDict):
-    """A finished answer; `records` are those of `mars.records`, as dictionaries."""
-
-    state: stream.State
-    sentence: str
-    text: str
-    finish_reason: FinishReason | None
-    counts: Counts
-    checkpoint: str
-    decoder: str
-    settings: dict[str, Any]
-    prompt_tokens: int
-    records: list[dict[str, Any]]
+"""The progress of an answer, at the end all of it (docs/api.md), or what somebody else makes of the lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +72,7 @@ def generate(
     session: str,
     wanted: GenerateRequest,
     now: Callable[[], float] = time.monotonic,
-    finish: Callable[[Lane], Mapping[str, Any]] | None = None,
+    finish: Callable[[Lane], Answer] | None = None,
 ) -> Iterator[Answer]:
     """Yield the progress about once a second, which shows when the caller has gone, and last the whole answer.
 
@@ -123,12 +89,11 @@ def generate(
         status: stream.Status = stream.state("queued", "Waiting for the device.")
         for changed in _now_and_then(runner.ready(names, live), now):
             status = changed or status
-            waiting: Progress = {"state": status["state"], "sentence": status["sentence"]}
-            yield dict(waiting)
+            yield {"state": status["state"], "sentence": status["sentence"]}
         with ExitStack() as stack:
             checkpoint, *draft = [stack.enter_context(runner.models.use(name)) for name in names]
             lane = yield from _write(runner, _paired(wanted.decoder, checkpoint, *draft), wanted, live, now)
-            yield dict((finish or _whole)(lane))
+            yield (finish or _whole)(lane)
     except ValueError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets a sentence
@@ -151,8 +116,7 @@ def _write(
     records = start(checkpoint, wanted.decoder, ids, settings, control, runner.queue.places)
 
     for _ in _now_and_then(_passes(lane, records, runner.queue), now):
-        writing: Progress = {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
-        yield dict(writing)
+        yield {"state": "running", "sentence": "Writing.", "text": lane.text, "counts": _counts(lane)}
     lane.end()
     return lane
 
@@ -165,7 +129,7 @@ def _passes(lane: Lane, records: Iterator[ForwardPass], queue: AdmissionQueue) -
             yield None
 
 
-def _whole(lane: Lane) -> FinalAnswer:
+def _whole(lane: Lane) -> Answer:
     stopped = lane.finish_reason == "cancelled"
     wrote = f"{lane.tally.tokens} tokens in {lane.tally.passes} passes."
     return {
@@ -182,15 +146,9 @@ def _whole(lane: Lane) -> FinalAnswer:
     }
 
 
-def _counts(lane: Lane) -> Counts:
-    tally = lane.tally
-    return {
-        "tokens": tally.tokens,
-        "passes": tally.passes,
-        "tokens_per_forward": tally.tokens_per_forward,
-        "seconds": tally.seconds,
-        "tokens_per_second": tally.tokens_per_second,
-    }
+def _counts(lane: Lane) -> dict[str, float]:
+    names = ("tokens", "passes", "tokens_per_forward", "seconds", "tokens_per_second")
+    return {name: getattr(lane.tally, name) for name in names}
 
 
 def _paired(decoder: str, target: Checkpoint, draft: Checkpoint | None = None) -> Checkpoint:

@@ -23,6 +23,7 @@ from mars.schema import between, checked, shown
 
 PUBLISHED = Path(__file__).parents[2] / "assets" / "published" / "threshold_sweep.csv"
 LOWEST, ONE_TOKEN = 0.5, 1.0
+_THRESHOLD = between(float, LOWEST, ONE_TOKEN)
 _ENDS = '<div class="lens-ends"><span>◂ more per pass</span><span>one per pass ▸</span></div>'
 Mode = Literal["slider", "own", "one"]
 MODES = [("Slider", "slider"), ("Own", "own"), ("One token", "one")]
@@ -62,7 +63,7 @@ def published() -> list[float]:
 
 def threshold_of(value: object) -> float | None:
     """The threshold at this value of the slider; ValueError if it has no such value."""
-    threshold: float = checked(between(float, LOWEST, ONE_TOKEN), value, "The threshold")
+    threshold: float = checked(_THRESHOLD, value, "The threshold")
     return None if threshold == ONE_TOKEN else threshold
 
 

@@ -195,7 +195,7 @@ def test_a_board_whose_page_is_closed_frees_its_place_and_its_checkpoints(make_r
     with runner.queue.lock("cpu"):
         identity = start(runner, AR, MARS)
         until(lambda: any(runner.models._users.values()))
-        runner.sessions.leave("me")
+        runner.event_streams.leave(identity)
         assert runner.queue.counts()["active"] == 0
     over(runner, identity)
     assert not any(runner.models._users.values())

@@ -2,7 +2,9 @@ import csv
 
 import pytest
 
+from app.board.lane import Plan
 from app.tabs.lanes import PUBLISHED, published, threshold_of, threshold_words
+from mars.schema import adapter
 
 
 def test_the_marks_are_the_thresholds_of_the_paper() -> None:
@@ -24,3 +26,12 @@ def test_the_end_of_the_slider_is_one_token_a_pass() -> None:
 def test_the_slider_has_no_other_value(value: object) -> None:
     with pytest.raises(ValueError, match=r"The threshold must be a number from 0.5 to 1"):
         threshold_of(value)
+
+
+def test_ten_thousand_moves_leave_nothing_behind() -> None:
+    threshold_of(0.6), Plan(first=1)
+    known = adapter.cache_info().currsize
+    for number in range(10_000):
+        threshold_of(0.5 + number / 20_000)
+    Plan(first=2)
+    assert adapter.cache_info().currsize == known
