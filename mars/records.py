@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, FailFast, Field
 
 from mars.schema import Strict, checked, parse, prefixing_errors
 
@@ -56,7 +56,7 @@ class Proposal(Strict):
     token_id: TokenId
     score: Annotated[float, Field(ge=-ROUNDING)]
     source: Source
-    alternatives: tuple[tuple[TokenId, Probability], ...] = ()
+    alternatives: Annotated[tuple[tuple[TokenId, Probability], ...], FailFast()] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Span(Strict):
     """
 
     reads: Reads
-    ids: tuple[TokenId, ...]
+    ids: Annotated[tuple[TokenId, ...], FailFast()]
     after: Count | None
 
 
@@ -81,9 +81,9 @@ class Trace(Strict):
     """
 
     cached: Count
-    spans: tuple[Span, ...]
-    columns: tuple[Count, ...]
-    reasons: tuple[Reason, ...]
+    spans: Annotated[tuple[Span, ...], FailFast()]
+    columns: Annotated[tuple[Count, ...], FailFast()]
+    reasons: Annotated[tuple[Reason, ...], FailFast()]
     block: Count = 0
 
     @property
@@ -141,7 +141,7 @@ class RowPass(Strict):
 
     row: Count
     start: Count
-    proposals: tuple[Proposal, ...]
+    proposals: Annotated[tuple[Proposal, ...], FailFast()]
     accepted: Count
     threshold: float | None
     finish_reason: FinishReason | None = None
@@ -200,7 +200,7 @@ class ForwardPass(Strict):
     phase: Phase
     seconds: Annotated[float, Field(ge=0)]
     query_tokens: Count
-    rows: tuple[Annotated[RowPass, AfterValidator(_check_row)], ...]
+    rows: Annotated[tuple[Annotated[RowPass, AfterValidator(_check_row)], ...], FailFast()]
 
 
 def to_json(record: ForwardPass) -> str:

@@ -4,7 +4,8 @@ The dataclasses are the document that is saved, opened, kept by the browser and 
 
     {"schema": 1, "kind": "mars-lens-run", "id", "date", "title", "note", "question", "lanes": [...]}
 
-Whatever comes from outside is read by `read`, which checks all of it.
+Whatever comes from outside is read by `read`, which checks all of it; the first error of a list ends it, so that a
+refusal is cheap.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, FailFast, Field
 
 from mars.config import MAX_ALTERNATIVES, MAX_BLOCK_SIZE, MAX_DRAFT_TOKENS, DecodingSettings, check_threshold
 from mars.metrics import COUNTED, GAINING
@@ -90,17 +91,19 @@ class RunLane(Strict):
     settings: DecodingSettings
     prompt_tokens: Length
     text: Annotated[str, Field(max_length=200_000)]
-    written: Annotated[tuple[Piece, ...], Field(max_length=MAX_TOKENS)]
+    written: Annotated[tuple[Piece, ...], Field(max_length=MAX_TOKENS), FailFast()]
     right: bool | None
     finish_reason: FinishReason
-    stop_ids: Annotated[tuple[TokenId, ...], Field(max_length=64)]
+    stop_ids: Annotated[tuple[TokenId, ...], Field(max_length=64), FailFast()]
     pieces: Mapping[TokenId, Piece]
-    records: Annotated[tuple[ForwardPass, ...], Field(min_length=1, max_length=MAX_RECORDS)]
-    earlier: Annotated[tuple[Turn, ...], Field(max_length=MAX_TURNS)] = ()
+    records: Annotated[tuple[ForwardPass, ...], Field(max_length=MAX_RECORDS), FailFast()]
+    earlier: Annotated[tuple[Turn, ...], Field(max_length=MAX_TURNS), FailFast()] = ()
 
 
 def _check_lane(lane: RunLane) -> RunLane:
     """Check that the parts of a lane fit: the accepted prefixes follow each other from the first token on."""
+    if not lane.records:
+        raise ValueError("records must have at least 1 entry, got 0")
     written, last = 0, -1
     for place, record in enumerate(lane.records):
         where = f"records[{place}]"
@@ -148,6 +151,8 @@ def _check_record(record: ForwardPass, settings: DecodingSettings, name: str) ->
 
 
 def _check_keys(lanes: tuple[RunLane, ...]) -> tuple[RunLane, ...]:
+    if not lanes:
+        raise ValueError("must have at least 1 entry, got 0")
     keys = [lane.key for lane in lanes]
     if len(set(keys)) < len(keys):
         raise ValueError(f"each lane needs a key of its own, got {shown(keys)}")
@@ -170,7 +175,8 @@ class Run(Strict):
     question: RunQuestion
     lanes: Annotated[
         tuple[Annotated[RunLane, AfterValidator(_check_lane)], ...],
-        Field(min_length=1, max_length=4),
+        Field(max_length=4),
+        FailFast(),
         AfterValidator(_check_keys),
     ]
 
